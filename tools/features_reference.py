@@ -26,11 +26,18 @@ def _lines() -> Iterator[str]:
     )
     yield "| Feature | Required of | Implied by versions | Read | Write |\n"
     yield "|---|---|---|---|---|\n"
-    for feature in sorted(FEATURES.values(), key=lambda f: f.name.lower()):
+    features = sorted(FEATURES.values(), key=lambda f: f.name.lower())
+    for feature in features:
         yield (
             f"| `{feature.name}` | {_KINDS[feature.kind]} | {_versions(feature)} | "
             f"{'yes' if feature.read else 'no'} | {'yes' if feature.write else 'no'} |\n"
         )
+    yield "\n## Reasons\n\n"
+    yield "Why a feature isn't supported, and what to do with a table that uses it:\n\n"
+    yield "| Feature | Reason |\n|---|---|\n"
+    for feature in features:
+        if feature.reason:
+            yield f"| `{feature.name}` | {feature.reason} |\n"
 
 
 def _versions(feature: TableFeature) -> str:

@@ -155,12 +155,12 @@ def test_a_new_table_gets_the_least_protocol_it_needs(schema, configuration, ver
 def test_a_property_that_needs_an_unsupported_feature_is_found_before_the_table_is_made():
     configuration = {
         "delta.feature.someday": "supported",
-        "delta.feature.catalogOwned-preview": "supported",
+        "delta.feature.adaptiveMetadata-preview": "supported",
     }
     protocol = protocol_for(PLAIN, configuration)
     assert unsupported_for_write(protocol, configuration, PLAIN) == [
         "someday",
-        "catalogOwned-preview",
+        "adaptiveMetadata-preview",
     ]
 
 

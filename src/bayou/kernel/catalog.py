@@ -162,21 +162,12 @@ def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int,
 
 def is_catalog_managed(reader_features: Collection[str]) -> bool:
     """Whether a table with these reader features is catalog-managed."""
-    return any(name in _CATALOG_FEATURES for name in reader_features)
+    return any(name in features.CATALOG_FEATURES for name in reader_features)
 
 
 def permits_maintenance(catalog: Catalog | None, table: str, operation: str) -> bool:
     """Whether a table's catalog is a `MaintainingCatalog` that permits a maintenance operation."""
     return isinstance(catalog, MaintainingCatalog) and catalog.permits_maintenance(table, operation)
-
-
-_CATALOG_FEATURES = frozenset(
-    {
-        features.CATALOG_MANAGED,
-        features.CATALOG_MANAGED_PREVIEW,
-        features.CATALOG_OWNED_PREVIEW,
-    }
-)
 
 
 def _check_version(table: str, version: int, path: str) -> None:

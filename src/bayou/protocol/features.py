@@ -18,6 +18,13 @@ from bayou.protocol.column_metadata import (
     IDENTITY_START_KEY,
     INVARIANTS_KEY,
 )
+from bayou.protocol.redirect import (
+    REDIRECT_FEATURES,
+    REDIRECT_READER_WRITER,
+    REDIRECT_WRITER_ONLY,
+    Redirect,
+    redirect_of,
+)
 from bayou.protocol.schema import (
     TIMESTAMP_NTZ,
     VARIANT,
@@ -58,7 +65,14 @@ VARIANT_TYPE_PREVIEW = "variantType-preview"
 VARIANT_SHREDDING = "variantShredding"
 VARIANT_SHREDDING_PREVIEW = "variantShredding-preview"
 CHECKPOINT_PROTECTION = "checkpointProtection"
+TIMESTAMP_WITHOUT_TIMEZONE = "timestampWithoutTimezone"
+ADAPTIVE_METADATA = "adaptiveMetadata"
+ADAPTIVE_METADATA_PREVIEW = "adaptiveMetadata-preview"
+COORDINATED_COMMITS_PREVIEW = "coordinatedCommits-preview"
 MATERIALIZE_PARTITION_COLUMNS = "materializePartitionColumns"
+
+CATALOG_FEATURES = (CATALOG_MANAGED, CATALOG_MANAGED_PREVIEW, CATALOG_OWNED_PREVIEW)
+"""Names of the feature of catalog-managed tables."""
 
 TABLE_FEATURES_READER_VERSION = 3
 TABLE_FEATURES_WRITER_VERSION = 7
@@ -76,6 +90,8 @@ class TableFeature:
             lowest versions whose protocols can list it.
         read: whether tables that use the feature can be read.
         write: whether tables that use the feature can be appended to and overwritten.
+        reason: why the feature isn't supported for reads or writes, and what to do instead; a
+            sentence or two, empty if the feature is supported.
     """
 
     name: str
@@ -84,21 +100,35 @@ class TableFeature:
     min_writer: int = TABLE_FEATURES_WRITER_VERSION
     read: bool = True
     write: bool = False
+    reason: str = ""
 
 
-def _reader_writer(name: str, *, read: bool, write: bool = False) -> TableFeature:
+def _reader_writer(name: str, *, read: bool, write: bool = False, reason: str = "") -> TableFeature:
     return TableFeature(
         name=name,
         kind="reader_writer",
         min_reader=TABLE_FEATURES_READER_VERSION,
         read=read,
         write=write,
+        reason=reason,
     )
 
 
 def _writer(name: str, *, min_writer: int = 7, write: bool = False) -> TableFeature:
     return TableFeature(name=name, kind="writer", min_writer=min_writer, write=write)
 
+
+_ADAPTIVE_METADATA = (
+    "The list of files is in manifests of Iceberg's format version 4, which isn't final. Drop the "
+    "feature with the writer that added it."
+)
+_COORDINATED_COMMITS = (
+    "A commit coordinator must ratify each commit; catalogManaged has replaced the feature. Drop "
+    "the feature with delta-spark."
+)
+_REDIRECT = (
+    "The table is redirected to another table, which the error names. Read and write that table."
+)
 
 FEATURES: Mapping[str, TableFeature] = {
     feature.name: feature
@@ -120,15 +150,16 @@ FEATURES: Mapping[str, TableFeature] = {
         _reader_writer(DELETION_VECTORS, read=True, write=True),
         _writer(ROW_TRACKING, write=True),
         _reader_writer(TIMESTAMP_NTZ_FEATURE, read=True, write=True),
-        # Not in PROTOCOL.md, but existing tables list this name.
-        _reader_writer("timestampWithoutTimezone", read=True),
+        # The name of timestampNtz before PROTOCOL.md had the feature; existing tables list it.
+        _reader_writer(TIMESTAMP_WITHOUT_TIMEZONE, read=True, write=True),
         _writer(DOMAIN_METADATA, write=True),
         # Listing the feature changes nothing: the kernel inspects the checkpoint.
         _reader_writer(V2_CHECKPOINT, read=True, write=True),
         # The kernel checks whether a catalog is available.
         _reader_writer(CATALOG_MANAGED, read=True, write=True),
-        _reader_writer(CATALOG_MANAGED_PREVIEW, read=True),
-        _reader_writer(CATALOG_OWNED_PREVIEW, read=True),
+        # Names of catalogManaged before PROTOCOL.md had the feature.
+        _reader_writer(CATALOG_MANAGED_PREVIEW, read=True, write=True),
+        _reader_writer(CATALOG_OWNED_PREVIEW, read=True, write=True),
         _writer(ICEBERG_COMPAT_V1, write=True),
         _writer(ICEBERG_COMPAT_V2, write=True),
         _writer(ICEBERG_COMPAT_V3, write=True),
@@ -144,6 +175,15 @@ FEATURES: Mapping[str, TableFeature] = {
         _reader_writer(VARIANT_SHREDDING_PREVIEW, read=True, write=True),
         _writer(CHECKPOINT_PROTECTION, write=True),
         _writer(MATERIALIZE_PARTITION_COLUMNS, write=True),
+        TableFeature(
+            name=COORDINATED_COMMITS_PREVIEW,
+            kind="writer",
+            reason=_COORDINATED_COMMITS,
+        ),
+        _reader_writer(ADAPTIVE_METADATA, read=False, reason=_ADAPTIVE_METADATA),
+        _reader_writer(ADAPTIVE_METADATA_PREVIEW, read=False, reason=_ADAPTIVE_METADATA),
+        _reader_writer(REDIRECT_READER_WRITER, read=False, reason=_REDIRECT),
+        TableFeature(name=REDIRECT_WRITER_ONLY, kind="writer", reason=_REDIRECT),
     )
 }
 """All known features by name."""
@@ -173,6 +213,9 @@ _REQUIRES: Mapping[str, tuple[str, ...]] = {
     ROW_TRACKING: (DOMAIN_METADATA,),
     CLUSTERING: (DOMAIN_METADATA,),
     CATALOG_MANAGED: (IN_COMMIT_TIMESTAMP, VACUUM_PROTOCOL_CHECK),
+    CATALOG_MANAGED_PREVIEW: (IN_COMMIT_TIMESTAMP, VACUUM_PROTOCOL_CHECK),
+    CATALOG_OWNED_PREVIEW: (IN_COMMIT_TIMESTAMP, VACUUM_PROTOCOL_CHECK),
+    COORDINATED_COMMITS_PREVIEW: (IN_COMMIT_TIMESTAMP, VACUUM_PROTOCOL_CHECK),
     ICEBERG_COMPAT_V1: (COLUMN_MAPPING,),
     ICEBERG_COMPAT_V2: (COLUMN_MAPPING,),
     ICEBERG_COMPAT_V3: (COLUMN_MAPPING, ROW_TRACKING),
@@ -183,8 +226,12 @@ _PREVIEWS: Mapping[str, str] = {
     TYPE_WIDENING: TYPE_WIDENING_PREVIEW,
     VARIANT_TYPE: VARIANT_TYPE_PREVIEW,
     VARIANT_SHREDDING: VARIANT_SHREDDING_PREVIEW,
+    TIMESTAMP_NTZ_FEATURE: TIMESTAMP_WITHOUT_TIMEZONE,
 }
 """Names of the preview features by the features' final names; a protocol may list either name."""
+
+_NEVER_ADDED = frozenset({*_PREVIEWS.values(), COORDINATED_COMMITS_PREVIEW, *REDIRECT_FEATURES})
+"""Features that aren't added to a protocol because the metadata uses them."""
 
 
 def reader_features(protocol: Protocol) -> tuple[str, ...]:
@@ -225,7 +272,32 @@ def unsupported_for_read(
         feature = FEATURES.get(name)
         if feature is None or (not feature.read and _is_active(name, configuration, schema)):
             unsupported.append(name)
+    redirect = redirect_of(configuration)
+    if redirect is not None and not redirect.is_ready and redirect.feature in unsupported:
+        unsupported.remove(redirect.feature)  # the table can be read until the redirect is ready
     return unsupported
+
+
+def explanation(names: Iterable[str], configuration: Mapping[str, str]) -> str:
+    """Return why features aren't supported, for an error; empty if no reason is known."""
+    redirect = redirect_of(configuration)
+    reasons: list[str] = []
+    for name in names:
+        if redirect is not None and redirect.feature == name:
+            reasons.append(_describe_redirect(redirect))
+        elif name in FEATURES:
+            reasons.append(FEATURES[name].reason)
+    return " ".join(dict.fromkeys(filter(None, reasons)))
+
+
+def _describe_redirect(redirect: Redirect) -> str:
+    place = "another table" if redirect.destination is None else redirect.destination
+    if redirect.is_ready:
+        return f"The table has moved: it is redirected to {place}. Use {place} instead."
+    return (
+        f"The table is being redirected to {place} (state {redirect.state}), and can't be written "
+        "until the redirect is ready or removed."
+    )
 
 
 def unsupported_for_write(
@@ -379,7 +451,7 @@ def features_in_use(
     used = [
         name
         for name in FEATURES
-        if not name.endswith("-preview")
+        if name not in _NEVER_ADDED
         and _PREVIEWS.get(name) not in existing
         and _is_enabled(name, configuration, schema)
     ]
@@ -399,7 +471,11 @@ def _is_enabled(name: str, configuration: Mapping[str, str], schema: StructType)
         return _is_true(configuration, _ENABLING_PROPERTIES[name])
     if name in _ENABLING_METADATA:
         return _has_metadata(schema, _ENABLING_METADATA[name])
+    if name in REDIRECT_FEATURES:
+        return f"delta.{name}" in configuration
     match name:
+        case "coordinatedCommits-preview":
+            return "delta.coordinatedCommits.commitCoordinator-preview" in configuration
         case "columnMapping":
             return configuration.get("delta.columnMapping.mode", "none").lower() != "none"
         case "checkConstraints":
@@ -410,7 +486,7 @@ def _is_enabled(name: str, configuration: Mapping[str, str], schema: StructType)
             return any(
                 INVARIANTS_KEY in field.metadata or not field.nullable for field in _fields(schema)
             )
-        case "timestampNtz":
+        case "timestampNtz" | "timestampWithoutTimezone":
             return TIMESTAMP_NTZ in _types(schema)
         case "typeWidening":
             return _is_true(configuration, "delta.enableTypeWidening") or _has_metadata(

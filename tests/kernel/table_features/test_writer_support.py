@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -41,3 +44,63 @@ def test_a_table_that_others_keep_in_another_format_is_read_and_written_once_tha
     table.alter.unset_table_properties(FORMATS)
     bayou.write(path, ROWS)
     assert table.to_arrow().num_rows == 2
+
+
+def with_feature(path, feature: str, configuration: dict[str, str]) -> None:
+    """Rewrite the table's first commit, so that it lists a feature and has more properties."""
+    log = Path(path) / "_delta_log"
+    commit = log / f"{0:020d}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            names = [feature, "appendOnly"]
+            action["protocol"] = {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": [] if "WriterOnly" in feature else [feature],
+                "writerFeatures": names,
+            }
+        if "metaData" in action:
+            action["metaData"]["configuration"].update(configuration)
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    (log / f"{0:020d}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("feature", ["redirectReaderWriter-preview", "redirectWriterOnly-preview"])
+def test_an_error_says_where_a_redirected_table_has_moved(tmp_path, feature):
+    path = str(tmp_path / "t")
+    bayou.write(path, ROWS)
+    spec = json.dumps({"sourcePath": path, "destPath": "s3://bucket/moved"})
+    value = {"type": "PathBasedRedirect", "state": "REDIRECT-READY", "spec": spec}
+    with_feature(path, feature, {f"delta.{feature}": json.dumps(value)})
+    with pytest.raises(UnsupportedFeatureError, match=r"s3://bucket/moved") as caught:
+        bayou.write(path, ROWS)
+    assert caught.value.features == (feature,)
+    if "WriterOnly" in feature:
+        assert bayou.table(path).to_arrow() == ROWS
+    else:
+        with pytest.raises(UnsupportedFeatureError, match=r"s3://bucket/moved"):
+            bayou.table(path).to_arrow()
+
+
+@pytest.mark.parametrize("feature", ["adaptiveMetadata-preview", "adaptiveMetadata"])
+def test_a_refused_feature_has_a_reason(tmp_path, feature):
+    path = str(tmp_path / "t")
+    bayou.write(path, ROWS)
+    with_feature(path, feature, {})
+    with pytest.raises(UnsupportedFeatureError, match="manifests of Iceberg's format version 4"):
+        bayou.table(path).to_arrow()
+
+
+def test_the_older_name_of_timestamp_ntz_is_written(tmp_path):
+    path = str(tmp_path / "t")
+    rows = pa.table({"t": pa.array([0, 1], pa.timestamp("us"))})
+    bayou.write(path, rows)
+    with_feature(path, "timestampWithoutTimezone", {})
+    bayou.write(path, rows)
+    more = rows.append_column("u", rows.column(0))
+    bayou.write(path, more, schema_mode="merge")
+    features = bayou.table(path).snapshot().protocol.writer_features
+    assert "timestampNtz" not in features
+    assert "timestampWithoutTimezone" in features
+    assert bayou.table(path).to_arrow().num_rows == 6

@@ -1,13 +1,15 @@
 """`DeltaTable` but for its row operations."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import UnsupportedOperationException
 
 import bayou
-from bayou.errors import ArgumentError, TableNotFoundError
+from bayou.errors import ArgumentError, IcebergCompatError, TableNotFoundError
 from bayou.spark import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -96,8 +98,35 @@ def test_a_shallow_clone_is_a_table_of_its_own(spark, table, tmp_path, rows):
     earlier = made.cloneAtVersion(0, str(tmp_path / "d"), isShallow=True)
     cloned.delete()
     assert (rows(made), rows(cloned), rows(earlier)) == ([(2,)], [], [(1,), (2,)])
-    with pytest.raises(ArgumentError, match="DELTA_UNSUPPORTED_DEEP_CLONE"):
-        made.clone(str(tmp_path / "e"))
+
+
+def test_a_deep_clone_has_its_own_files_and_is_repeated(spark, table, tmp_path, rows):
+    made = table({"id": [1, 2]})
+    target = str(tmp_path / "c")
+    copy = made.clone(target)
+    bayou.write(str(tmp_path / "t"), pa.table({"id": [3]}))
+    again = made.clone(target, replace=True, properties={"mine": "1"})
+    metrics = again.history(1).first()["operationMetrics"]
+    assert (metrics["numCopiedFiles"], metrics["sourceNumOfFiles"]) == ("1", "2")
+    shutil.rmtree(tmp_path / "t")
+    assert rows(copy) == [(1,), (2,), (3,)]
+    assert again.detail().first()["properties"]["mine"] == "1"
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_table_gets_iceberg_compatibility_and_its_errors(spark, table, tmp_path, version):
+    key = f"enableIcebergCompatV{version}"
+    made = table({"id": [1], "p": ["a"]}, partition_by=["p"], **{key: "true"})
+    spark.range(2).selectExpr("id", "'b' p").write.format("delta").mode("append").save(
+        str(tmp_path / "t")
+    )
+    assert made.toDF().count() == 3
+    builder = DeltaTable.create(spark).location(str(tmp_path / "u")).addColumn("v", "void")
+    with pytest.raises(UnsupportedOperationException) as caught:
+        builder.property(f"delta.{key}", "true").execute()
+    assert isinstance(caught.value, IcebergCompatError)
+    condition = "DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE"
+    assert (caught.value.getCondition(), caught.value.getSqlState()) == (condition, "KD00E")
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -150,6 +150,18 @@ def test_a_shallow_clone_is_a_table_over_the_same_files(run, tmp_path):
     assert again.collect() == []
 
 
+def test_a_deep_clone_copies_new_files_only(run, tmp_path):
+    run("CREATE TABLE {t} USING delta AS SELECT id FROM range(3)")
+    place = tmp_path / "clone"
+    first = run(f"CREATE TABLE delta.`{place}` DEEP CLONE {{t}}").first()
+    assert first["num_copied_files"] == first["source_num_of_files"] > 0
+    assert first["copied_files_size"] == first["source_table_size"] > 0
+    run("INSERT INTO {t} VALUES (7)")
+    second = run(f"CREATE OR REPLACE TABLE delta.`{place}` CLONE {{t}}").first()
+    assert (second["num_copied_files"], second["num_removed_files"]) == (1, 0)
+    assert bayou.table(str(place)).to_arrow().num_rows == 4
+
+
 def test_a_shallow_clone_copies_transaction_identifiers_unless_the_session_says_otherwise(
     run, tmp_path
 ):

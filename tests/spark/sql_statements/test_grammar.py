@@ -76,6 +76,7 @@ STATEMENTS = [
     "OPTIMIZE '/t' WHERE day >= '1' ZORDER BY (a)",
     "REORG TABLE t APPLY (PURGE)",
     "REORG TABLE delta.`/t` WHERE day = 1 APPLY (PURGE)",
+    "REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))",
     *(
         f"{create} t SHALLOW CLONE s{travel}{properties}{location}"
         for create in (

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import StatementError
+from bayou.spark.sql_statements.clone import Clone
 from bayou.spark.sql_statements.create_table import CreateTemporaryView
+from bayou.spark.sql_statements.maintenance import Reorg
 from bayou.spark.sql_statements.parser import InvalidStatement, first_keyword, parse_statement
 from bayou.spark.sql_statements.show import DescribeDetail, DescribeHistory, DescribeTable
 from bayou.spark.sql_statements.token_cursor import TokenCursor
@@ -24,6 +26,18 @@ def test_describe_history_names_a_table_and_a_limit(text, table, limit):
 
 def test_describe_detail_names_a_table():
     assert parse_statement("DESCRIBE DETAIL db.t") == DescribeDetail(table=("db", "t"))
+
+
+def test_an_upgrade_to_uniform_names_its_version():
+    text = "reorg table t apply (upgrade uniform (iceberg_compat_version = 3));"
+    assert parse_statement(text) == Reorg(table=("t",), where=None, upgrade=3)
+
+
+@pytest.mark.parametrize(("kind", "shallow"), [("SHALLOW ", True), ("DEEP ", False), ("", False)])
+def test_a_clone_is_deep_unless_it_is_shallow(kind, shallow):
+    found = parse_statement(f"CREATE OR REPLACE TABLE t {kind}CLONE s VERSION AS OF 3")
+    assert isinstance(found, Clone)
+    assert (found.source, found.version, found.shallow) == (("s",), 3, shallow)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +76,11 @@ def test_other_statements_are_spark_s(text):
         ("OPTIMIZE t ZORDER id", "unexpected 'ZORDER id'"),
         ("RESTORE t TO VERSION 3", "VERSION AS OF number"),
         ("GENERATE x FOR t", "expected FOR TABLE at 'FOR t'"),
-        ("REORG TABLE t APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION=2))", "UniForm"),
+        ("REORG TABLE t APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION=x))", "at 'x"),
+        ("REORG TABLE t WHERE p = 1 APPLY (UPGRADE UNIFORM(ICEBERG_COMPAT_VERSION=2))", "PURGE"),
         ("CREATE TABLE t (a INT, b WHAT) USING delta", "Column 'b': 'WHAT' isn't a type"),
         ("CREATE TABLE t (a INT) USING delta BUCKETED BY (a)", "PARTITIONED BY, CLUSTER BY"),
         ("CREATE TABLE t (a INT) USING delta PARTITIONED BY (days(a))", "transforms"),
-        ("CREATE TABLE t DEEP CLONE s", "deep clones aren't supported"),
     ],
 )
 def test_an_error_names_the_part_of_the_statement(text, message):

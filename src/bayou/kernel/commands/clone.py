@@ -107,14 +107,7 @@ _UNCLONED_PROPERTIES = frozenset(
         "delta.rowTracking.materializedRowCommitVersionColumnName",
     }
 )
-_UNCLONED_FEATURES = frozenset(
-    {
-        features.CATALOG_MANAGED,
-        features.CATALOG_MANAGED_PREVIEW,
-        features.CATALOG_OWNED_PREVIEW,
-        features.CHECKPOINT_PROTECTION,
-    }
-)
+_UNCLONED_FEATURES = frozenset({*features.CATALOG_FEATURES, features.CHECKPOINT_PROTECTION})
 """Features that a clone doesn't get, because they describe the source's log."""
 
 

@@ -90,9 +90,10 @@ def check_readable(
     missing = features.unsupported_for_read(protocol, metadata.configuration, schema)
     if missing:
         names = ", ".join(missing)
+        reason = features.explanation(missing, metadata.configuration)
         raise UnsupportedFeatureError(
             f"{table} can't be read: it needs {names}, which this version of Bayou doesn't "
-            "support. Read it with a newer version, or with delta-spark.",
+            f"support. {reason or 'Read it with a newer version, or with delta-spark.'}",
             table=table,
             features=missing,
         )

@@ -128,9 +128,11 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: S
     """Check that all features which the table requires of writers are supported."""
     missing = features.unsupported_for_write(protocol, metadata.configuration, schema)
     if missing:
+        reason = features.explanation(missing, metadata.configuration)
         raise UnsupportedFeatureError(
             f"{table} can't be written: it needs {', '.join(missing)}, which this version of Bayou "
-            "doesn't support for writes. Write it with delta-spark, or drop the feature.",
+            f"doesn't support for writes. "
+            f"{reason or 'Write it with delta-spark, or drop the feature.'}",
             table=table,
             features=missing,
         )

@@ -98,7 +98,9 @@ def _create(table: str, request: MetadataRequest) -> MetadataChange:
     if properties.ROW_TRACKING.read(configuration):
         configuration = {**configuration, **_row_tracking_columns()}
     stored, protocol_properties = _split_protocol_properties(configuration)
-    if f"{features.FEATURE_PREFIX}{features.CATALOG_MANAGED}" in protocol_properties:
+    if any(
+        f"{features.FEATURE_PREFIX}{f}" in protocol_properties for f in features.CATALOG_FEATURES
+    ):
         stored = {properties.IN_COMMIT_TIMESTAMPS.key: "true", **stored}
     metadata = Metadata(
         id=str(uuid.uuid4()),
