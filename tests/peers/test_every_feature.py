@@ -271,13 +271,45 @@ def vacuumed(path: str) -> None:
     assert not table.vacuum(dry_run=False).num_files_to_delete
 
 
-def managed(path: str) -> None:
+def compatible(version: int) -> Callable[[str], None]:
+    """A partitioned table with Iceberg compatibility; from version 2 on with arrays and maps."""
+
+    def make(path: str) -> None:
+        properties = {f"delta.enableIcebergCompatV{version}": "true"}
+        rows = ROWS
+        if version > 1:
+            arrays = pa.array([[1], [], None, [None]], pa.list_(pa.int64()))
+            maps = pa.array([[("k", [1])], [], None, [("l", None)]], pa.map_(pa.string(), arrays.type))
+            rows = rows.append_column("a", arrays).append_column("m", maps)
+        if version > 2:
+            properties["delta.enableDeletionVectors"] = "true"
+        bayou.write(path, rows, partition_by=["p"], configuration=properties)
+        bayou.write(path, rows.slice(1))
+        table = bayou.table(path)
+        table.update({"p": "'ours'"}, predicate="id = 3")
+        table.delete("id = 4")
+        table.optimize()
+
+    return make
+
+
+def older_timestamps(path: str) -> None:
+    rows = ROWS.append_column("t", pa.array([0, 1, None, 2], pa.timestamp("us")))
+    bayou.write(path, rows, configuration={"delta.feature.timestampWithoutTimezone": "supported"})
+    bayou.write(path, rows)
+
+
+def managed(name: str) -> Callable[[str], None]:
+    return lambda path: _managed(path, name)
+
+
+def _managed(path: str, name: str) -> None:
     catalog = FileCatalog(f"{path}_catalog")
     engine = for_path(path)
     table = Table.for_path(engine, path, catalog)
     builder = table.create_transaction_builder(engine, "test/1", Operation.CREATE_TABLE)
     builder = builder.with_schema(StructType((column("id"), column("p", STRING))))
-    builder = builder.with_table_properties({"delta.feature.catalogManaged": "supported"})
+    builder = builder.with_table_properties({f"delta.feature.{name}": "supported"})
     builder.build(engine).commit(engine, [])
 
 
@@ -302,6 +334,13 @@ class Case:
     holds: Callable[[list[dict[str, Any]]], None] = lambda rows: None
 
 
+COMPAT_CHANGES = [
+    "INSERT INTO {t} VALUES (100, 'z', array(7), map('x', array(8)))",
+    "UPDATE {t} SET id = 50 WHERE id = 1",
+    "ALTER TABLE {t} ADD COLUMN later ARRAY<INT>",
+    "INSERT INTO {t} VALUES (101, 'y', array(7), map('x', array(8)), array(9))",
+    "OPTIMIZE {t}",
+]
 VARIANTS = {"changes": VARIANT_CHANGES, "columns": VARIANT_COLUMNS}
 CASES = {
     "appendOnly": Case(
@@ -340,7 +379,18 @@ CASES = {
     "v2Checkpoint": Case(
         make=used({"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"})
     ),
-    "catalogManaged": Case(make=managed, refused="catalogManaged"),
+    **{
+        name: Case(make=managed(name), refused="catalogManaged|catalogOwned")
+        for name in ("catalogManaged", "catalogManaged-preview", "catalogOwned-preview")
+    },
+    "timestampWithoutTimezone": Case(make=older_timestamps, refused="timestampWithoutTimezone"),
+    "icebergCompatV1": Case(make=compatible(1)),
+    "icebergCompatV2": Case(make=compatible(2), changes=COMPAT_CHANGES),
+    "icebergCompatV3": Case(
+        make=compatible(3),
+        changes=COMPAT_CHANGES,
+        columns=["id", "p", "a", "m", "_metadata.row_id", "_metadata.row_commit_version"],
+    ),
     "clustering": Case(make=clustered, changes=[*CHANGES, "OPTIMIZE {t}"]),
     "vacuumProtocolCheck": Case(make=vacuumed, changes=[*CHANGES, "VACUUM {t}"]),
     "inCommitTimestamp": Case(make=used({"delta.enableInCommitTimestamps": "true"})),
