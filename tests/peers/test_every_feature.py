@@ -279,7 +279,9 @@ def compatible(version: int) -> Callable[[str], None]:
         rows = ROWS
         if version > 1:
             arrays = pa.array([[1], [], None, [None]], pa.list_(pa.int64()))
-            maps = pa.array([[("k", [1])], [], None, [("l", None)]], pa.map_(pa.string(), arrays.type))
+            maps = pa.array(
+                [[("k", [1])], [], None, [("l", None)]], pa.map_(pa.string(), arrays.type)
+            )
             rows = rows.append_column("a", arrays).append_column("m", maps)
         if version > 2:
             properties["delta.enableDeletionVectors"] = "true"

@@ -7,11 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.protocol.schema import (
+    EDGE_ALGORITHMS,
     LONG,
     PRIMITIVE_NAMES,
     STRING,
     ArrayType,
     DecimalType,
+    GeographyType,
+    GeometryType,
     MapType,
     PrimitiveType,
     SchemaJsonError,
@@ -37,8 +40,11 @@ def structs(types):
     return st.lists(fields, max_size=3).map(lambda f: StructType(tuple(f)))
 
 
+CRS = st.sampled_from(["OGC:CRS84", "EPSG:3857", "SRID:0"])
+GEOMETRIES = st.builds(GeometryType, CRS)
+GEOGRAPHIES = st.builds(GeographyType, CRS, st.sampled_from(EDGE_ALGORITHMS))
 TYPES = st.recursive(
-    PRIMITIVES | DECIMALS,
+    PRIMITIVES | DECIMALS | GEOMETRIES | GEOGRAPHIES,
     lambda inner: (
         st.builds(ArrayType, element_type=inner, contains_null=st.booleans())
         | st.builds(MapType, key_type=inner, value_type=inner, value_contains_null=st.booleans())
@@ -51,6 +57,27 @@ TYPES = st.recursive(
 @given(TYPES)
 def test_every_type_survives_its_json(data_type):
     assert data_type_from_json(data_type_to_json(data_type)) == data_type
+
+
+@pytest.mark.parametrize(
+    ("text", "data_type"),
+    [
+        ("geometry", GeometryType()),
+        ("geometry( EPSG:3857 )", GeometryType("EPSG:3857")),
+        ("geography", GeographyType()),
+        ("geography(OGC:CRS84)", GeographyType()),
+        ("geography(vincenty)", GeographyType(algorithm="VINCENTY")),
+        ("geography(EPSG:4326,KARNEY)", GeographyType("EPSG:4326", "KARNEY")),
+    ],
+)
+def test_parameters_of_geospatial_types_have_defaults(text, data_type):
+    assert data_type_from_json(text) == data_type
+
+
+@pytest.mark.parametrize("text", ["geometry()", "geometry(x)", "geography(a:b, c)", "geography(,)"])
+def test_malformed_geospatial_types_are_unknown(text):
+    with pytest.raises(SchemaJsonError, match="unknown type"):
+        data_type_from_json(text)
 
 
 @given(structs(TYPES))

@@ -10,7 +10,17 @@ from bayou.errors import ConstraintViolationError, SchemaError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type, to_arrow_type
 from bayou.kernel.table_features.variant import conform_variants
-from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructField, StructType
+from bayou.protocol.schema import (
+    BINARY,
+    VARIANT,
+    ArrayType,
+    DataType,
+    GeographyType,
+    GeometryType,
+    MapType,
+    StructField,
+    StructType,
+)
 
 
 def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -207,8 +217,9 @@ def _null_mask(array: pa.Array[Any]) -> Any:
 def _is_same_type(arrow_type: pa.DataType, data_type: DataType) -> bool:
     if pa.types.is_null(arrow_type):
         return True
+    stored = BINARY if isinstance(data_type, GeometryType | GeographyType) else data_type
     try:
-        return str(from_arrow_type(arrow_type)) == str(data_type)
+        return str(from_arrow_type(arrow_type)) == str(stored)
     except SchemaError:
         return False
 

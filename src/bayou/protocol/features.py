@@ -30,6 +30,8 @@ from bayou.protocol.schema import (
     VARIANT,
     ArrayType,
     DataType,
+    GeographyType,
+    GeometryType,
     MapType,
     StructField,
     StructType,
@@ -65,6 +67,8 @@ VARIANT_TYPE_PREVIEW = "variantType-preview"
 VARIANT_SHREDDING = "variantShredding"
 VARIANT_SHREDDING_PREVIEW = "variantShredding-preview"
 CHECKPOINT_PROTECTION = "checkpointProtection"
+GEOSPATIAL = "geospatial"
+GEOSPATIAL_DEV = "geospatial-dev"
 TIMESTAMP_WITHOUT_TIMEZONE = "timestampWithoutTimezone"
 ADAPTIVE_METADATA = "adaptiveMetadata"
 ADAPTIVE_METADATA_PREVIEW = "adaptiveMetadata-preview"
@@ -173,6 +177,9 @@ FEATURES: Mapping[str, TableFeature] = {
         # Shredding is optional for writers; Bayou doesn't shred variants.
         _reader_writer(VARIANT_SHREDDING, read=True, write=True),
         _reader_writer(VARIANT_SHREDDING_PREVIEW, read=True, write=True),
+        _reader_writer(GEOSPATIAL, read=True, write=True),
+        # The preview's name of geospatial.
+        _reader_writer(GEOSPATIAL_DEV, read=True, write=True),
         _writer(CHECKPOINT_PROTECTION, write=True),
         _writer(MATERIALIZE_PARTITION_COLUMNS, write=True),
         TableFeature(
@@ -227,6 +234,7 @@ _PREVIEWS: Mapping[str, str] = {
     VARIANT_TYPE: VARIANT_TYPE_PREVIEW,
     VARIANT_SHREDDING: VARIANT_SHREDDING_PREVIEW,
     TIMESTAMP_NTZ_FEATURE: TIMESTAMP_WITHOUT_TIMEZONE,
+    GEOSPATIAL: GEOSPATIAL_DEV,
 }
 """Names of the preview features by the features' final names; a protocol may list either name."""
 
@@ -315,6 +323,9 @@ def unsupported_for_write(
     variant_features = {VARIANT_TYPE, VARIANT_TYPE_PREVIEW}
     if VARIANT in _types(schema) and variant_features.isdisjoint(all_features(protocol)):
         unsupported.append(VARIANT_TYPE)
+    geospatial = {GEOSPATIAL, GEOSPATIAL_DEV}
+    if _has_geospatial_types(schema) and geospatial.isdisjoint(all_features(protocol)):
+        unsupported.append(GEOSPATIAL)
     if protocol.min_writer_version > TABLE_FEATURES_WRITER_VERSION:
         unsupported.append(f"writer version {protocol.min_writer_version}")
         return unsupported
@@ -488,6 +499,8 @@ def _is_enabled(name: str, configuration: Mapping[str, str], schema: StructType)
             )
         case "timestampNtz" | "timestampWithoutTimezone":
             return TIMESTAMP_NTZ in _types(schema)
+        case "geospatial" | "geospatial-dev":
+            return _has_geospatial_types(schema)
         case "typeWidening":
             return _is_true(configuration, "delta.enableTypeWidening") or _has_metadata(
                 schema, TYPE_CHANGES_KEY
@@ -518,6 +531,10 @@ _ENABLING_METADATA: Mapping[str, str] = {
     ALLOW_COLUMN_DEFAULTS: CURRENT_DEFAULT_KEY,
     TYPE_WIDENING_PREVIEW: TYPE_CHANGES_KEY,
 }
+
+
+def _has_geospatial_types(schema: StructType) -> bool:
+    return any(isinstance(data_type, GeometryType | GeographyType) for data_type in _types(schema))
 
 
 def _is_true(configuration: Mapping[str, str], key: str) -> bool:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from bayou.protocol.json_decoding import decode_json
+
 REDIRECT_READER_WRITER = "redirectReaderWriter-preview"
 REDIRECT_WRITER_ONLY = "redirectWriterOnly-preview"
 REDIRECT_FEATURES = (REDIRECT_READER_WRITER, REDIRECT_WRITER_ONLY)
@@ -66,7 +68,7 @@ def _parse(feature: str, value: str) -> Redirect:
 
 def _decode(value: str) -> dict[str, Any]:
     try:
-        decoded = msgspec.json.decode(value)
+        decoded = decode_json(value, object)
     except msgspec.DecodeError:
         return {}
     return decoded if isinstance(decoded, dict) else {}

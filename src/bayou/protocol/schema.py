@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -41,6 +42,38 @@ class DecimalType:
 
     def __str__(self) -> str:
         return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class GeometryType:
+    """Geometries in a coordinate reference system, with Cartesian edges; values are WKB.
+
+    Not in PROTOCOL.md; delta-spark and Delta Kernel have the type since Delta Lake 4.3.
+
+    Attributes:
+        crs: the coordinate reference system, such as `OGC:CRS84` or `EPSG:3857`.
+    """
+
+    crs: str = "OGC:CRS84"
+
+    def __str__(self) -> str:
+        return f"geometry({self.crs})"
+
+
+@dataclass(frozen=True, slots=True)
+class GeographyType:
+    """Geometries on an ellipsoid; values are WKB.
+
+    Attributes:
+        crs: the coordinate reference system, such as `OGC:CRS84`.
+        algorithm: interpolation of edges: `SPHERICAL`, `VINCENTY`, `THOMAS`, `ANDOYER` or `KARNEY`.
+    """
+
+    crs: str = "OGC:CRS84"
+    algorithm: str = "SPHERICAL"
+
+    def __str__(self) -> str:
+        return f"geography({self.crs}, {self.algorithm})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +181,9 @@ class StructType:
         return result
 
 
-DataType: TypeAlias = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+DataType: TypeAlias = (
+    PrimitiveType | DecimalType | GeometryType | GeographyType | ArrayType | MapType | StructType
+)
 
 STRING = PrimitiveType("string")
 LONG = PrimitiveType("long")
@@ -298,6 +333,9 @@ def _primitive_from_name(name: str) -> DataType:
         return known
     if name == "decimal":
         return DecimalType(10, 0)
+    geospatial = _geospatial_from_name(name)
+    if geospatial is not None:
+        return geospatial
     if name.startswith("decimal(") and name.endswith(")"):
         parts = name[len("decimal(") : -1].split(",")
         try:
@@ -307,3 +345,25 @@ def _primitive_from_name(name: str) -> DataType:
         if len(numbers) == 2:
             return DecimalType(numbers[0], numbers[1])
     raise SchemaJsonError(f"unknown type {_excerpt(name)}")
+
+
+_CRS = r"\s*(?P<crs>\w+:-?\w+)\s*"
+_ALGORITHM = r"\s*(?P<algorithm>[A-Za-z]+)\s*"
+_GEOMETRY = re.compile(rf"geometry(?:\({_CRS}\))?")
+_GEOGRAPHY = re.compile(rf"geography(?:\((?:{_CRS},)?{_ALGORITHM}\))?")
+_GEOGRAPHY_CRS = re.compile(rf"geography\({_CRS}\)")
+EDGE_ALGORITHMS = ("SPHERICAL", "VINCENTY", "THOMAS", "ANDOYER", "KARNEY")
+
+
+def _geospatial_from_name(name: str) -> GeometryType | GeographyType | None:
+    """Parse `geometry(crs)` or `geography(crs, algorithm)`; the parameters are optional."""
+    if match := _GEOMETRY.fullmatch(name):
+        return GeometryType() if match["crs"] is None else GeometryType(match["crs"])
+    if match := _GEOGRAPHY_CRS.fullmatch(name):
+        return GeographyType(match["crs"])
+    if match := _GEOGRAPHY.fullmatch(name):
+        default = GeographyType()
+        algorithm = (match["algorithm"] or default.algorithm).upper()
+        if algorithm in EDGE_ALGORITHMS:
+            return GeographyType(match["crs"] or default.crs, algorithm)
+    return None

@@ -36,6 +36,8 @@ from bayou.protocol.schema import (
     ArrayType,
     DataType,
     DecimalType,
+    GeographyType,
+    GeometryType,
     MapType,
     SchemaJsonError,
     StructField,
@@ -319,6 +321,11 @@ class _Parser:
                 kind = "varchar" if name == "varchar" else "char"
                 limit = LengthLimit(path=(), kind=kind, max_length=numbers[0])
                 return _Parsed(STRING, f"{kind}({numbers[0]})", (limit,))
+            case "geometry" | "geography":
+                numbers = self._numbers() or [_DEFAULT_SRID]
+                crs = _CRS_BY_SRID.get(numbers[0], f"EPSG:{numbers[0]}")
+                geospatial = GeometryType(crs) if name == "geometry" else GeographyType(crs)
+                return _Parsed(geospatial, f"{name}({numbers[0]})")
             case _ if name in _NAMES:
                 primitive = _NAMES[name]
                 return _Parsed(primitive, _SQL_NAMES.get(str(primitive), str(primitive)))
@@ -383,5 +390,9 @@ class _Parser:
             "'array<string>', 'struct<a: int, b: date>'"
         )
 
+
+_DEFAULT_SRID = 4326
+_CRS_BY_SRID = {0: "SRID:0", 4326: "OGC:CRS84"}
+"""Coordinate reference systems that Spark knows by a number other than their EPSG code."""
 
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}

@@ -30,6 +30,7 @@ def to_spark(schema: StructType) -> spark_types.StructType:
     Internal metadata of Delta, such as `delta.columnMapping.id`, is removed: Spark would copy it
     into the next table that is written from the DataFrame.
     """
+    _refuse_geospatial(schema)
     return spark_types.StructType.fromJson(json.loads(_without_internal_metadata(schema).to_json()))
 
 
@@ -73,6 +74,17 @@ def as_nullable(schema: StructType) -> StructType:
             for f in schema
         )
     )
+
+
+def _refuse_geospatial(schema: StructType) -> None:
+    for field in schema:
+        if "geometry(" in str(field.data_type) or "geography(" in str(field.data_type):
+            raise SchemaError(
+                f"column {field.name!r} has type {field.data_type}, which Bayou doesn't support "
+                "in Spark. Use bayou.table and bayou.write.",
+                table="",
+                column=field.name,
+            )
 
 
 def same_type(left: DataType, right: DataType) -> bool:

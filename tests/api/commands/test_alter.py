@@ -382,7 +382,10 @@ def test_features_are_added_by_name(path):
     assert bayou.table(path).alter.add_feature("clustering") == version
     refused(path, UnsupportedFeatureError, "unknown table feature", lambda a: a.add_feature("fast"))
     refused(
-        path, UnsupportedFeatureError, "write", lambda a: a.add_feature("coordinatedCommits-preview")
+        path,
+        UnsupportedFeatureError,
+        "write",
+        lambda a: a.add_feature("coordinatedCommits-preview"),
     )
 
 

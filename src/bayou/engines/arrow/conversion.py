@@ -93,6 +93,14 @@ def converter(
         return _list_converter(source, target, name, path)
     if pa.types.is_map(source) and pa.types.is_map(target):
         return _map_converter(source, target, name, path)
+    if isinstance(source, pa.BaseExtensionType):
+        # A type that the program has registered, such as GeoArrow's.
+        stored = converter(actual.with_type(source.storage_type), requested, name, path) or _same
+
+        def convert_extension(array: _NestedArray) -> pa.Array[Any]:
+            return stored(array.storage)
+
+        return convert_extension
     if pa.types.is_dictionary(source):
         inner = converter(actual.with_type(source.value_type), requested, name, path) or _same
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from bayou.errors import SchemaError
+from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -28,17 +30,26 @@ from bayou.protocol.schema import (
     ArrayType,
     DataType,
     DecimalType,
+    GeographyType,
+    GeometryType,
     MapType,
     PrimitiveType,
+    SchemaJsonError,
     StructField,
     StructType,
+    data_type_from_json,
 )
 
 VARIANT_EXTENSION = "arrow.parquet.variant"
 """Name of Arrow's extension type for variants, whose storage is a struct `metadata`, `value`."""
 
+GEO_ARROW_WKB = "geoarrow.wkb"
+"""Name of GeoArrow's extension type for geometries and geographies as WKB."""
+
+EXTENSION_NAME_KEY = b"ARROW:extension:name"
+EXTENSION_METADATA_KEY = b"ARROW:extension:metadata"
+
 _VARIANT_NAMES = frozenset({VARIANT_EXTENSION, "parquet.variant"})  # the second name is older
-_EXTENSION_NAME_KEY = b"ARROW:extension:name"
 
 _TO_ARROW: dict[DataType, pa.DataType] = {
     STRING: pa.string(),
@@ -79,8 +90,9 @@ def to_arrow_schema(schema: StructType) -> pa.Schema:
 def to_arrow_type(data_type: DataType) -> pa.DataType:
     """The Arrow type of a Delta type.
 
-    `timestamp` is `timestamp[us, UTC]`, `timestamp_ntz` is `timestamp[us]`, void is `null`. The
-    child field of a list is named `element`.
+    `timestamp` is `timestamp[us, UTC]`, `timestamp_ntz` is `timestamp[us]`, void is `null`.
+    Geometries and geographies are `binary` in the format WKB. The child field of a list is named
+    `element`.
     """
     match data_type:
         case StructType(fields):
@@ -100,8 +112,25 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
             return pa.struct(
                 [pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)]
             )
+        case GeometryType() | GeographyType():
+            return pa.binary()
         case _:
             return _TO_ARROW[data_type]
+
+
+def geo_arrow_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
+    """Return the field metadata that names GeoArrow's extension type; empty for other types."""
+    match data_type:
+        case GeometryType(crs):
+            parameters = {"crs": crs}
+        case GeographyType(crs, algorithm):
+            parameters = {"crs": crs, "edges": algorithm.lower()}
+        case _:
+            return {}
+    return {
+        EXTENSION_NAME_KEY: GEO_ARROW_WKB.encode(),
+        EXTENSION_METADATA_KEY: msgspec.json.encode(parameters),
+    }
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> pa.RecordBatch:
@@ -129,8 +158,8 @@ def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False)
 
     Unsigned integers become the next wider signed type (uint64: decimal(20,0)), and timestamps of
     any unit become microseconds. Dictionaries become their value type. Arrow's variant type becomes
-    variant, also if pyarrow doesn't know the type and only the field's metadata names it. Other
-    extension types become their storage type.
+    variant and GeoArrow's WKB geometry or geography, also if pyarrow doesn't know the type and only
+    the field's metadata names it. Other extension types become their storage type.
 
     Args:
         table: the table's path for error messages.
@@ -146,11 +175,12 @@ def from_arrow_type(
     arrow_type: pa.DataType, *, table: str = "", column: str = "", void: bool = False
 ) -> DataType:
     """The Delta type of an Arrow type. Raises the errors of `from_arrow_schema`."""
-    delta_type = _FROM_ARROW.get(arrow_type)
-    if delta_type is not None:
-        return delta_type
     types: Any = pa.types
     kind: Any = arrow_type
+    # Extension types that are written in Python may be unhashable.
+    delta_type = None if isinstance(kind, pa.BaseExtensionType) else _FROM_ARROW.get(kind)
+    if delta_type is not None:
+        return delta_type
 
     def inner(of: pa.DataType, step: str = "") -> DataType:
         return from_arrow_type(of, table=table, column=column + step, void=void)
@@ -187,6 +217,9 @@ def from_arrow_type(
     if isinstance(kind, pa.BaseExtensionType):
         if kind.extension_name in _VARIANT_NAMES:
             return VARIANT
+        if kind.extension_name == GEO_ARROW_WKB:
+            serialized: Any = getattr(kind, "__arrow_ext_serialize__", bytes)
+            return _from_geo_arrow(serialized(), table, column)
         return inner(kind.storage_type)
     name = (f"Column {column!r}" if column else "A column") + (f" of {table}" if table else "")
     raise SchemaError(
@@ -239,7 +272,40 @@ def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str, void: bool)
 
 def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool) -> DataType:
     """Return the Delta type of a field: variant if its metadata names Arrow's variant type."""
-    extension = (field.metadata or {}).get(_EXTENSION_NAME_KEY, b"").decode()
+    metadata = field.metadata or {}
+    extension = metadata.get(EXTENSION_NAME_KEY, b"").decode()
     if extension in _VARIANT_NAMES:
         return VARIANT
+    if extension == GEO_ARROW_WKB:
+        return _from_geo_arrow(metadata.get(EXTENSION_METADATA_KEY, b""), table, column)
     return from_arrow_type(field.type, table=table, column=column, void=void)
+
+
+def _from_geo_arrow(parameters: bytes, table: str, column: str) -> GeometryType | GeographyType:
+    """Return the type for GeoArrow's metadata, JSON such as `{"crs": "EPSG:3857"}`.
+
+    Edges other than `planar` make the type a geography. Without a CRS, it is `OGC:CRS84`.
+    """
+    try:
+        decoded = decode_json(parameters or b"{}", dict[str, Any])
+    except msgspec.DecodeError:
+        decoded = {}
+    crs: Any = decoded.get("crs") or "OGC:CRS84"
+    if isinstance(crs, dict):  # PROJJSON
+        identifier: Any = crs.get("id", {})
+        crs = f"{identifier.get('authority')}:{identifier.get('code')}"
+    edges = str(decoded.get("edges", "planar")).upper()
+    name = f"geometry({crs})" if edges == "PLANAR" else f"geography({crs}, {edges})"
+    try:
+        data_type = data_type_from_json(name)
+    except SchemaJsonError:
+        data_type = BINARY
+    if isinstance(data_type, GeometryType | GeographyType):
+        return data_type
+    raise SchemaError(
+        f"{f'Column {column!r}' if column else 'A column'}{f' of {table}' if table else ''}: the "
+        f"coordinate reference system {str(crs)[:80]!r} with edges {edges.lower()!r} isn't "
+        "supported. Use the name of an authority and a code, such as EPSG:3857.",
+        table=table,
+        column=column,
+    )

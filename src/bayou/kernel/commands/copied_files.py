@@ -30,6 +30,7 @@ from bayou.protocol.file_names import (
     decode_data_file_uri,
     is_absolute_uri,
 )
+from bayou.protocol.json_decoding import decode_json
 
 CLONE_SOURCE_TAG = "CLONE_SOURCE"
 """Tag of the `add` actions of copied files: JSON that identifies the file of the source."""
@@ -223,7 +224,7 @@ def _tagged_origin(add: AddFile) -> _CloneSource | None:
     if value is None or is_absolute_uri(add.path):
         return None
     try:
-        return msgspec.json.decode(value, type=_CloneSource)
+        return decode_json(value, _CloneSource)
     except msgspec.DecodeError:
         return None
 

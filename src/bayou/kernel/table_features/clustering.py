@@ -16,6 +16,8 @@ from bayou.protocol.schema import (
     VOID,
     ArrayType,
     DataType,
+    GeographyType,
+    GeometryType,
     MapType,
     StructType,
 )
@@ -66,7 +68,7 @@ def resolve_clustering_columns(
                 table=table,
                 column=column,
             )
-        if isinstance(data_type, StructType | ArrayType | MapType) or data_type in _WITHOUT_BOUNDS:
+        if isinstance(data_type, _NESTED_OR_GEOSPATIAL) or data_type in _WITHOUT_BOUNDS:
             raise SchemaError(
                 f"{table} can't be clustered by column {column!r}: statistics have no bounds for "
                 f"its type {data_type} (DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED).",
@@ -93,6 +95,7 @@ def clustering_configuration(schema: StructType, paths: Sequence[tuple[str, ...]
     return msgspec.json.encode(value).decode()
 
 
+_NESTED_OR_GEOSPATIAL = (StructType, ArrayType, MapType, GeometryType, GeographyType)
 _WITHOUT_BOUNDS: tuple[DataType, ...] = (BINARY, BOOLEAN, VARIANT, VOID)
 
 

@@ -20,6 +20,8 @@ from bayou.protocol.schema import (
     VOID,
     ArrayType,
     DataType,
+    GeographyType,
+    GeometryType,
     MapType,
     StructField,
     StructType,
@@ -134,7 +136,8 @@ def check_statistics_columns(
                 table, f"{name!r} is a partition column, and the log has its values already"
             )
         if len(names) == 1 and (
-            isinstance(data_type, ArrayType | MapType) or data_type in _WITHOUT_BOUNDS
+            isinstance(data_type, ArrayType | MapType | GeometryType | GeographyType)
+            or data_type in _WITHOUT_BOUNDS
         ):
             raise _invalid(table, f"{name!r} has type {data_type}, which has no bounds")
         if any(names[: len(p)] == p or p[: len(names)] == names for p in columns):

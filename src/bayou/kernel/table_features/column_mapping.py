@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.types import to_arrow_type
+from bayou.kernel.arrow.types import geo_arrow_metadata, to_arrow_type
 from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY
 from bayou.protocol.schema import (
     VARIANT,
@@ -210,7 +210,7 @@ class _NestedFields:
             name,
             self.write_type(data_type, path, optional=nullable),
             nullable,
-            metadata=_id_metadata(self.ids.get(path)) or None,
+            metadata={**_id_metadata(self.ids.get(path)), **geo_arrow_metadata(data_type)} or None,
         )
 
 
@@ -233,7 +233,7 @@ def _required_id(field: StructField, mode: ColumnMappingMode) -> dict[bytes | st
 
 
 def _type_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
-    return {VARIANT_KEY: b"true"} if data_type == VARIANT else {}
+    return {VARIANT_KEY: b"true"} if data_type == VARIANT else geo_arrow_metadata(data_type)
 
 
 def _physical_stats(data_type: Any, schema: StructType) -> pa.DataType:

@@ -26,6 +26,8 @@ from bayou.protocol.schema import (
     VOID,
     ArrayType,
     DataType,
+    GeographyType,
+    GeometryType,
     MapType,
     StructType,
 )
@@ -52,7 +54,6 @@ LATEST_VERSION: Final = max(_PROPERTIES)
 
 _VIOLATION: Final = "DELTA_ICEBERG_COMPAT_VIOLATION"
 _FORMAT_VIOLATION: Final = "DELTA_UNIVERSAL_FORMAT_VIOLATION"
-_TYPES_ADDED_BY_V3: Final = frozenset({VARIANT})
 
 
 def iceberg_compat_version(configuration: Mapping[str, str]) -> int | None:
@@ -344,7 +345,7 @@ _CHECKS_OF_V3: tuple[Callable[[_Change], None], ...] = (
 )
 _TYPE_HINTS = {
     1: "Use version 2 for arrays and maps, or another type.",
-    2: "Use version 3 for variants, or another type.",
+    2: "Use version 3 for variants and geometries, or another type.",
 }
 
 
@@ -384,7 +385,9 @@ def _allows(version: int, data_type: DataType) -> bool:
         return False
     if version == 1 and isinstance(data_type, ArrayType | MapType):
         return False
-    return version >= 3 or data_type not in _TYPES_ADDED_BY_V3
+    return version >= 3 or not (
+        data_type == VARIANT or isinstance(data_type, GeometryType | GeographyType)
+    )
 
 
 def _types(data_type: DataType, path: str) -> Iterator[tuple[str, DataType]]:

@@ -25,6 +25,8 @@ from bayou.protocol.schema import (
     VOID,
     ArrayType,
     DataType,
+    GeographyType,
+    GeometryType,
     MapType,
     PrimitiveType,
     StructField,
@@ -62,7 +64,9 @@ def check_new_table(
                 table=table,
                 column=name,
             )
-        if isinstance(field.data_type, StructType | ArrayType | MapType) or (
+        if isinstance(
+            field.data_type, StructType | ArrayType | MapType | GeometryType | GeographyType
+        ) or (
             isinstance(field.data_type, PrimitiveType)
             and field.data_type.name in ("variant", "void")
         ):
@@ -243,7 +247,7 @@ class SchemaMerge:
                 return replace(current, key_type=key, value_type=value)
             case _ if self.widens and is_automatic_widening(current, incoming):
                 return incoming
-            case _ if self.casts or current == incoming or is_variant(current, incoming):
+            case _ if self.casts or current == incoming or is_stored_form(current, incoming):
                 return current
             case _ if self.of_files and current in _INT32 and incoming in _INT32:
                 return max(current, incoming, key=_INT32.index)
@@ -286,8 +290,13 @@ def _widened(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterat
             yield path
 
 
-def is_variant(current: DataType, incoming: DataType) -> bool:
-    """Whether a column is a variant and the rows have the struct that represents it in Arrow."""
+def is_stored_form(current: DataType, incoming: DataType) -> bool:
+    """Whether the rows have the type that represents the column's type in Arrow.
+
+    This is a struct for a variant, and binary for a geometry or geography.
+    """
+    if isinstance(current, GeometryType | GeographyType):
+        return incoming == BINARY
     return (
         current == VARIANT
         and isinstance(incoming, StructType)

@@ -248,7 +248,11 @@ def dictionary_columns(rows: pa.Table) -> bool | list[str]:
 
 
 def _hardly_repeats(column: pa.ChunkedArray[Any]) -> bool:
-    if pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
+    if (
+        pa.types.is_nested(column.type)
+        or pa.types.is_boolean(column.type)
+        or isinstance(column.type, pa.BaseExtensionType)
+    ):
         return False
     values = len(column) - column.null_count
     distinct = pc.count_distinct(column).as_py()

@@ -1,8 +1,9 @@
 """Statistics of a data file, from its Parquet footer or from its rows.
 
-Three kinds of statistics can't be taken from the footer and are computed from the rows of each row
+Four kinds of statistics can't be taken from the footer and are computed from the rows of each row
 group: maxima of floats (the footer ignores NaN, which Spark orders above all numbers), bounds of
-long strings, and null counts of arrays (the footer counts the nulls inside them).
+long strings, null counts of arrays (the footer counts the nulls inside them), and null counts of
+geometries and geographies (they have no statistics of this kind in the footer).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import children, count_leaves, is_variant
+from bayou.engines.arrow.parquet_files.geospatial import is_geospatial
 from bayou.kernel.arrow.compute import pc
 from bayou.protocol.stats import FileStatistics
 
@@ -33,12 +35,16 @@ class _Leaf:
 
     A variant is a leaf with two columns in the file; the first, `footer_column`, is null if and
     only if the variant is null.
+
+    Attributes:
+        counts_nulls: whether nulls are counted in the rows instead of taken from the footer.
     """
 
     path: tuple[str, ...]
     indices: tuple[int, ...]
     data_type: pa.DataType
     footer_column: int
+    counts_nulls: bool = False
     has_nan: bool = False
     null_count: int = 0
     string_bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -76,7 +82,7 @@ class StatisticsCollector:
                 selected.setdefault(leaf.path, leaf)
         self._leaves = list(selected.values())
         if not rows_are_seen:
-            self._leaves = [leaf for leaf in self._leaves if not _is_repeated(leaf.data_type)]
+            self._leaves = [leaf for leaf in self._leaves if not leaf.counts_nulls]
             for leaf in self._leaves:
                 leaf.has_nan = pa.types.is_floating(leaf.data_type) and not counts_nan
 
@@ -92,7 +98,7 @@ class StatisticsCollector:
                 if (pc.max(pc.binary_length(column)).as_py() or 0) >= _LONG_STRING:
                     bounds = pc.min(column).as_py(), pc.max(column).as_py()
                     leaf.string_bounds[self._num_row_groups] = bounds
-            elif _is_repeated(kind):
+            elif leaf.counts_nulls:
                 leaf.null_count += _column(group, leaf).null_count
         self._num_row_groups += 1
 
@@ -102,7 +108,7 @@ class StatisticsCollector:
         maxima: dict[str, Any] = {}
         nulls: dict[str, Any] = {}
         for leaf in self._leaves:
-            if _is_repeated(leaf.data_type):
+            if leaf.counts_nulls:
                 put(nulls, leaf.path, leaf.null_count)
                 continue
             null_count, bounds = self._from_footer(leaf, footer)
@@ -169,7 +175,8 @@ def _leaves(
         if pa.types.is_struct(child.type) and not is_variant(child):
             yield from _leaves(children(child.type), child_path, child_indices, first_leaf)
         else:
-            yield _Leaf(child_path, child_indices, child.type, first_leaf)
+            counts_nulls = _is_repeated(child.type) or is_geospatial(child)
+            yield _Leaf(child_path, child_indices, child.type, first_leaf, counts_nulls)
         first_leaf += count_leaves(child.type)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import children, converter
+from bayou.engines.arrow.parquet_files.geospatial import with_logical_types
 from bayou.engines.arrow.parquet_files.parallel_encoding import ParallelWriter, is_worth_threads
 from bayou.engines.arrow.parquet_files.reader import dictionary_columns
 from bayou.engines.arrow.parquet_files.statistics import StatisticsCollector
@@ -77,9 +78,9 @@ def write_data_files(
         try:
             with files.open_output(path) as sink:
                 rows = 0
-                with _data_file(sink, group, codec, path) as file:
+                with _data_file(sink, with_logical_types(group), codec, path) as file:
                     while group is not None:
-                        file.write(group)
+                        file.write(with_logical_types(group))
                         collector.add(group)
                         rows += group.num_rows
                         group = next(groups, None)

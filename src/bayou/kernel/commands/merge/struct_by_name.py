@@ -12,7 +12,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.casts import can_cast, cast
 from bayou.kernel.expressions.types import is_numeric
-from bayou.kernel.transaction.schema_evolution import is_variant
+from bayou.kernel.transaction.schema_evolution import is_stored_form
 from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
 
 
@@ -39,7 +39,7 @@ def check_assignable(target: TargetColumn, value_type: DataType, *, schema_evolu
         case _, target_type if (
             value_type == VOID
             or _same(value_type, target_type)
-            or is_variant(target_type, value_type)
+            or is_stored_form(target_type, value_type)
         ):
             return
         case StructType(), StructType() as target_type:
@@ -95,7 +95,9 @@ def cast_to_column(
             their old values. If `original` is None, these fields become NULL.
     """
     target_type = target.data_type
-    if (original is None and _same(value_type, target_type)) or is_variant(target_type, value_type):
+    if (original is None and _same(value_type, target_type)) or is_stored_form(
+        target_type, value_type
+    ):
         return values  # row checks reorder the two fields of a variant
     match value_type, target_type:
         case StructType(), StructType():
