@@ -15,6 +15,7 @@
     │   │   └── CorruptSchemaError        a schema in the log can't be read
     │   ├── TablePropertyError            a table property with an invalid value
     │   ├── IcebergCompatError            a rule of Iceberg compatibility is violated
+    │   ├── UniversalFormatError          Iceberg metadata can't be written or read
     │   ├── ConstraintViolationError      rows violate NOT NULL, a CHECK or an invariant
     │   ├── MultipleMatchesError          several source rows of a merge match one target row
     │   ├── CommitConflictError           the commit can't be rebased onto a winning commit
@@ -87,6 +88,7 @@ __all__ = [
     "TableError",
     "TableNotFoundError",
     "TablePropertyError",
+    "UniversalFormatError",
     "UnsupportedFeatureError",
     "VersionNotFoundError",
 ]
@@ -263,6 +265,10 @@ class IcebergCompatError(TableError):
         super().__init__(message, table=table, version=version, condition=condition)
         self.version = version
         self.condition = condition
+
+
+class UniversalFormatError(TableError):
+    """The Iceberg metadata of a table can't be written or read."""
 
 
 class ConstraintViolationError(TableError):

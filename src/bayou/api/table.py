@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bayou.api.changes import ChangesHandle
     from bayou.api.commands.alter import TableAlterer
     from bayou.api.datasets.dataset import DeltaDataset
+    from bayou.api.iceberg_metadata import IcebergMetadata
     from bayou.kernel import CommitBoundary
 
 
@@ -137,6 +138,17 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         from bayou.api.commands.alter import TableAlterer
 
         return TableAlterer(self._engine, self._table)
+
+    @property
+    def iceberg(self) -> IcebergMetadata:
+        """The Iceberg metadata of a table with `delta.universalFormat.enabledFormats`.
+
+        Examples:
+            >>> bayou.table("lake/orders").iceberg.sync()
+        """
+        from bayou.api.iceberg_metadata import IcebergMetadata
+
+        return IcebergMetadata(self._engine, self._table)
 
     def version(self) -> int:
         """Return the number of the latest version.

@@ -26,6 +26,7 @@ from bayou.cli.commands.tables.optimize import optimize
 from bayou.cli.commands.tables.read import read
 from bayou.cli.commands.tables.restore import restore
 from bayou.cli.commands.tables.sql import sql
+from bayou.cli.commands.tables.uniform import uniform
 from bayou.cli.commands.tables.vacuum import vacuum
 from bayou.cli.commands.topics import topics
 from bayou.cli.commands.validate import validate
@@ -52,6 +53,7 @@ for title, commands in (("Pipelines", _PIPELINES), ("Tables", _TABLES), ("Other"
         app.command(cls=Command, rich_help_panel=title)(command)
 app.add_typer(dlq, name="dlq", rich_help_panel="Pipelines")
 app.add_typer(schema, name="schema", rich_help_panel="Tables")
+app.add_typer(uniform, name="uniform", rich_help_panel="Tables")
 
 
 def main() -> None:

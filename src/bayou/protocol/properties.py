@@ -196,7 +196,7 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
 """All known properties by key."""
 
 _FEATURE_STATES = ("supported", "enabled")
-_OPEN_PREFIXES = ("delta.constraints.", "delta.feature.")
+_OPEN_PREFIXES = ("delta.constraints.", "delta.feature.", "delta.universalformat.config.")
 
 
 def validate(configuration: Mapping[str, str]) -> None:

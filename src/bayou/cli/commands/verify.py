@@ -72,7 +72,7 @@ def _verify_path(
 
     report = table_report(path, open_table(path, settings=settings))
     _show_report(output, report, as_json=as_json)
-    return report.error is None
+    return report.error is None and _has_equal_iceberg(output, report)
 
 
 def _verify_topics(
@@ -104,7 +104,7 @@ def _verify_topics(
             report = table_report(topic.table_path, tables.target)
             _show_report(output, report, as_json=as_json)
             reports[topic.table_path] = report
-        if report.error is not None:
+        if report.error is not None or not _has_equal_iceberg(output, report):
             results.append(False)
             continue
         configuration.check_runnable()
@@ -122,6 +122,25 @@ def _verify_topics(
         _show_proof(output, proof, as_json=as_json)
         results.append(proof.holds)
     return results
+
+
+def _has_equal_iceberg(output: Output, report: TableReport) -> bool:
+    """Report differences between the table and its Iceberg metadata; whether there is none."""
+    status = report.iceberg
+    if status is None:
+        return True
+    for problem in status.problems:
+        output.error(
+            f"{report.path}: the Iceberg metadata is wrong: {problem}. Run bayou uniform sync "
+            f"{report.path} --full",
+            kind="IcebergDiffers",
+        )
+    if status.lag and not status.problems:
+        output.notice(
+            f"{report.path}: the Iceberg metadata is {status.lag:,} versions behind. Run bayou "
+            f"uniform sync {report.path}"
+        )
+    return not status.problems
 
 
 def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
@@ -144,6 +163,8 @@ def _show_report(output: Output, report: TableReport, *, as_json: bool) -> None:
         if as_json
         else ", ".join(report.partition_columns) or "no column",
     }
+    if report.iceberg is not None:
+        facts["iceberg version"] = report.iceberg.converted_version
     if as_json:
         facts |= {
             "table": report.path,

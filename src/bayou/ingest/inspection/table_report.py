@@ -10,6 +10,7 @@ from bayou.api import TableHandle
 from bayou.api.rows.arrow_stream import python_rows
 from bayou.errors import BayouError
 from bayou.ingest.inspection.unconditional_commits import unconditional_commits
+from bayou.kernel.iceberg.comparison import IcebergStatus
 
 _SAMPLE = 5
 _COMMITS = 10
@@ -31,6 +32,7 @@ class TableReport:
         history: the newest ten commits.
         unconditional_commits: for each engine in the table's history that by default commits to S3
             without put-if-absent, the newest version that the engine committed.
+        iceberg: the table's Iceberg metadata; None if the table has none enabled.
     """
 
     path: str
@@ -44,6 +46,7 @@ class TableReport:
     sample: tuple[Mapping[str, Any], ...] = ()
     history: tuple[Mapping[str, Any], ...] = ()
     unconditional_commits: Mapping[str, int] = field(default_factory=dict)
+    iceberg: IcebergStatus | None = None
 
 
 def table_report(path: str, table: TableHandle) -> TableReport:
@@ -62,6 +65,7 @@ def table_report(path: str, table: TableHandle) -> TableReport:
             sample=tuple(python_rows(snapshot.to_arrow(limit=_SAMPLE))),
             history=tuple(table.history(_COMMITS)),
             unconditional_commits=unconditional_commits(snapshot, table.history),
+            iceberg=table.iceberg.status(),
         )
     except BayouError as error:
         return TableReport(path=path, error=error, schema={})

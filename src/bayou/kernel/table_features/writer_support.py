@@ -33,7 +33,6 @@ from bayou.protocol.actions import Metadata, Protocol, is_change_data_feed_enabl
 from bayou.protocol.property_strings import PropertyValueError
 from bayou.protocol.schema import StructField, StructType
 
-_UNIVERSAL_FORMATS = "delta.universalFormat.enabledFormats"
 _MAINTENANCE = {
     Operation.OPTIMIZE: "OPTIMIZE",
     Operation.REORG: "REORG",
@@ -141,15 +140,17 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: S
 def check_universal_format(
     table: str, configuration: Mapping[str, str], operation: Operation
 ) -> None:
-    """Check that the table has no Universal Format metadata, which a write would leave stale.
+    """Check that the table has no metadata of other formats that a write would leave stale.
 
-    VACUUM is allowed because it changes no rows.
+    VACUUM is allowed because it changes no rows. Iceberg metadata is written after the commit.
     """
-    formats = configuration.get(_UNIVERSAL_FORMATS, "").strip()
+    key = properties.UNIVERSAL_FORMATS.key
+    enabled = properties.UNIVERSAL_FORMATS.read(configuration)
+    formats = ",".join(each for each in enabled if each != "iceberg")
     if formats and operation not in (Operation.VACUUM_START, Operation.VACUUM_END):
         raise UnsupportedFeatureError(
-            f"{table} can't be written: {_UNIVERSAL_FORMATS} requires {formats} metadata for each "
-            "commit, which this version of Bayou doesn't write. Write the table with delta-spark, "
+            f"{table} can't be written: {key} requires {formats} metadata for each commit, "
+            "which this version of Bayou doesn't write. Write the table with delta-spark, "
             "or unset the property.",
             table=table,
             features=[f"universalFormat ({formats})"],

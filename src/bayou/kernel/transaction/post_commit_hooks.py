@@ -1,8 +1,8 @@
-"""Post-commit hooks: checksum, checkpoint, log compaction, log cleanup and symlink manifests.
+"""Post-commit hooks: checksum, Iceberg metadata, checkpoint, log cleanup and others.
 
 They run in this order. The checksum comes first, because it is small and makes the other hooks
 cheaper. Log cleanup follows the checkpoint, because a cleanup deletes commits that the checkpoint
-covers.
+covers, and the Iceberg metadata, which is converted from the commits.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
 from bayou.kernel.crc.commit_effect import CommitEffect
 from bayou.kernel.crc.write import write_checksum
 from bayou.kernel.engine import Engine
+from bayou.kernel.iceberg.conversion import convert, expire_snapshots, is_enabled
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.kernel.maintenance.log_compaction import compact_log, is_compaction_due
 from bayou.kernel.maintenance.symlink_manifest import update_symlink_manifests
@@ -27,7 +28,12 @@ from bayou.protocol.property_strings import PropertyValueError
 _LOG = logging.getLogger(__name__)
 
 HookName: TypeAlias = Literal[
-    "checksum", "checkpoint", "log_compaction", "log_cleanup", "symlink_manifest"
+    "checksum",
+    "iceberg_metadata",
+    "checkpoint",
+    "log_compaction",
+    "log_cleanup",
+    "symlink_manifest",
 ]
 
 
@@ -39,7 +45,8 @@ class PostCommitHook:
     the order in which `due_hooks` returns them needs the least work.
 
     Attributes:
-        name: `checksum`, `checkpoint`, `log_compaction`, `log_cleanup` or `symlink_manifest`.
+        name: `checksum`, `iceberg_metadata`, `checkpoint`, `log_compaction`, `log_cleanup` or
+            `symlink_manifest`.
         table: path of the table.
         version: the committed version.
         first_version: for a log compaction, the first version to compact.
@@ -65,15 +72,19 @@ class PostCommitHook:
         match self.name:
             case "checksum":
                 write_checksum(engine, self.table, self.version, self.effect, self.catalog)
+            case "iceberg_metadata":
+                convert(engine, self.table, self.version, catalog=self.catalog)
             case "checkpoint":
                 write_checkpoint_with_workers(engine, self.table, self.version, self.catalog)
             case "log_compaction":
                 first = self.first_version
                 compact_log(engine, self.table, 0 if first is None else first, self.version)
             case "log_cleanup":
-                clean_up_log(
+                cleanup = clean_up_log(
                     engine, self.table, retention_ms=self.retention_ms, catalog=self.catalog
                 )
+                if cleanup.earliest_version is not None:
+                    expire_snapshots(engine, self.table, cleanup.earliest_version)
             case "symlink_manifest":
                 update_symlink_manifests(engine, self.table, self.version, self.catalog)
 
@@ -128,6 +139,8 @@ def _configured_hooks(
 ) -> list[PostCommitHook]:
     properties = TableProperties(configuration)
     hooks: list[PostCommitHook] = []
+    if is_enabled(configuration):
+        hooks.append(PostCommitHook(name="iceberg_metadata", table=table, version=version))
     due = version > 0 and version % properties.checkpoint_interval == 0
     if due:
         hooks.append(PostCommitHook(name="checkpoint", table=table, version=version))

@@ -1,1 +1,1 @@
-"""Commands for one table: read, sql, diff, history, restore, optimize, vacuum."""
+"""Commands for one table: read, sql, diff, history, restore, optimize, vacuum, uniform."""

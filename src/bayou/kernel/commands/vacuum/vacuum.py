@@ -28,6 +28,8 @@ from bayou.kernel.commands.vacuum.plan import (
     record_lite,
 )
 from bayou.kernel.engine import Engine
+from bayou.kernel.iceberg.conversion import expire_snapshots, is_enabled
+from bayou.kernel.log.commit_times import last_version_at_or_before
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.writer_support import check_writable
@@ -136,6 +138,7 @@ def vacuum(
         "sizeOfDataToDelete": planned.size_of_data_to_delete,
     }
     history.commit(Operation.VACUUM_START, parameters, metrics)
+    _expire_iceberg_snapshots(engine, state, before)
     try:
         deleted = _delete(engine, state.path, plan, delete_files)
         if plan.last_version is not None:
@@ -159,6 +162,18 @@ def vacuum(
         num_deleted_files=deleted,
         num_vacuumed_directories=plan.folders_seen,
     )
+
+
+def _expire_iceberg_snapshots(engine: Engine, state: TableState, before: int) -> None:
+    """Remove the snapshots that need files which the vacuum deletes."""
+    if not is_enabled(state.properties):
+        return
+    try:
+        version = last_version_at_or_before(engine, state, before)
+        if version is not None:
+            expire_snapshots(engine, state.path, version)
+    except BayouError as error:
+        _LOG.warning("%s: no Iceberg snapshots are expired: %s", state.path, error)
 
 
 def _retention(state: TableState) -> int:

@@ -1,0 +1,119 @@
+"""The Iceberg metadata of a table: conversion, comparison, registration in a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from bayou.api.optional_packages import missing_extra
+from bayou.errors import ArgumentError, CatalogError, UniversalFormatError
+from bayou.kernel import Engine, Table
+from bayou.kernel.iceberg.comparison import IcebergStatus, iceberg_status
+from bayou.kernel.iceberg.conversion import Conversion, convert
+from bayou.kernel.iceberg.metadata_folder import location
+
+__all__ = ["IcebergMetadata"]
+
+
+class IcebergMetadata:
+    """Iceberg metadata of a table with `delta.universalFormat.enabledFormats = 'iceberg'`.
+
+    `bayou.table(path).iceberg` returns it. Commits write the metadata themselves.
+
+    Examples:
+        >>> bayou.table("lake/orders").iceberg.status().lag
+        0
+    """
+
+    __slots__ = ("_engine", "_table")
+
+    def __init__(self, engine: Engine, table: Table) -> None:
+        self._engine = engine
+        self._table = table
+
+    def sync(self, *, full: bool = False) -> Conversion:
+        """Convert the versions that weren't converted, for example because a process was killed.
+
+        The call can be repeated, and is safe with concurrent writers.
+
+        Args:
+            full: whether to convert all files again, as one snapshot.
+
+        Raises:
+            UniversalFormatError: the table doesn't have the format enabled, or can't be converted.
+
+        Examples:
+            >>> bayou.table("lake/orders").iceberg.sync().version
+        """
+        return convert(self._engine, self._table.path, catalog=self._table.catalog, full=full)
+
+    def status(self) -> IcebergStatus | None:
+        """Compare the metadata with the Delta log; None if the format isn't enabled.
+
+        Examples:
+            >>> bayou.table("lake/orders").iceberg.status().problems
+            ()
+        """
+        return iceberg_status(self._engine, self._table.path, catalog=self._table.catalog)
+
+    def register(
+        self,
+        identifier: str,
+        catalog: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> str:
+        """Register the newest metadata in an Iceberg catalog, and return the metadata's location.
+
+        If the catalog has the table already, it gets the newest metadata. Repeat the call after
+        commits: catalogs don't read `version-hint.text`.
+
+        Args:
+            identifier: name of the table in the catalog, such as `sales.orders`.
+            catalog: name of a catalog in the configuration of pyiceberg; its default catalog if
+                None.
+            properties: properties of the catalog, in addition to pyiceberg's configuration.
+
+        Raises:
+            CatalogError: the catalog failed.
+            UniversalFormatError: the table has no Iceberg metadata.
+
+        Examples:
+            >>> bayou.table("lake/orders").iceberg.register("sales.orders", "warehouse")
+        """
+        try:
+            from pyiceberg.catalog import load_catalog
+            from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+        except ImportError as error:
+            raise missing_extra("iceberg", "iceberg.register") from error
+        if "." not in identifier.strip("."):
+            raise ArgumentError(
+                f"identifier: {identifier!r} has no namespace. Use NAMESPACE.TABLE.",
+                argument="identifier",
+            )
+        metadata = location(self.sync().metadata_file)
+        try:
+            client = load_catalog(catalog, **dict(properties or {}))
+            with suppress(NamespaceAlreadyExistsError):
+                client.create_namespace(tuple(identifier.split(".")[:-1]))
+            try:
+                client.register_table(identifier, metadata)
+            except TableAlreadyExistsError:
+                registered = client.load_table(identifier)
+                if registered.metadata.location.rstrip("/") != location(self._table.path):
+                    raise UniversalFormatError(
+                        f"{self._table.path}: the catalog has another table named {identifier!r}, "
+                        f"at {registered.metadata.location}. Use another name.",
+                        table=self._table.path,
+                    ) from None
+                if registered.metadata_location != metadata:
+                    client.drop_table(identifier)  # only the entry: no file is deleted
+                    client.register_table(identifier, metadata)
+        except (ArgumentError, UniversalFormatError):
+            raise
+        except Exception as error:
+            raise CatalogError(
+                f"{self._table.path}: the Iceberg catalog {catalog or 'default'} failed: {error} "
+                "Check pyiceberg's configuration and the catalog's server.",
+                path=identifier,
+            ) from error
+        return metadata

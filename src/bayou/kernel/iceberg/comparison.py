@@ -1,0 +1,142 @@
+"""Comparison of a table's Iceberg metadata with its Delta log, file by file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayou.kernel.catalog import Catalog
+from bayou.kernel.engine import Engine
+from bayou.kernel.iceberg.conversion import is_enabled
+from bayou.kernel.iceberg.data_files import DataFileConverter
+from bayou.kernel.iceberg.entries import DELETE_MANIFEST
+from bayou.kernel.iceberg.manifest_reader import live_entries, read_manifest_list
+from bayou.kernel.iceberg.metadata_folder import MetadataFolder
+from bayou.kernel.iceberg.table_metadata import converted_version, current_snapshot
+from bayou.kernel.iceberg.values import IcebergValue
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.scan.scan import ScanBuilder
+
+_MAX_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergStatus:
+    """The Iceberg metadata of a table, compared with its Delta log.
+
+    Attributes:
+        version: latest version of the Delta table.
+        converted_version: version that the Iceberg metadata has; None if there is no metadata.
+        files: number of data files in the Iceberg metadata.
+        problems: differences between the formats at the converted version, one sentence each;
+            empty if they are equal.
+    """
+
+    version: int
+    converted_version: int | None
+    files: int = 0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def lag(self) -> int:
+        """Number of versions that weren't converted yet."""
+        converted = self.converted_version
+        return self.version + 1 if converted is None else max(self.version - converted, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What both formats say about a data file."""
+
+    size: int
+    partition: tuple[IcebergValue, ...]
+    deleted_rows: int
+
+
+def iceberg_status(
+    engine: Engine, table: str, *, catalog: Catalog | None = None
+) -> IcebergStatus | None:
+    """Compare a table's Iceberg metadata with its Delta log; None if the format isn't enabled.
+
+    Raises:
+        UniversalFormatError: the Iceberg metadata can't be read.
+    """
+    latest = load_table_state(engine, table, catalog=catalog)
+    if not is_enabled(latest.properties):
+        return None
+    folder = MetadataFolder(engine, latest.path)
+    newest = folder.newest()
+    converted = None if newest is None else converted_version(newest[1])
+    if newest is None or converted is None:
+        problem = f"there is no Iceberg metadata of the table in {folder.path}"
+        return IcebergStatus(version=latest.version, converted_version=None, problems=(problem,))
+    number, metadata = newest
+    state = latest
+    if converted < latest.version:
+        state = load_table_state(engine, table, converted, catalog=catalog)
+    problems = []
+    hint = folder.hint()
+    if hint != number:
+        problems.append(f"version-hint.text names {hint}, but the newest metadata file is {number}")
+    if converted > latest.version:
+        problems.append(f"it has version {converted}, which the Delta table doesn't have")
+    delta = _delta_files(engine, state)
+    iceberg = _iceberg_files(engine, latest.path, metadata)
+    problems += _differences(delta, iceberg)
+    return IcebergStatus(
+        version=latest.version,
+        converted_version=converted,
+        files=len(iceberg),
+        problems=tuple(problems),
+    )
+
+
+def _delta_files(engine: Engine, state: TableState) -> dict[str, _File]:
+    converter = DataFileConverter(engine, state.path, state.schema, state.partition_columns)
+    files = {}
+    scan = ScanBuilder(state).with_whole_adds().build()
+    with scan.scan_files(engine) as batches:
+        for batch in batches:
+            for file in batch.rows():
+                vector = file.deletion_vector
+                files[converter.location(file.path)] = _File(
+                    file.size,
+                    converter.partition(file.path, file.partition_values),
+                    0 if vector is None else vector.cardinality,
+                )
+    return files
+
+
+def _iceberg_files(engine: Engine, table: str, metadata: dict[str, object]) -> dict[str, _File]:
+    snapshot = current_snapshot(metadata)
+    if snapshot is None:
+        return {}
+    files: dict[str, _File] = {}
+    deleted: dict[str, int] = {}
+    for manifest in read_manifest_list(engine, table, snapshot["manifest-list"]):
+        for entry in live_entries(engine, table, manifest):
+            file = entry.data_file
+            if manifest.content == DELETE_MANIFEST:
+                path = file.referenced_data_file or ""
+                deleted[path] = deleted.get(path, 0) + file.record_count
+            else:
+                files[file.file_path] = _File(file.file_size_in_bytes, file.partition, 0)
+    for path, count in deleted.items():
+        file_of_vector = files.get(path, _File(0, (), 0))
+        files[path] = _File(file_of_vector.size, file_of_vector.partition, count)
+    return files
+
+
+def _differences(delta: dict[str, _File], iceberg: dict[str, _File]) -> list[str]:
+    missing = sorted(delta.keys() - iceberg.keys())
+    surplus = sorted(iceberg.keys() - delta.keys())
+    changed = sorted(path for path in delta.keys() & iceberg.keys() if delta[path] != iceberg[path])
+    problems = []
+    for paths, problem in (
+        (missing, "files are missing in Iceberg"),
+        (surplus, "files are in Iceberg only"),
+        (changed, "files have another size, partition or number of deleted rows in Iceberg"),
+    ):
+        if paths:
+            examples = ", ".join(paths[:_MAX_EXAMPLES])
+            problems.append(f"{len(paths):,} {problem}: {examples}")
+    return problems

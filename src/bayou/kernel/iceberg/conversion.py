@@ -1,0 +1,406 @@
+"""Conversion of a Delta table's commits to Iceberg metadata.
+
+The newest metadata file says up to which version the table was converted. Each later commit becomes
+a snapshot; a commit that changes no files only changes the metadata. The whole table is converted
+as one snapshot if there is no such file, if it isn't this table's, if the log no longer has the
+commits, or if there are too many of them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from bayou.errors import BayouError, TableError, UniversalFormatError
+from bayou.kernel.catalog import Catalog
+from bayou.kernel.engine import Engine
+from bayou.kernel.iceberg.data_files import DataFileConverter
+from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifest_writer import MetadataWriter, metadata_writer
+from bayou.kernel.iceberg.metadata_folder import MetadataFolder, location
+from bayou.kernel.iceberg.snapshot_writer import (
+    DivergedError,
+    FileChanges,
+    SnapshotWriter,
+    unreferenced_files,
+)
+from bayou.kernel.iceberg.table_metadata import (
+    DeltaTable,
+    converted_version,
+    new_table,
+    retention_property,
+    snapshot_delta_version,
+    with_delta_metadata,
+    with_delta_version,
+    with_previous_file,
+    with_row_ids,
+    without_snapshots,
+)
+from bayou.kernel.log.commit_times import commit_timestamp, in_commit_time
+from bayou.kernel.log.replay import CommitActions, read_commits
+from bayou.kernel.log.segment import commit_files
+from bayou.kernel.log.table_state import TableState, load_table_state
+from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.table_features.iceberg_compat import (
+    iceberg_compat_version,
+    universal_formats,
+)
+from bayou.kernel.table_features.reader_support import table_schema
+from bayou.protocol.actions import AddFile, DomainMetadata, Metadata, RemoveFile
+
+_LOG = logging.getLogger(__name__)
+
+_MAX_COMMITS = 100
+"""If more commits than this weren't converted, the whole table is converted, as in delta-spark."""
+_MAX_SNAPSHOTS = 1000
+"""Maximum number of snapshots in the metadata, which is written completely at each commit."""
+_METADATA_FILES = 100
+"""Number of metadata files that are retained."""
+_MAX_ATTEMPTS = 50
+_ROW_TRACKING_DOMAIN = "delta.rowTracking"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """Result of a conversion.
+
+    Attributes:
+        version: the version of the Delta table that the Iceberg metadata has.
+        base_version: the version that it had before; None if the whole table was converted.
+        converted: whether something was written; False if the version was converted already.
+        metadata_file: path of the newest metadata file.
+    """
+
+    version: int
+    base_version: int | None
+    converted: bool
+    metadata_file: str
+
+
+def is_enabled(configuration: Mapping[str, str]) -> bool:
+    """Whether commits of a table with these properties are converted to Iceberg."""
+    return "iceberg" in universal_formats(configuration)
+
+
+def convert(
+    engine: Engine,
+    table: str,
+    version: int | None = None,
+    *,
+    catalog: Catalog | None = None,
+    full: bool = False,
+) -> Conversion:
+    """Write Iceberg metadata of a version, unless it has been written.
+
+    Idempotent, and safe to run concurrently with writers, readers and other conversions.
+
+    Args:
+        version: the version; None for the latest.
+        full: whether to convert the whole table as one snapshot in any case.
+
+    Raises:
+        UniversalFormatError: the table doesn't have the format enabled, or can't be converted.
+        PrerequisiteError: the extra `iceberg` isn't installed.
+    """
+    state = load_table_state(engine, table, version, catalog=catalog)
+    compat = iceberg_compat_version(state.properties)
+    if not is_enabled(state.properties) or compat is None:
+        raise UniversalFormatError(
+            f"{state.path}: Iceberg metadata isn't enabled. Set "
+            "delta.universalFormat.enabledFormats = 'iceberg' and "
+            "delta.enableIcebergCompatV2 = 'true'.",
+            table=state.path,
+        )
+    writer = metadata_writer(3 if compat >= 3 else 2)
+    run = _Run(engine, state, writer, MetadataFolder(engine, state.path))
+    for _ in range(_MAX_ATTEMPTS):
+        result = run.attempt(full=full)
+        if result is not None:
+            return result
+    raise UniversalFormatError(
+        f"{state.path}: the Iceberg metadata of version {state.version} lost {_MAX_ATTEMPTS} times "
+        f"in a row to other conversions. Run bayou uniform sync {state.path}.",
+        table=state.path,
+    )
+
+
+def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
+    """Remove the snapshots of versions before `earliest_version`; return their number.
+
+    A snapshot stays as long as it is the state of a later version. The current snapshot always
+    stays. Files that only the removed snapshots have are deleted.
+    """
+    folder = MetadataFolder(engine, table)
+    for _ in range(_MAX_ATTEMPTS):
+        newest = folder.newest()
+        if newest is None or converted_version(newest[1]) is None:
+            return 0
+        number, metadata = newest
+        versions = [snapshot_delta_version(snapshot) for snapshot in metadata["snapshots"]]
+        expired = 0
+        while (
+            expired + 1 < len(versions)
+            and (following := versions[expired + 1]) is not None
+            and following <= earliest_version
+        ):
+            expired += 1
+        if not expired:
+            return 0
+        after, unreferenced = _expired(engine, table, metadata, expired)
+        if _publish(folder, number, metadata, after):
+            folder.delete(unreferenced)
+            return expired
+    return 0
+
+
+def has_metadata(engine: Engine, table: str) -> bool:
+    """Whether a table has Iceberg metadata that a conversion wrote."""
+    newest = MetadataFolder(engine, table).newest()
+    return newest is not None and converted_version(newest[1]) is not None
+
+
+class _Run:
+    """The attempts of one conversion."""
+
+    def __init__(
+        self, engine: Engine, state: TableState, writer: MetadataWriter, folder: MetadataFolder
+    ) -> None:
+        self._engine = engine
+        self._state = state
+        self._writer = writer
+        self._folder = folder
+
+    def attempt(self, *, full: bool) -> Conversion | None:
+        """Convert the version; return None if another conversion won."""
+        newest = self._folder.newest()
+        number, previous = (0, None) if newest is None else newest
+        base = None if previous is None else self._usable_version(previous)
+        if base is not None and base >= self._state.version and not full:
+            self._folder.update_hint()
+            return Conversion(
+                version=base,
+                base_version=base,
+                converted=False,
+                metadata_file=self._folder.metadata_file(number),
+            )
+        snapshots = SnapshotWriter(self._engine, self._state.path, self._folder, self._writer)
+        try:
+            metadata: Json | None = None
+            if previous is not None and base is not None and not full:
+                metadata = self._incremental(snapshots, previous, base)
+            if metadata is None:
+                metadata = self._full(snapshots, previous if base is not None else None)
+                base = None
+            metadata, unreferenced = self._completed(metadata, base)
+            published = _publish(self._folder, number, previous, metadata, self._writer)
+        except BaseException:
+            self._discard(snapshots)
+            raise
+        if not published:
+            self._discard(snapshots)
+            return None
+        self._clean_up(unreferenced)
+        return Conversion(
+            version=self._state.version,
+            base_version=base,
+            converted=True,
+            metadata_file=self._folder.metadata_file(number + 1),
+        )
+
+    def _usable_version(self, metadata: Json) -> int | None:
+        """Return the converted version if the metadata is this table's, in the same format."""
+        table = self._table(self._state.metadata)
+        if (
+            metadata.get("table-uuid") != table.uuid
+            or metadata["format-version"] != self._writer.format_version
+            or metadata.get("location") != location(self._state.path)
+        ):
+            return None
+        return converted_version(metadata)
+
+    def _incremental(self, snapshots: SnapshotWriter, previous: Json, base: int) -> Json | None:
+        """Convert the commits after version `base`; return None if that isn't possible."""
+        if self._state.version - base > _MAX_COMMITS:
+            return None
+        commits = self._commits(base + 1)
+        if commits is None:
+            return None
+        table = self._table_before(commits, base)
+        if table is None:
+            return None
+        metadata, converter = previous, self._converter(table)
+        for commit in commits:
+            for action in commit.actions:
+                if isinstance(action, Metadata):
+                    table = self._table(action)
+                    converter = self._converter(table)
+                    metadata = with_delta_metadata(metadata, table)
+            changes = _file_changes(commit)
+            try:
+                metadata = snapshots.apply(metadata, converter, changes)
+            except DivergedError as error:
+                _LOG.warning(
+                    "%s: the Iceberg metadata doesn't have the file %s, which version %d removes. "
+                    "The whole table is converted again.",
+                    self._state.path,
+                    error,
+                    commit.version,
+                )
+                self._discard(snapshots)
+                return None
+            metadata = with_row_ids(metadata, changes.row_id_high_water_mark)
+        return metadata
+
+    def _full(self, snapshots: SnapshotWriter, previous: Json | None) -> Json:
+        """Convert all files of the version as one snapshot."""
+        table = self._table(self._state.metadata)
+        metadata = (
+            new_table(table, location(self._state.path), self._writer.format_version)
+            if previous is None
+            else previous
+        )
+        metadata = with_delta_metadata(metadata, table)
+        domain = self._state.domain_metadata.get(_ROW_TRACKING_DOMAIN)
+        changes = FileChanges(
+            version=self._state.version,
+            timestamp=commit_timestamp(self._state),
+            adds=(),
+            removes=(),
+            changes_data=True,
+            row_id_high_water_mark=_high_water_mark(domain),
+        )
+        metadata = snapshots.append_all(metadata, self._files(), self._converter(table), changes)
+        return with_row_ids(metadata, changes.row_id_high_water_mark)
+
+    def _completed(self, metadata: Json, base: int | None) -> tuple[Json, list[str]]:
+        """Record the converted version, and expire surplus snapshots."""
+        state = self._state
+        properties = state.table_properties
+        retention = min(properties.log_retention_ms, properties.deleted_file_retention_ms)
+        metadata = retention_property(metadata, retention)
+        metadata = with_delta_version(metadata, state.version, commit_timestamp(state), base)
+        surplus = len(metadata["snapshots"]) - _MAX_SNAPSHOTS
+        if surplus > 0:
+            return _expired(self._engine, state.path, metadata, surplus)
+        return metadata, []
+
+    def _files(self) -> Iterator[AddFile]:
+        scan = ScanBuilder(self._state).with_whole_adds().build()
+        with scan.scan_files(self._engine) as batches:
+            for batch in batches:
+                for file in batch.rows():
+                    yield file.add
+
+    def _commits(self, first: int) -> list[CommitActions] | None:
+        """Read the commits from `first` up to the version; None if one is missing."""
+        state = self._state
+        files = []
+        with commit_files(self._engine, state.path, first, catalog=state.catalog) as listed:
+            for version, file in listed:
+                if version > state.version:
+                    break
+                files.append((version, file))
+        if [version for version, _ in files] != list(range(first, state.version + 1)):
+            return None
+        return list(read_commits(self._engine, state.path, files))
+
+    def _table_before(self, commits: list[CommitActions], base: int) -> DeltaTable | None:
+        """Return the table as it was before the commits; None if that version is gone."""
+        if not any(isinstance(a, Metadata) for commit in commits for a in commit.actions):
+            return self._table(self._state.metadata)
+        try:
+            before = load_table_state(
+                self._engine, self._state.path, base, catalog=self._state.catalog
+            )
+        except TableError:
+            return None
+        return self._table(before.metadata)
+
+    def _table(self, metadata: Metadata) -> DeltaTable:
+        path = self._state.path
+        return DeltaTable(path=path, metadata=metadata, schema=table_schema(path, metadata))
+
+    def _converter(self, table: DeltaTable) -> DataFileConverter:
+        columns = tuple(table.metadata.partition_columns)
+        return DataFileConverter(self._engine, table.path, table.schema, columns)
+
+    def _discard(self, snapshots: SnapshotWriter) -> None:
+        """Delete the files of an attempt that failed; files that remain are never read."""
+        try:
+            self._folder.delete(snapshots.written)
+        except BayouError as error:
+            _LOG.debug("%s: files of a conversion remain: %s", self._state.path, error)
+        snapshots.written.clear()
+
+    def _clean_up(self, unreferenced: list[str]) -> None:
+        """Delete files of expired snapshots and old metadata files; the conversion is complete."""
+        try:
+            numbers = self._folder.numbers()[:-_METADATA_FILES]
+            old = [self._folder.metadata_file(number) for number in numbers]
+            self._folder.delete([*unreferenced, *old])
+        except BayouError as error:
+            _LOG.warning(
+                "%s: old files of the Iceberg metadata can't be deleted: %s",
+                self._state.path,
+                error,
+            )
+
+
+def _publish(
+    folder: MetadataFolder,
+    number: int,
+    previous: Json | None,
+    metadata: Json,
+    writer: MetadataWriter | None = None,
+) -> bool:
+    """Write metadata as the file after `number`; return False if that file exists."""
+    if writer is None:
+        writer = metadata_writer(metadata["format-version"])
+    if previous is not None:
+        path = location(folder.metadata_file(number))
+        metadata = with_previous_file(metadata, path, previous.get("last-updated-ms", 0))
+    return folder.commit(number + 1, writer.table_metadata(metadata))
+
+
+def _expired(engine: Engine, table: str, metadata: Json, count: int) -> tuple[Json, list[str]]:
+    """Remove the oldest snapshots; return the metadata and the files that only they have."""
+    expired = metadata["snapshots"][:count]
+    retained = metadata["snapshots"][count:]
+    unreferenced = unreferenced_files(engine, table, expired, retained)
+    after = without_snapshots(metadata, {snapshot["snapshot-id"] for snapshot in expired})
+    return after, unreferenced
+
+
+def _file_changes(commit: CommitActions) -> FileChanges:
+    adds = [a for a in commit.actions if isinstance(a, AddFile)]
+    removes = [a for a in commit.actions if isinstance(a, RemoveFile)]
+    mark: int | None = None
+    for action in commit.actions:
+        if isinstance(action, DomainMetadata) and action.domain == _ROW_TRACKING_DOMAIN:
+            mark = _high_water_mark(action.configuration)
+    timestamp = in_commit_time(commit.actions)
+    return FileChanges(
+        version=commit.version,
+        timestamp=commit.file.modification_time if timestamp is None else timestamp,
+        adds=adds,
+        removes=removes,
+        changes_data=any(add.data_change for add in adds)
+        or any(remove.data_change for remove in removes),
+        row_id_high_water_mark=mark,
+    )
+
+
+class _RowTracking(msgspec.Struct, frozen=True, rename="camel"):
+    row_id_high_water_mark: int | None = None
+
+
+def _high_water_mark(configuration: str | None) -> int | None:
+    if configuration is None:
+        return None
+    try:
+        return msgspec.json.decode(configuration, type=_RowTracking).row_id_high_water_mark
+    except msgspec.DecodeError:
+        return None

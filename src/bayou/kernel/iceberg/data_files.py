@@ -1,0 +1,127 @@
+"""`add` actions as data files of Iceberg: paths, partitions, record counts and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bayou.errors import BayouError, UniversalFormatError
+from bayou.kernel.engine import Engine, FileStatus
+from bayou.kernel.iceberg.entries import DataFile
+from bayou.kernel.iceberg.iceberg_schema import statistics_columns
+from bayou.kernel.iceberg.metadata_folder import location
+from bayou.kernel.iceberg.values import IcebergValue, lower_bound, partition_value, upper_bound
+from bayou.kernel.scan.scan_file import data_file_path
+from bayou.kernel.table_features.column_mapping import physical_name, to_physical_schema
+from bayou.protocol.actions import AddFile
+from bayou.protocol.schema import DataType, StructType
+from bayou.protocol.stats import FileStatistics, from_json
+
+
+class DataFileConverter:
+    """Converts the `add` actions of a table with one schema."""
+
+    def __init__(
+        self, engine: Engine, table: str, schema: StructType, partition_columns: tuple[str, ...]
+    ) -> None:
+        self._engine = engine
+        self._table = table
+        self._physical = to_physical_schema(schema, "name")
+        self._columns = tuple(statistics_columns(table, schema))
+        fields = [f for name in partition_columns if (f := schema.get(name)) is not None]
+        self._partition: tuple[tuple[str, DataType], ...] = tuple(
+            (physical_name(field), field.data_type) for field in fields
+        )
+
+    def location(self, path: str) -> str:
+        """Return the URI of a file from its path in the log."""
+        return location(data_file_path(self._table, path))
+
+    def convert(self, add: AddFile) -> DataFile:
+        """Return the data file of an action.
+
+        Raises:
+            UniversalFormatError: the number of rows isn't known, or a partition value is invalid.
+        """
+        statistics = self._statistics(add)
+        records = self._count(add) if statistics is None else statistics.num_records
+        value_counts: dict[int, int] = {}
+        null_counts: dict[int, int] = {}
+        lower: dict[int, bytes] = {}
+        upper: dict[int, bytes] = {}
+        if statistics is not None:
+            # After rows were deleted, some writers count only the nulls of the remaining rows.
+            exact = add.deletion_vector is None
+            for column in self._columns:
+                nulls = _nested(statistics.null_count, column.path)
+                if nulls is not None and (exact or nulls in (0, records)):
+                    value_counts[column.field_id] = records
+                    null_counts[column.field_id] = nulls
+                minimum = _nested(statistics.min_values, column.path)
+                if minimum is not None:
+                    bound = lower_bound(minimum, column.data_type, was_float=column.was_float)
+                    if bound is not None:
+                        lower[column.field_id] = bound
+                maximum = _nested(statistics.max_values, column.path)
+                if maximum is not None:
+                    bound = upper_bound(maximum, column.data_type, was_float=column.was_float)
+                    if bound is not None:
+                        upper[column.field_id] = bound
+        return DataFile(
+            file_path=self.location(add.path),
+            partition=self.partition(add.path, add.partition_values),
+            record_count=records,
+            file_size_in_bytes=add.size,
+            value_counts=value_counts,
+            null_value_counts=null_counts,
+            lower_bounds=lower,
+            upper_bounds=upper,
+            first_row_id=add.base_row_id,
+        )
+
+    def partition(self, path: str, values: Mapping[str, str | None]) -> tuple[IcebergValue, ...]:
+        """Return the partition of a file.
+
+        Raises:
+            UniversalFormatError: a value isn't of the column's type.
+        """
+        try:
+            return tuple(
+                partition_value(values.get(name), data_type) for name, data_type in self._partition
+            )
+        except ValueError as error:
+            raise UniversalFormatError(
+                f"{self._table}: the Iceberg metadata can't be written: file {path} has an invalid "
+                f"partition value: {error}. Rewrite the file.",
+                table=self._table,
+            ) from error
+
+    def _statistics(self, add: AddFile) -> FileStatistics | None:
+        if add.stats is None:
+            return None
+        try:
+            return from_json(add.stats, self._physical)
+        except ValueError:
+            return None
+
+    def _count(self, add: AddFile) -> int:
+        """Return the number of rows in a data file without statistics, from the file's footer."""
+        path = data_file_path(self._table, add.path)
+        status = FileStatus(path=path, size=add.size, modification_time=add.modification_time)
+        try:
+            return sum(group.num_rows for group in self._engine.parquet.read_row_groups(status))
+        except BayouError as error:
+            raise UniversalFormatError(
+                f"{self._table}: the Iceberg metadata can't be written: file {add.path} has no "
+                f"numRecords in its statistics, and its rows can't be counted: {error}",
+                table=self._table,
+            ) from error
+
+
+def _nested(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = values
+    for step in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(step)
+    return value

@@ -1,0 +1,93 @@
+"""Manifests, manifest entries and data files, with the field names of Iceberg's spec.
+
+Both format versions share these objects; `manifests` and `version_3` write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bayou.kernel.iceberg.values import IcebergValue
+
+EXISTING, ADDED, DELETED = 0, 1, 2
+"""Values of `manifest_entry.status`."""
+DATA, POSITION_DELETES = 0, 1
+"""Values of `data_file.content`."""
+DATA_MANIFEST, DELETE_MANIFEST = 0, 1
+"""Values of `manifest_file.content`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """`data_file`: a data file, or the deletion vector of a data file.
+
+    Attributes:
+        file_path: location of the file, a URI.
+        partition: values of the partition fields, in the order of the spec.
+        first_row_id: row id of the file's first row (version 3).
+        referenced_data_file, content_offset, content_size_in_bytes: only for deletion vectors.
+    """
+
+    file_path: str
+    partition: tuple[IcebergValue, ...]
+    record_count: int
+    file_size_in_bytes: int
+    content: int = DATA
+    file_format: Literal["PARQUET", "PUFFIN"] = "PARQUET"
+    value_counts: Mapping[int, int] = field(default_factory=dict)
+    null_value_counts: Mapping[int, int] = field(default_factory=dict)
+    lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    first_row_id: int | None = None
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size_in_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """`manifest_entry`; the sequence numbers are never None, inherited ones are filled in."""
+
+    status: int
+    snapshot_id: int
+    sequence_number: int
+    file_sequence_number: int
+    data_file: DataFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSummary:
+    """`field_summary` of a partition field."""
+
+    contains_null: bool
+    contains_nan: bool | None
+    lower_bound: bytes | None
+    upper_bound: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """`manifest_file`: an entry of a manifest list."""
+
+    manifest_path: str
+    manifest_length: int
+    partition_spec_id: int
+    content: int
+    sequence_number: int
+    min_sequence_number: int
+    added_snapshot_id: int
+    added_files_count: int
+    existing_files_count: int
+    deleted_files_count: int
+    added_rows_count: int
+    existing_rows_count: int
+    deleted_rows_count: int
+    partitions: tuple[FieldSummary, ...] = ()
+    first_row_id: int | None = None
+
+    @property
+    def live_files_count(self) -> int:
+        """Number of files that are in the table."""
+        return self.added_files_count + self.existing_files_count

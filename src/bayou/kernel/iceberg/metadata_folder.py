@@ -1,0 +1,153 @@
+"""The folder `metadata` of a table: `v<N>.metadata.json` and `version-hint.text`.
+
+N counts the metadata files, as in Iceberg's file system tables. Each file is created with
+put-if-absent, so that of several concurrent conversions one succeeds, and the others continue from
+its result. The hint never stays behind the newest file: each writer writes the newest N that it
+lists, then lists again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from bayou.errors import FileMissingError, StorageError, UniversalFormatError
+from bayou.kernel.engine import ByteRange, Engine
+from bayou.kernel.iceberg.iceberg_schema import Json
+
+FOLDER = "metadata"
+_HINT = "version-hint.text"
+_METADATA_FILE = re.compile(r"v([0-9]{1,18})\.metadata\.json")
+
+
+def location(path: str) -> str:
+    """Return the URI of a file for Iceberg's metadata."""
+    return path if "://" in path else f"file://{path}"
+
+
+def engine_path(uri: str) -> str:
+    """Return the path of a URI in Iceberg's metadata, for the engine; inverse of `location`."""
+    if uri.startswith("file:"):
+        return "/" + uri.removeprefix("file:").lstrip("/")
+    return uri
+
+
+class MetadataFolder:
+    """The folder `metadata` beside a table's log."""
+
+    def __init__(self, engine: Engine, table: str) -> None:
+        self._engine = engine
+        self._table = table
+        self.path = f"{table}/{FOLDER}"
+
+    def new_manifest(self) -> str:
+        """Return the path of a new manifest."""
+        return f"{self.path}/{uuid.uuid4()}-m0.avro"
+
+    def new_manifest_list(self, snapshot_id: int) -> str:
+        """Return the path of a new manifest list."""
+        return f"{self.path}/snap-{snapshot_id}-1-{uuid.uuid4()}.avro"
+
+    def new_puffin_file(self) -> str:
+        """Return the path of a new file of deletion vectors."""
+        return f"{self.path}/{uuid.uuid4()}-deletes.puffin"
+
+    def metadata_file(self, number: int) -> str:
+        """Return the path of the metadata file N."""
+        return f"{self.path}/v{number}.metadata.json"
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of the metadata files, ascending; empty if there are none."""
+        numbers = []
+        try:
+            with self._engine.files.list_from(f"{self.path}/v") as files:
+                for file in files:
+                    match = _METADATA_FILE.fullmatch(file.path.rpartition("/")[2])
+                    if match is not None:
+                        numbers.append(int(match[1]))
+        except FileMissingError:
+            return []
+        return sorted(numbers)
+
+    def read(self, number: int) -> Json:
+        """Read the metadata file N.
+
+        Raises:
+            FileMissingError: the file doesn't exist.
+            UniversalFormatError: the file isn't table metadata.
+        """
+        path = self.metadata_file(number)
+        data = b"".join(self._engine.files.read_files([ByteRange(path=path)]))
+        try:
+            metadata: Any = json.loads(data)
+        except ValueError as error:
+            raise self._invalid(path, str(error)) from error
+        if not isinstance(metadata, dict) or "format-version" not in metadata:
+            raise self._invalid(path, "it has no format-version")
+        return metadata
+
+    def newest(self) -> tuple[int, Json] | None:
+        """Return number and contents of the newest metadata file; None if there is none."""
+        numbers = self.numbers()
+        return (numbers[-1], self.read(numbers[-1])) if numbers else None
+
+    def commit(self, number: int, data: bytes) -> bool:
+        """Create the metadata file N; return False if another conversion created it."""
+        path = self.metadata_file(number)
+        self._engine.files.mkdirs(self.path)
+        try:
+            created = self._engine.files.put_if_absent(path, data)
+        except StorageError:
+            created = self._has(path, data)
+            if not created:
+                raise
+        if created:
+            self.update_hint()
+        return created
+
+    def update_hint(self) -> None:
+        """Let `version-hint.text` name the newest metadata file; it never moves back."""
+        path = f"{self.path}/{_HINT}"
+        while numbers := self.numbers():
+            hinted = self.hint()
+            if hinted is not None and hinted >= numbers[-1]:
+                return
+            self._engine.files.put(path, str(numbers[-1]).encode())
+
+    def hint(self) -> int | None:
+        """Return the number in `version-hint.text`; None if there is none."""
+        path = f"{self.path}/{_HINT}"
+        try:
+            text = b"".join(self._engine.files.read_files([ByteRange(path=path)]))
+        except FileMissingError:
+            return None
+        try:
+            return int(text.decode().strip())
+        except ValueError:
+            return None
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a manifest, a manifest list or a file of deletion vectors."""
+        self._engine.files.mkdirs(self.path)
+        self._engine.files.put(path, data)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files of the folder; other paths are ignored."""
+        own = f"{self.path}/"
+        self._engine.files.delete_files([path for path in paths if path.startswith(own)])
+
+    def _has(self, path: str, data: bytes) -> bool:
+        try:
+            return b"".join(self._engine.files.read_files([ByteRange(path=path)])) == data
+        except StorageError:
+            return False
+
+    def _invalid(self, path: str, problem: str) -> UniversalFormatError:
+        return UniversalFormatError(
+            f"{self._table}: {path} isn't Iceberg table metadata: {problem}. Delete the file, then "
+            f"run bayou uniform sync {self._table}.",
+            table=self._table,
+        )

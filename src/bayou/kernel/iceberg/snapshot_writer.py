@@ -1,0 +1,556 @@
+"""Snapshots: applies added and removed files to the manifests of the previous snapshot.
+
+New files go to new manifests. A manifest that contains a removed file is written again without the
+file; all other manifests stay. When many small manifests have accumulated, they are merged.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from bayou.kernel.deletion_vectors.read import load
+from bayou.kernel.engine import Engine
+from bayou.kernel.iceberg.data_files import DataFileConverter
+from bayou.kernel.iceberg.entries import (
+    ADDED,
+    DATA_MANIFEST,
+    DELETE_MANIFEST,
+    DELETED,
+    EXISTING,
+    POSITION_DELETES,
+    DataFile,
+    ManifestEntry,
+    ManifestFile,
+)
+from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifest_reader import contains_file, live_entries, read_manifest_list
+from bayou.kernel.iceberg.manifest_writer import MetadataWriter, NewSnapshot, renewed
+from bayou.kernel.iceberg.metadata_folder import MetadataFolder, engine_path, location
+from bayou.kernel.iceberg.partition_pruning import may_contain
+from bayou.kernel.iceberg.puffin import Blob, write_puffin
+from bayou.kernel.iceberg.table_metadata import (
+    DELTA_VERSION,
+    current_snapshot,
+    current_spec,
+    partition_spec,
+    with_snapshot,
+)
+from bayou.kernel.iceberg.values import IcebergValue
+from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
+
+MANIFEST_ENTRIES = 10_000
+"""Number of files in a manifest. A removed file rewrites one manifest of this size."""
+_SMALL_MANIFEST_ENTRIES = MANIFEST_ENTRIES // 4
+_SMALL_MANIFESTS_TO_MERGE = 100
+_DELETION_VECTORS_PER_FILE = 1000
+
+
+class DivergedError(Exception):
+    """The manifests don't contain a file that the Delta table had: convert the whole table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChanges:
+    """The file actions of a commit.
+
+    Attributes:
+        row_id_high_water_mark: the commit's high water mark of row ids; None if it has none.
+    """
+
+    version: int
+    timestamp: int
+    adds: Sequence[AddFile]
+    removes: Sequence[RemoveFile]
+    changes_data: bool
+    row_id_high_water_mark: int | None = None
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Counters of a snapshot's summary."""
+
+    added_files: int = 0
+    added_records: int = 0
+    added_bytes: int = 0
+    deleted_files: int = 0
+    deleted_records: int = 0
+    deleted_bytes: int = 0
+    added_vectors: int = 0
+    added_positions: int = 0
+    removed_vectors: int = 0
+    removed_positions: int = 0
+
+    def add(self, file: DataFile) -> None:
+        if file.content == POSITION_DELETES:
+            self.added_vectors += 1
+            self.added_positions += file.record_count
+        else:
+            self.added_files += 1
+            self.added_records += file.record_count
+            self.added_bytes += file.file_size_in_bytes
+
+    def remove(self, file: DataFile) -> None:
+        if file.content == POSITION_DELETES:
+            self.removed_vectors += 1
+            self.removed_positions += file.record_count
+        else:
+            self.deleted_files += 1
+            self.deleted_records += file.record_count
+            self.deleted_bytes += file.file_size_in_bytes
+
+
+@dataclass(slots=True)
+class _NewFiles:
+    """Files to add: data files and their deletion vectors, by location."""
+
+    data: dict[str, AddFile] = field(default_factory=dict)
+    vectors: dict[str, AddFile] = field(default_factory=dict)
+
+
+class SnapshotWriter:
+    """Writes the manifests of the snapshots of one conversion. `written` has their paths."""
+
+    def __init__(
+        self, engine: Engine, table: str, folder: MetadataFolder, writer: MetadataWriter
+    ) -> None:
+        self.written: list[str] = []
+        self._engine = engine
+        self._table = table
+        self._folder = folder
+        self._writer = writer
+
+    def append_all(
+        self,
+        metadata: Json,
+        files: Iterable[AddFile],
+        converter: DataFileConverter,
+        changes: FileChanges,
+    ) -> Json:
+        """Add a snapshot with exactly these files, whatever the previous snapshot has.
+
+        Args:
+            changes: version and timestamp; its actions are ignored.
+        """
+        new = self._new_snapshot(metadata, changes.version)
+        totals = _Totals()
+        manifests: list[ManifestFile] = []
+        remaining = iter(files)
+        while chunk := list(islice(remaining, MANIFEST_ENTRIES)):
+            manifests += self._data_manifests(metadata, chunk, converter, new, totals)
+            manifests += self._vector_manifests(metadata, chunk, converter, new, totals)
+        if not manifests and current_snapshot(metadata) is None:
+            return metadata
+        operation = "append" if current_snapshot(metadata) is None else "overwrite"
+        summary = _summary(totals, operation, changes.version, {})
+        return self._finish(metadata, manifests, new=new, changes=changes, summary=summary)
+
+    def apply(self, metadata: Json, converter: DataFileConverter, changes: FileChanges) -> Json:
+        """Add a snapshot with the changes of a commit; return `metadata` if it changes no file.
+
+        Raises:
+            DivergedError: a removed file isn't in the previous snapshot.
+        """
+        new = self._new_snapshot(metadata, changes.version)
+        snapshot = current_snapshot(metadata)
+        manifests = (
+            []
+            if snapshot is None
+            else [
+                manifest
+                for manifest in read_manifest_list(
+                    self._engine, self._table, snapshot["manifest-list"]
+                )
+                if manifest.live_files_count > 0
+            ]
+        )
+        totals = _Totals()
+        added, removed_data, removed_vectors = self._split(converter, changes)
+        optional = {
+            path
+            for path, add in added.data.items()
+            if path not in removed_data and not add.data_change
+        }
+        partitions = self._partitions(converter, changes, [*removed_data, *optional])
+        retained, matches = self._without(
+            metadata,
+            manifests,
+            removed_data | (optional if self._writer.format_version < 3 else set()),
+            content=DATA_MANIFEST,
+            new=new,
+            totals=totals,
+            partitions=partitions,
+        )
+        if not removed_data <= matches:
+            raise DivergedError(next(iter(removed_data - matches)))
+        if optional and self._writer.format_version >= 3:
+            # The action repeats a file, for example with other tags: the entry stays.
+            for path in self._live(manifests, optional, metadata, partitions):
+                del added.data[path]
+        retained, _ = self._without(
+            metadata,
+            retained,
+            removed_vectors,
+            content=DELETE_MANIFEST,
+            new=new,
+            totals=totals,
+            partitions=partitions,
+        )
+        new_manifests = [
+            *self._data_manifests(metadata, list(added.data.values()), converter, new, totals),
+            *self._vector_manifests(metadata, list(added.vectors.values()), converter, new, totals),
+        ]
+        if not new_manifests and retained == manifests:
+            return metadata
+        merged = self._merge_small(metadata, retained, new)
+        return self._finish(
+            metadata,
+            [*new_manifests, *merged],
+            new=new,
+            changes=changes,
+            summary=_summary(
+                totals,
+                _operation(totals, changes),
+                changes.version,
+                {} if snapshot is None else snapshot["summary"],
+            ),
+        )
+
+    def _new_snapshot(self, metadata: Json, version: int) -> NewSnapshot:
+        last = metadata["last-sequence-number"]
+        parent = current_snapshot(metadata)
+        version_3 = self._writer.format_version >= 3
+        return NewSnapshot(
+            snapshot_id=secrets.randbits(62) + 1,
+            parent_snapshot_id=None if parent is None else parent["snapshot-id"],
+            # With row lineage, the sequence number of a row is the version of its last change.
+            sequence_number=max(last + 1, version) if version_3 else last + 1,
+            first_row_id=metadata["next-row-id"] if version_3 else None,
+        )
+
+    def _split(
+        self, converter: DataFileConverter, changes: FileChanges
+    ) -> tuple[_NewFiles, set[str], set[str]]:
+        """Return the files to add, and the locations of data files and vectors to remove."""
+        added = _NewFiles()
+        adds = {converter.location(add.path): add for add in changes.adds}
+        removes = {converter.location(remove.path): remove for remove in changes.removes}
+        version_3 = self._writer.format_version >= 3
+        removed = set(removes)
+        for path, add in adds.items():
+            # A file that is removed and added again has a new deletion vector.
+            unchanged = version_3 and path in removes and _is_same_file(add, removes[path])
+            if unchanged:
+                removed.discard(path)
+            else:
+                added.data[path] = add
+            if version_3 and add.deletion_vector is not None:
+                added.vectors[path] = add
+        vectors = {p for p, remove in removes.items() if remove.deletion_vector is not None}
+        return added, removed, vectors if version_3 else set()
+
+    def _partitions(
+        self, converter: DataFileConverter, changes: FileChanges, paths: Collection[str]
+    ) -> set[tuple[IcebergValue, ...]] | None:
+        """Return the partitions of removed files; None if an action doesn't have its partition."""
+        partitions = set()
+        wanted = set(paths)
+        actions: list[AddFile | RemoveFile] = [*changes.removes, *changes.adds]
+        for action in actions:
+            if isinstance(action, AddFile) and converter.location(action.path) not in wanted:
+                continue
+            if action.partition_values is None:
+                return None
+            partitions.add(converter.partition(action.path, action.partition_values))
+        return partitions
+
+    def _without(
+        self,
+        metadata: Json,
+        manifests: Sequence[ManifestFile],
+        removed: Collection[str],
+        *,
+        content: int,
+        new: NewSnapshot,
+        totals: _Totals,
+        partitions: Collection[tuple[IcebergValue, ...]] | None,
+    ) -> tuple[list[ManifestFile], set[str]]:
+        """Remove files from manifests; return the new list, and the removed files' locations.
+
+        The newest manifests are searched first, because new files are removed more often.
+        """
+        missing = set(removed)
+        matches: set[str] = set()
+        result: list[ManifestFile] = []
+        for manifest in manifests:
+            hits: set[str] = set()
+            if missing and manifest.content == content:
+                spec = partition_spec(metadata, manifest.partition_spec_id)
+                same_spec = manifest.partition_spec_id == metadata["default-spec-id"]
+                if not same_spec or may_contain(manifest, spec, partitions):
+                    hits = contains_file(self._engine, self._table, manifest, missing)
+            if not hits:
+                result.append(manifest)
+                continue
+            missing -= hits
+            matches |= hits
+            entries = []
+            for entry in live_entries(self._engine, self._table, manifest):
+                file = entry.data_file
+                if (file.referenced_data_file or file.file_path) in hits:
+                    totals.remove(file)
+                    entries.append(renewed(entry, DELETED, new))
+                else:
+                    entries.append(renewed(entry, EXISTING, new))
+            result.append(
+                self._manifest(metadata, manifest.partition_spec_id, entries, new, content)
+            )
+        return result, matches
+
+    def _live(
+        self,
+        manifests: Sequence[ManifestFile],
+        paths: Collection[str],
+        metadata: Json,
+        partitions: Collection[tuple[IcebergValue, ...]] | None,
+    ) -> set[str]:
+        live: set[str] = set()
+        for manifest in manifests:
+            spec = partition_spec(metadata, manifest.partition_spec_id)
+            if manifest.content == DATA_MANIFEST and may_contain(manifest, spec, partitions):
+                live |= contains_file(self._engine, self._table, manifest, paths)
+        return live
+
+    def _data_manifests(
+        self,
+        metadata: Json,
+        adds: Sequence[AddFile],
+        converter: DataFileConverter,
+        new: NewSnapshot,
+        totals: _Totals,
+    ) -> Iterator[ManifestFile]:
+        remaining = iter(adds)
+        while chunk := list(islice(remaining, MANIFEST_ENTRIES)):
+            entries = []
+            for add in chunk:
+                file = converter.convert(add)
+                totals.add(file)
+                entries.append(self._added(file, new, add.default_row_commit_version))
+            yield self._manifest(metadata, metadata["default-spec-id"], entries, new, DATA_MANIFEST)
+
+    def _vector_manifests(
+        self,
+        metadata: Json,
+        adds: Sequence[AddFile],
+        converter: DataFileConverter,
+        new: NewSnapshot,
+        totals: _Totals,
+    ) -> Iterator[ManifestFile]:
+        """Write the deletion vectors of files to Puffin files, and the manifests of these."""
+        remaining = ((add, add.deletion_vector) for add in adds if add.deletion_vector is not None)
+        while chunk := list(islice(remaining, _DELETION_VECTORS_PER_FILE)):
+            files = self._puffin_file(chunk, converter)
+            for file in files:
+                totals.add(file)
+            entries = [self._added(file, new, None) for file in files]
+            yield self._manifest(
+                metadata, metadata["default-spec-id"], entries, new, DELETE_MANIFEST
+            )
+
+    def _puffin_file(
+        self,
+        adds: Sequence[tuple[AddFile, DeletionVectorDescriptor]],
+        converter: DataFileConverter,
+    ) -> list[DataFile]:
+        blobs = [
+            Blob(
+                referenced_data_file=converter.location(add.path),
+                deleted=load(self._engine, self._table, vector),
+            )
+            for add, vector in adds
+        ]
+        data, positions = write_puffin(blobs)
+        path = self._folder.new_puffin_file()
+        self._put(path, data)
+        return [
+            DataFile(
+                content=POSITION_DELETES,
+                file_format="PUFFIN",
+                file_path=location(path),
+                partition=converter.partition(add.path, add.partition_values),
+                record_count=vector.cardinality,
+                file_size_in_bytes=len(data),
+                referenced_data_file=blob.referenced_data_file,
+                content_offset=position.offset,
+                content_size_in_bytes=position.length,
+            )
+            for (add, vector), blob, position in zip(adds, blobs, positions, strict=True)
+        ]
+
+    def _added(self, file: DataFile, new: NewSnapshot, row_version: int | None) -> ManifestEntry:
+        sequence_number = new.sequence_number
+        if self._writer.format_version >= 3 and row_version is not None:
+            sequence_number = min(sequence_number, row_version)
+        return ManifestEntry(
+            status=ADDED,
+            snapshot_id=new.snapshot_id,
+            sequence_number=sequence_number,
+            file_sequence_number=new.sequence_number,
+            data_file=file,
+        )
+
+    def _merge_small(
+        self, metadata: Json, manifests: Sequence[ManifestFile], new: NewSnapshot
+    ) -> list[ManifestFile]:
+        """Merge the small manifests if there are many; manifests of this snapshot stay."""
+        result = list(manifests)
+        groups: dict[tuple[int, int], list[ManifestFile]] = {}
+        for manifest in manifests:
+            if (
+                manifest.live_files_count < _SMALL_MANIFEST_ENTRIES
+                and manifest.added_snapshot_id != new.snapshot_id
+            ):
+                key = (manifest.content, manifest.partition_spec_id)
+                groups.setdefault(key, []).append(manifest)
+        for (content, spec_id), small in groups.items():
+            if len(small) < _SMALL_MANIFESTS_TO_MERGE:
+                continue
+            entries = (
+                renewed(entry, EXISTING, new)
+                for manifest in small
+                for entry in live_entries(self._engine, self._table, manifest)
+            )
+            merged = []
+            while chunk := list(islice(entries, MANIFEST_ENTRIES)):
+                merged.append(self._manifest(metadata, spec_id, chunk, new, content))
+            paths = {manifest.manifest_path for manifest in small}
+            result = [m for m in result if m.manifest_path not in paths] + merged
+        return result
+
+    def _manifest(
+        self,
+        metadata: Json,
+        spec_id: int,
+        entries: Sequence[ManifestEntry],
+        new: NewSnapshot,
+        content: int,
+    ) -> ManifestFile:
+        path = self._folder.new_manifest()
+        spec = (
+            current_spec(metadata)
+            if spec_id == metadata["default-spec-id"]
+            else partition_spec(metadata, spec_id)
+        )
+        data, manifest = self._writer.manifest(location(path), spec, entries, new, content)
+        self._put(path, data)
+        return manifest
+
+    def _finish(
+        self,
+        metadata: Json,
+        manifests: Sequence[ManifestFile],
+        *,
+        new: NewSnapshot,
+        changes: FileChanges,
+        summary: Mapping[str, str],
+    ) -> Json:
+        path = self._folder.new_manifest_list(new.snapshot_id)
+        self._put(path, self._writer.manifest_list(location(path), manifests, new))
+        timestamps = [e["timestamp-ms"] for e in metadata.get("snapshot-log", ())[-1:]]
+        snapshot: Json = {
+            "snapshot-id": new.snapshot_id,
+            "sequence-number": new.sequence_number,
+            "timestamp-ms": max(changes.timestamp, *timestamps, 0),
+            "manifest-list": location(path),
+            "summary": dict(summary),
+            "schema-id": metadata["current-schema-id"],
+        }
+        if new.parent_snapshot_id is not None:
+            snapshot["parent-snapshot-id"] = new.parent_snapshot_id
+        if new.first_row_id is not None:
+            mark = changes.row_id_high_water_mark
+            after = new.first_row_id if mark is None else max(mark + 1, new.first_row_id)
+            snapshot["first-row-id"] = new.first_row_id
+            snapshot["added-rows"] = after - new.first_row_id
+        return with_snapshot(metadata, snapshot)
+
+    def _put(self, path: str, data: bytes) -> None:
+        self.written.append(path)
+        self._folder.put(path, data)
+
+
+def unreferenced_files(
+    engine: Engine, table: str, expired: Sequence[Json], retained: Sequence[Json]
+) -> list[str]:
+    """Return the paths of metadata files that only expired snapshots have.
+
+    A manifest that isn't in a snapshot isn't in a later snapshot either, so the oldest of the
+    retained snapshots is compared.
+    """
+    if not expired:
+        return []
+    needed: set[str] = set()
+    for snapshot in retained[:1]:
+        needed = _files(engine, table, snapshot)
+    unreferenced: set[str] = set()
+    for snapshot in expired:
+        unreferenced |= _files(engine, table, snapshot) - needed
+    return sorted(engine_path(each) for each in unreferenced)
+
+
+def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
+    """Return the manifest list of a snapshot, its manifests and its files of deletion vectors."""
+    files = {snapshot["manifest-list"]}
+    for manifest in read_manifest_list(engine, table, snapshot["manifest-list"]):
+        files.add(manifest.manifest_path)
+        if manifest.content == DELETE_MANIFEST:
+            files |= {e.data_file.file_path for e in live_entries(engine, table, manifest)}
+    return files
+
+
+def _is_same_file(add: AddFile, remove: RemoveFile) -> bool:
+    return (remove.size is None or remove.size == add.size) and (
+        remove.base_row_id is None or remove.base_row_id == add.base_row_id
+    )
+
+
+def _operation(totals: _Totals, changes: FileChanges) -> str:
+    if not changes.changes_data:
+        return "replace"
+    if totals.added_files == 0:
+        return "delete"
+    removes = totals.deleted_files or totals.added_vectors or totals.removed_vectors
+    return "overwrite" if removes else "append"
+
+
+def _summary(totals: _Totals, operation: str, version: int, previous: Json) -> dict[str, str]:
+    counted = {
+        "added-data-files": totals.added_files,
+        "added-records": totals.added_records,
+        "added-files-size": totals.added_bytes,
+        "deleted-data-files": totals.deleted_files,
+        "deleted-records": totals.deleted_records,
+        "removed-files-size": totals.deleted_bytes,
+        "added-delete-files": totals.added_vectors,
+        "added-dvs": totals.added_vectors,
+        "added-position-deletes": totals.added_positions,
+        "removed-delete-files": totals.removed_vectors,
+        "removed-dvs": totals.removed_vectors,
+        "removed-position-deletes": totals.removed_positions,
+    }
+    changed = {
+        "total-data-files": totals.added_files - totals.deleted_files,
+        "total-records": totals.added_records - totals.deleted_records,
+        "total-files-size": totals.added_bytes - totals.deleted_bytes,
+        "total-delete-files": totals.added_vectors - totals.removed_vectors,
+        "total-position-deletes": totals.added_positions - totals.removed_positions,
+        "total-equality-deletes": 0,
+    }
+    return {
+        "operation": operation,
+        DELTA_VERSION: str(version),
+        **{key: str(count) for key, count in counted.items() if count},
+        **{key: str(int(previous.get(key, 0)) + count) for key, count in changed.items()},
+    }

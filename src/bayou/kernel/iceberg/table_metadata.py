@@ -1,0 +1,285 @@
+"""Iceberg's table metadata as JSON: schemas, specs, snapshots and properties of a conversion.
+
+Functions return new dictionaries and don't change their arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayou.kernel.iceberg.iceberg_schema import (
+    FIRST_PARTITION_FIELD_ID,
+    Json,
+    iceberg_types,
+    max_field_id,
+    to_iceberg_schema,
+    to_name_mapping,
+    to_partition_fields,
+)
+from bayou.kernel.iceberg.manifest_writer import PartitionSpec
+from bayou.protocol.actions import Metadata
+from bayou.protocol.schema import StructType
+
+DELTA_VERSION = "delta-version"
+DELTA_TIMESTAMP = "delta-timestamp"
+BASE_DELTA_VERSION = "base-delta-version"
+HIGH_WATER_MARK = "delta-high-water-mark"
+_NAME_MAPPING = "schema.name-mapping.default"
+_OWN_PROPERTIES = (
+    *(DELTA_VERSION, DELTA_TIMESTAMP, BASE_DELTA_VERSION, HIGH_WATER_MARK),
+    _NAME_MAPPING,
+)
+_USER_PROPERTIES = "delta.universalformat.config.iceberg."
+_SNAPSHOT_AGE = "history.expire.max-snapshot-age-ms"
+_DEFAULT_SNAPSHOT_AGE_MS = 5 * 86_400_000
+_METADATA_LOG_ENTRIES = 100
+_NO_SNAPSHOT = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaTable:
+    """What a version of the Delta table says about itself: metadata and schema."""
+
+    path: str
+    metadata: Metadata
+    schema: StructType
+
+    @property
+    def uuid(self) -> str:
+        """`table-uuid`: the id in the Delta metadata, which is a UUID in all known writers."""
+        try:
+            return str(uuid.UUID(self.metadata.id))
+        except ValueError:
+            return str(uuid.uuid5(uuid.NAMESPACE_URL, self.metadata.id))
+
+
+def new_table(table: DeltaTable, location: str, format_version: int) -> Json:
+    """Return the metadata of a table without snapshots."""
+    metadata: Json = {
+        "format-version": format_version,
+        "table-uuid": table.uuid,
+        "location": location,
+        "last-sequence-number": 0 if format_version < 3 else _NO_SNAPSHOT,
+        "last-updated-ms": 0,
+        "last-column-id": 0,
+        "schemas": [],
+        "current-schema-id": _NO_SNAPSHOT,
+        "partition-specs": [],
+        "default-spec-id": _NO_SNAPSHOT,
+        "last-partition-id": FIRST_PARTITION_FIELD_ID - 1,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {},
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+        "refs": {},
+    }
+    if format_version >= 3:
+        metadata["next-row-id"] = 0
+    return metadata
+
+
+def with_delta_metadata(metadata: Json, table: DeltaTable) -> Json:
+    """Set the schema, the partition spec and the properties of a Delta table.
+
+    Raises:
+        UniversalFormatError: the schema has no equivalent in Iceberg.
+    """
+    schema = to_iceberg_schema(table.path, table.schema, metadata["format-version"])
+    with_schema = _with_schema(metadata, schema)
+    fields = to_partition_fields(table.path, table.schema, table.metadata.partition_columns)
+    with_spec = _with_spec(with_schema, fields)
+    own = {key: value for key, value in metadata["properties"].items() if key in _OWN_PROPERTIES}
+    names = json.dumps(to_name_mapping(table.path, table.schema))
+    properties = {**_properties(table.metadata.configuration), **own, _NAME_MAPPING: names}
+    return {**with_spec, "properties": properties}
+
+
+def current_spec(metadata: Json) -> PartitionSpec:
+    """Return the partition spec of new files."""
+    return partition_spec(metadata, metadata["default-spec-id"])
+
+
+def partition_spec(metadata: Json, spec_id: int) -> PartitionSpec:
+    """Return a partition spec by id."""
+    spec = next(s for s in metadata["partition-specs"] if s["spec-id"] == spec_id)
+    types: dict[int, str] = {}
+    newest_last = sorted(
+        metadata["schemas"], key=lambda s: s["schema-id"] == metadata["current-schema-id"]
+    )
+    bound = newest_last[-1]
+    for schema in newest_last:
+        types.update(iceberg_types(schema))
+        sources = {field["source-id"] for field in spec["fields"]}
+        if sources <= iceberg_types(schema).keys():
+            bound = schema
+    return PartitionSpec(
+        spec_id=spec_id,
+        fields=spec["fields"],
+        types=[types[field["source-id"]] for field in spec["fields"]],
+        schema=bound,
+    )
+
+
+def current_snapshot(metadata: Json) -> Json | None:
+    """Return the current snapshot; None if the table has none."""
+    snapshot_id = metadata.get("current-snapshot-id")
+    return next((s for s in metadata["snapshots"] if s["snapshot-id"] == snapshot_id), None)
+
+
+def with_snapshot(metadata: Json, snapshot: Json) -> Json:
+    """Add a snapshot and make it the current one."""
+    timestamp = snapshot["timestamp-ms"]
+    snapshot_id = snapshot["snapshot-id"]
+    return {
+        **metadata,
+        "snapshots": [*metadata["snapshots"], snapshot],
+        "current-snapshot-id": snapshot_id,
+        "refs": {"main": {"snapshot-id": snapshot_id, "type": "branch"}},
+        "snapshot-log": [
+            *metadata.get("snapshot-log", ()),
+            {"snapshot-id": snapshot_id, "timestamp-ms": timestamp},
+        ],
+        "last-sequence-number": snapshot["sequence-number"],
+        "last-updated-ms": max(metadata["last-updated-ms"], timestamp),
+    }
+
+
+def without_snapshots(metadata: Json, expired: Collection[int]) -> Json:
+    """Remove snapshots, and the part of the snapshot log up to the newest removed snapshot."""
+    log: list[Json] = []
+    for entry in metadata.get("snapshot-log", ()):
+        log = [] if entry["snapshot-id"] in expired else [*log, entry]
+    return {
+        **metadata,
+        "snapshots": [s for s in metadata["snapshots"] if s["snapshot-id"] not in expired],
+        "snapshot-log": log,
+    }
+
+
+def with_delta_version(
+    metadata: Json, version: int, timestamp: int, base_version: int | None
+) -> Json:
+    """Record the converted version of the Delta table."""
+    properties = {
+        **metadata["properties"],
+        DELTA_VERSION: str(version),
+        DELTA_TIMESTAMP: str(timestamp),
+    }
+    properties.pop(BASE_DELTA_VERSION, None)
+    if base_version is not None:
+        properties[BASE_DELTA_VERSION] = str(base_version)
+    updated: Json = {
+        **metadata,
+        "properties": properties,
+        "last-updated-ms": max(metadata["last-updated-ms"], timestamp),
+    }
+    return updated
+
+
+def with_row_ids(metadata: Json, high_water_mark: int | None) -> Json:
+    """Record the row id high water mark of the Delta table (version 3)."""
+    if metadata["format-version"] < 3 or high_water_mark is None:
+        return metadata
+    properties = {**metadata["properties"], HIGH_WATER_MARK: str(high_water_mark)}
+    next_row_id = max(metadata["next-row-id"], high_water_mark + 1)
+    return {**metadata, "properties": properties, "next-row-id": next_row_id}
+
+
+def with_previous_file(metadata: Json, location: str, last_updated: int) -> Json:
+    """Add the metadata file that this one replaces to the metadata log."""
+    entry = {"metadata-file": location, "timestamp-ms": last_updated}
+    log = [*metadata.get("metadata-log", ()), entry]
+    return {**metadata, "metadata-log": log[-_METADATA_LOG_ENTRIES:]}
+
+
+def converted_version(metadata: Json) -> int | None:
+    """Return the version of the Delta table that was converted last; None if none was."""
+    version = metadata.get("properties", {}).get(DELTA_VERSION)
+    return int(version) if isinstance(version, str) and version.isdecimal() else None
+
+
+def snapshot_delta_version(snapshot: Json) -> int | None:
+    """Return the version of the Delta table that a snapshot has; None if it isn't ours."""
+    version = snapshot.get("summary", {}).get(DELTA_VERSION)
+    return int(version) if isinstance(version, str) and version.isdecimal() else None
+
+
+def _with_schema(metadata: Json, schema: Json) -> Json:
+    existing = next(
+        (s for s in metadata["schemas"] if s["fields"] == schema["fields"]),
+        None,
+    )
+    if existing is not None:
+        return {**metadata, "current-schema-id": existing["schema-id"]}
+    schema_id = max((s["schema-id"] for s in metadata["schemas"]), default=-1) + 1
+    added = {**schema, "schema-id": schema_id, "identifier-field-ids": []}
+    return {
+        **metadata,
+        "schemas": [*metadata["schemas"], added],
+        "current-schema-id": schema_id,
+        "last-column-id": max(metadata["last-column-id"], max_field_id(schema)),
+    }
+
+
+def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
+    """Set the default partition spec: the spec with the same columns, or a new one.
+
+    If a column was renamed, its partition field is renamed too.
+    """
+    sources = [field["source-id"] for field in fields]
+    names = [field["name"] for field in fields]
+    specs = metadata["partition-specs"]
+    for spec in specs:
+        if [field["source-id"] for field in spec["fields"]] == sources:
+            renamed = {
+                **spec,
+                "fields": [
+                    {**field, "name": name}
+                    for field, name in zip(spec["fields"], names, strict=True)
+                ],
+            }
+            return {
+                **metadata,
+                "partition-specs": [renamed if s is spec else s for s in specs],
+                "default-spec-id": spec["spec-id"],
+            }
+    known = {f["source-id"]: f["field-id"] for spec in specs for f in spec["fields"]}
+    last = metadata["last-partition-id"]
+    added = []
+    for field in fields:
+        field_id = known.get(field["source-id"])
+        if field_id is None:
+            last += 1
+            field_id = last
+        added.append({**field, "field-id": field_id})
+    spec_id = max((s["spec-id"] for s in specs), default=-1) + 1
+    return {
+        **metadata,
+        "partition-specs": [*specs, {"spec-id": spec_id, "fields": added}],
+        "default-spec-id": spec_id,
+        "last-partition-id": last,
+    }
+
+
+def _properties(configuration: Mapping[str, str]) -> dict[str, str]:
+    """Return the Iceberg properties that the Delta table's properties ask for."""
+    # Iceberg's maintenance must not delete files that the Delta table needs.
+    properties = {"gc.enabled": "false"}
+    for key, value in configuration.items():
+        if key.lower().startswith(_USER_PROPERTIES):
+            properties[key[len(_USER_PROPERTIES) :].lower()] = value
+    return properties
+
+
+def retention_property(metadata: Json, retention_ms: int) -> Json:
+    """Set the age at which Iceberg expires snapshots, if it is less than Iceberg's default."""
+    if retention_ms >= _DEFAULT_SNAPSHOT_AGE_MS or _SNAPSHOT_AGE in metadata["properties"]:
+        return metadata
+    properties: dict[str, Any] = {**metadata["properties"], _SNAPSHOT_AGE: str(retention_ms)}
+    return {**metadata, "properties": properties}

@@ -1,0 +1,82 @@
+"""Tables with Iceberg metadata: rows and files as pyiceberg reads them, and as Bayou reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.table import StaticTable
+
+import bayou
+from bayou.engines.arrow import ArrowEngine
+from bayou.kernel.iceberg.comparison import iceberg_status
+from bayou.kernel.iceberg.entries import ManifestFile
+from bayou.kernel.iceberg.manifest_reader import read_manifest_list
+from bayou.kernel.iceberg.table_metadata import current_snapshot
+
+ICEBERG = {
+    "delta.enableIcebergCompatV2": "true",
+    "delta.universalFormat.enabledFormats": "iceberg",
+}
+ICEBERG_V3 = {
+    "delta.enableIcebergCompatV3": "true",
+    "delta.universalFormat.enabledFormats": "iceberg",
+    "delta.enableDeletionVectors": "true",
+}
+
+
+def metadata_file(path: Path) -> Path:
+    """Return the newest metadata file, as readers by path find it."""
+    number = (path / "metadata" / "version-hint.text").read_text()
+    return path / "metadata" / f"v{number}.metadata.json"
+
+
+def metadata(path: Path) -> dict[str, Any]:
+    """Return the newest table metadata."""
+    contents: dict[str, Any] = json.loads(metadata_file(path).read_text())
+    return contents
+
+
+def manifests(path: Path) -> list[ManifestFile]:
+    """Return the manifests of the current snapshot."""
+    snapshot = current_snapshot(metadata(path))
+    assert snapshot is not None
+    return read_manifest_list(ArrowEngine(), str(path), snapshot["manifest-list"])
+
+
+def iceberg_table(path: Path) -> StaticTable:
+    """Open a table with pyiceberg, by path."""
+    return StaticTable.from_metadata(str(path))
+
+
+def iceberg_rows(path: Path, **scan: Any) -> list[dict[str, Any]]:
+    """Return the rows that pyiceberg reads, sorted."""
+    return sorted_rows(iceberg_table(path).scan(**scan).to_arrow())
+
+
+def delta_rows(path: Path, **snapshot: Any) -> list[dict[str, Any]]:
+    """Return the rows that Bayou reads, sorted."""
+    return sorted_rows(bayou.table(path).snapshot(**snapshot).to_arrow())
+
+
+def assert_equal_formats(path: Path) -> None:
+    """Assert that both formats have the latest version, with equal files and equal rows."""
+    status = iceberg_status(ArrowEngine(), str(path))
+    assert status is not None
+    assert status.problems == ()
+    assert status.lag == 0
+    assert iceberg_rows(path) == delta_rows(path)
+
+
+def write(path: Path, columns: Mapping[str, Any], **options: Any) -> int:
+    """Append rows."""
+    return bayou.write(path, pa.table(dict(columns)), **options)
+
+
+def sorted_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows in an order that only depends on their values."""
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return sorted(rows, key=repr)
