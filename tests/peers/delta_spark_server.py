@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 def start(warehouse: str) -> SparkSession:
     """A small session in UTC that writes Parquet as pyarrow reads it without loss."""
     conf = {
+        "spark.databricks.delta.geo.preview.enabled": "true",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

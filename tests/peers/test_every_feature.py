@@ -6,6 +6,7 @@ The cases are held against the features that the code says it writes: one withou
 from __future__ import annotations
 
 import datetime as dt
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -301,6 +302,32 @@ def older_timestamps(path: str) -> None:
     bayou.write(path, rows)
 
 
+def located(feature: str | None = None) -> Callable[[str], None]:
+    """A table with a geometry and a geography."""
+
+    def make(path: str) -> None:
+        properties = {} if feature is None else {f"delta.feature.{feature}": "supported"}
+        columns = {"id": "bigint", "p": "string", "g": "geometry(3857)", "h": "geography(4326)"}
+        bayou.create(path, columns, configuration=properties)
+        points = [struct.pack("<BIdd", 1, 1, float(i), -1.5) for i in range(4)]
+        rows = ROWS.append_column("g", pa.array([points[0], None, *points[2:]], pa.binary()))
+        bayou.write(path, rows.append_column("h", pa.array(points, pa.binary())))
+        bayou.write(path, MORE)
+        table = bayou.table(path)
+        table.update({"p": "'ours'"}, predicate="id = 3")
+        table.delete("id = 4")
+        table.optimize()
+
+    return make
+
+
+LOCATED_COLUMNS = ["id", "p", "hex(st_asbinary(g)) AS g", "hex(st_asbinary(h)) AS h"]
+LOCATED_CHANGES = [
+    "INSERT INTO {t} SELECT 100, 'z', g, h FROM {t} WHERE id = 1",
+    "UPDATE {t} SET g = NULL WHERE id = 3",
+]
+
+
 def managed(name: str) -> Callable[[str], None]:
     return lambda path: _managed(path, name)
 
@@ -385,6 +412,10 @@ CASES = {
         name: Case(make=managed(name), refused="catalogManaged|catalogOwned")
         for name in ("catalogManaged", "catalogManaged-preview", "catalogOwned-preview")
     },
+    "geospatial": Case(make=located(), changes=LOCATED_CHANGES, columns=LOCATED_COLUMNS),
+    "geospatial-dev": Case(
+        make=located("geospatial-dev"), changes=LOCATED_CHANGES, columns=LOCATED_COLUMNS
+    ),
     "timestampWithoutTimezone": Case(make=older_timestamps, refused="timestampWithoutTimezone"),
     "icebergCompatV1": Case(make=compatible(1)),
     "icebergCompatV2": Case(make=compatible(2), changes=COMPAT_CHANGES),
@@ -422,6 +453,9 @@ NOT_READ_BY_DELTALAKE = {
     "typeWidening-preview",
     "variantShredding",
     "variantShredding-preview",
+    "geospatial",
+    "geospatial-dev",
+    "timestampWithoutTimezone",
 }
 """Features whose tables `deltalake` 1.6 refuses."""
 
@@ -466,6 +500,12 @@ def both(delta_spark: DeltaSpark, path: Path, columns: list[str]) -> list[dict[s
         ours = rows.select(["id", "p"])
         ours = ours.append_column("v", bayou.variants_to_json(rows["v"]))
         ours = ours.append_column("sv", bayou.variants_to_json(inner.flatten()[0]))
+    elif columns == LOCATED_COLUMNS:
+        ours = table.to_arrow()
+        for name in ("g", "h"):
+            values = [None if v is None else v.hex().upper() for v in ours[name].to_pylist()]
+            position = ours.column_names.index(name)
+            ours = ours.set_column(position, name, pa.array(values, pa.string()))
     else:
         ours = table.to_arrow(columns or None)
         ours = ours.rename_columns([n.removeprefix("_metadata.") for n in ours.column_names])

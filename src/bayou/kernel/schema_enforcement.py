@@ -9,6 +9,7 @@ import pyarrow as pa
 from bayou.errors import ConstraintViolationError, SchemaError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type, to_arrow_type
+from bayou.kernel.table_features.geospatial import conform_geospatial
 from bayou.kernel.table_features.variant import conform_variants
 from bayou.protocol.schema import (
     BINARY,
@@ -110,6 +111,8 @@ def _conform(table: str, data_type: DataType, array: pa.Array[Any], path: str) -
         )
     if data_type == VARIANT and isinstance(array, pa.StructArray):
         return conform_variants(table, array, path)
+    if isinstance(data_type, GeometryType | GeographyType) and isinstance(array, pa.StructArray):
+        return conform_geospatial(table, array, path, data_type)
     if array.type == target:
         return array
     if isinstance(data_type, ArrayType) and isinstance(array, pa.ListArray):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyspark.sql.types as spark_types
+from pyspark.errors import IllegalArgumentException
 
 from bayou.errors import SchemaError
 from bayou.kernel.arrow.types import to_arrow_schema
@@ -15,11 +17,14 @@ from bayou.protocol.schema import (
     VARIANT,
     ArrayType,
     DataType,
+    GeographyType,
+    GeometryType,
     MapType,
     SchemaJsonError,
     StructField,
     StructType,
 )
+from bayou.spark import geospatial
 
 _INTERNAL_METADATA = "delta."
 
@@ -30,8 +35,15 @@ def to_spark(schema: StructType) -> spark_types.StructType:
     Internal metadata of Delta, such as `delta.columnMapping.id`, is removed: Spark would copy it
     into the next table that is written from the DataFrame.
     """
-    _refuse_geospatial(schema)
-    return spark_types.StructType.fromJson(json.loads(_without_internal_metadata(schema).to_json()))
+    text = _without_internal_metadata(schema).to_json()
+    try:
+        return spark_types.StructType.fromJson(json.loads(text))
+    except IllegalArgumentException as error:
+        raise SchemaError(
+            f"The schema can't be used in this version of Spark: {error}. Read the table with "
+            "bayou.table.",
+            table="",
+        ) from error
 
 
 def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
@@ -57,9 +69,15 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
 def to_spark_arrow(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark expects.
 
-    It equals the kernel's Arrow schema, except that a variant's two fields are in opposite order.
+    It equals the kernel's Arrow schema, except that a variant's two fields are in opposite order,
+    and that geometries and geographies are structs of `srid` and `wkb`.
     """
-    return to_arrow_schema(StructType(tuple(_with_spark_variants(f) for f in schema)))
+    arrow_schema = to_arrow_schema(StructType(tuple(_with_spark_variants(f) for f in schema)))
+    fields = [
+        field.with_type(_with_spark_geometries(field.type, known.data_type))
+        for field, known in zip(arrow_schema, schema, strict=True)
+    ]
+    return pa.schema(fields)
 
 
 def as_nullable(schema: StructType) -> StructType:
@@ -74,17 +92,6 @@ def as_nullable(schema: StructType) -> StructType:
             for f in schema
         )
     )
-
-
-def _refuse_geospatial(schema: StructType) -> None:
-    for field in schema:
-        if "geometry(" in str(field.data_type) or "geography(" in str(field.data_type):
-            raise SchemaError(
-                f"column {field.name!r} has type {field.data_type}, which Bayou doesn't support "
-                "in Spark. Use bayou.table and bayou.write.",
-                table="",
-                column=field.name,
-            )
 
 
 def same_type(left: DataType, right: DataType) -> bool:
@@ -183,3 +190,28 @@ def _type_with_spark_variants(data_type: DataType) -> DataType:
             )
         case _:
             return _SPARK_VARIANT if data_type == VARIANT else data_type
+
+
+def _with_spark_geometries(arrow_type: Any, data_type: DataType) -> Any:
+    """Replace binary by Spark's structs where `data_type` has a geometry or geography."""
+    match data_type:
+        case GeometryType() | GeographyType():
+            return geospatial.arrow_type(data_type)
+        case StructType(fields):
+            inner = [
+                arrow_type.field(i).with_type(
+                    _with_spark_geometries(arrow_type.field(i).type, field.data_type)
+                )
+                for i, field in enumerate(fields)
+            ]
+            return pa.struct(inner)
+        case ArrayType():
+            element = arrow_type.value_field
+            inner_type = _with_spark_geometries(element.type, data_type.element_type)
+            return pa.list_(element.with_type(inner_type))
+        case MapType():
+            item = arrow_type.item_field
+            inner_type = _with_spark_geometries(item.type, data_type.value_type)
+            return pa.map_(arrow_type.key_field, item.with_type(inner_type))
+        case _:
+            return arrow_type

@@ -358,6 +358,49 @@ def test_a_file_without_a_row_count_is_refused(path: str, version: int) -> None:
     assert bayou.table(path).snapshot().version == 0
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("shallow", [True, False])
+def test_a_clone_has_the_compatibility_of_its_source(
+    path: str, version: int, shallow: bool
+) -> None:
+    data = ROWS if version == 1 else NESTED
+    bayou.write(path, data, configuration=compat(version))
+    target = f"{path}-clone"
+    bayou.table(path).clone(target, shallow=shallow)
+    bayou.write(target, data)
+    assert bayou.table(target).to_arrow().num_rows == 4
+    source, clone = (bayou.table(name).snapshot().kernel for name in (path, target))
+    assert source.schema == clone.schema
+    assert iceberg_compat_version(clone.properties) == version
+
+
+def test_a_clone_can_enable_compatibility_if_its_source_has_column_mapping(path: str) -> None:
+    bayou.write(path, NESTED)
+    clone = bayou.table(path).clone
+    violates("WRONG_REQUIRED_TABLE_PROPERTY", clone, f"{path}-1", configuration=compat(2))
+    bayou.table(path).alter.set_table_properties({"delta.columnMapping.mode": "name"})
+    target = f"{path}-2"
+    clone(target, configuration=compat(2))
+    field = bayou.table(target).snapshot().kernel.schema.get("a")
+    assert field is not None
+    assert set(field.metadata["delta.columnMapping.nested.ids"]) == {
+        "a.element",
+        "a.element.element",
+    }
+
+
+def test_a_restore_follows_the_rules(path: str) -> None:
+    bayou.write(path, ROWS, configuration={"delta.columnMapping.mode": "name"})
+    bayou.table(path).alter.set_table_properties(compat(2))
+    bayou.write(path, ROWS)
+    bayou.table(path).restore(0)
+    assert iceberg_compat_version(properties(path)) is None
+    bayou.table(path).restore(2)
+    assert iceberg_compat_version(properties(path)) == 2
+    bayou.table(path).alter.set_table_properties({**compat(2, "false"), **compat(3)})
+    violates(None, bayou.table(path).restore, 0)
+
+
 def test_disabling_compatibility_disables_the_iceberg_format(path: str) -> None:
     formats = {"delta.universalFormat.enabledFormats": "iceberg"}
     with pytest.raises(IcebergCompatError, match="enableIcebergCompatV2 = true") as caught:

@@ -161,6 +161,8 @@ def check_iceberg_compat(
         schema=schema,
         operation=operation,
     )
+    if with_required_properties(table, configuration, configuration) != configuration:
+        raise _wrong_property(table, version, properties.ROW_TRACKING.key, "true", "not set")
     for check in (*_CHECKS, *(_CHECKS_OF_V3 if version >= 3 else _CHECKS_BEFORE_V3)):
         check(change)
 

@@ -85,7 +85,7 @@ def update_metadata(
 
 def _create(table: str, request: MetadataRequest) -> MetadataChange:
     if request.metadata is not None:
-        return _use_metadata(request.metadata, request.set_properties)
+        return _use_metadata(table, request.metadata, request.set_properties)
     schema = request.schema
     assert schema is not None  # checked by the builder
     columns = request.partition_columns or ()
@@ -114,13 +114,21 @@ def _create(table: str, request: MetadataRequest) -> MetadataChange:
     return MetadataChange(metadata=metadata, schema=schema, protocol_properties=protocol_properties)
 
 
-def _use_metadata(metadata: Metadata, set_properties: Mapping[str, str]) -> MetadataChange:
+def _use_metadata(
+    table: str, metadata: Metadata, set_properties: Mapping[str, str]
+) -> MetadataChange:
     stored, protocol_properties = _split_protocol_properties(
         {**metadata.configuration, **set_properties}
     )
+    schema = StructType.from_json(metadata.schema_string)
+    if has_nested_field_ids(stored):
+        schema, stored = with_column_ids(
+            table, schema, stored, metadata.configuration, nested_ids=True
+        )
+        metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
     return MetadataChange(
         metadata=msgspec.structs.replace(metadata, configuration=stored),
-        schema=StructType.from_json(metadata.schema_string),
+        schema=schema,
         protocol_properties=protocol_properties,
     )
 

@@ -35,6 +35,7 @@ from bayou.spark.jvm.file_index import file_index_frame, sql_conf
 from bayou.spark.native_read.deletion_vectors import FileVectors, deleted_rows_frame, file_vectors
 from bayou.spark.native_read.file_index import DeltaFileIndex
 from bayou.spark.native_read.file_listing import Listing
+from bayou.spark.read.filters import cast_to_schema
 from bayou.spark.types import to_spark, to_spark_arrow
 
 
@@ -235,8 +236,7 @@ def _kernel_read(
             serialized: list[Any] = batch.column(0).to_pylist()
             for data in serialized:
                 for rows in read_scan_file(task_engine, scan_state, ScanFile.from_bytes(data)):
-                    columns = [c.cast(t) for c, t in zip(rows.columns, expected.types, strict=True)]
-                    yield pa.RecordBatch.from_arrays(columns, schema=expected)
+                    yield cast_to_schema(rows, expected)
 
     files = spark.createDataFrame(pa.table({"file": pa.array(vectors.scan_files, pa.binary())}))
     frame: DataFrame = files.repartition(len(vectors.scan_files)).mapInArrow(read, logical)

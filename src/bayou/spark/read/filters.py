@@ -23,6 +23,7 @@ from bayou.kernel.expressions.model import (
 )
 from bayou.protocol.schema import StructType
 from bayou.spark.expressions.session_semantics import check_kernel_compares, with_zone
+from bayou.spark.geospatial import to_spark_values
 from bayou.spark.read.options import SourceOptions
 from bayou.spark.types import same_type
 
@@ -104,7 +105,7 @@ def cast_to_schema(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch
     if batch.schema.equals(expected):
         return batch
     columns = [
-        column if column.type.equals(field.type) else column.cast(field.type)
+        to_spark_values(column, field.type)
         for column, field in zip(batch.columns, expected, strict=False)
     ]
     if not columns:
