@@ -91,6 +91,23 @@ def test_a_table_is_made_and_appended_to_through_its_catalog(engine, catalog, ta
     assert log_files(table) == [f"{v:020}.json" for v in range(2)]
 
 
+@pytest.mark.parametrize("name", ["catalogManaged-preview", "catalogOwned-preview"])
+def test_tables_with_an_early_name_of_the_feature_are_written(engine, catalog, tmp_path, name):
+    table = Table.for_path(engine, str(tmp_path / "early"), catalog)
+    append(engine, begin(engine, table, {f"delta.feature.{name}": "supported"}))
+    assert append(engine, begin(engine, table)) == 1
+    assert rows(engine, table) == 6
+    snapshot = table.latest_snapshot(engine)
+    assert snapshot.properties == {"delta.enableInCommitTimestamps": "true"}
+    assert {name, "inCommitTimestamp", "vacuumProtocolCheck"} <= set(
+        snapshot.protocol.writer_features
+    )
+    assert "catalogManaged" not in snapshot.protocol.writer_features
+    without_catalog = Table.for_path(engine, table.path)
+    with pytest.raises(UnsupportedFeatureError, match="a catalog manages it"):
+        begin(engine, without_catalog)
+
+
 def test_what_is_ratified_counts_before_it_is_published(engine, tmp_path):
     catalog = Unpublished(tmp_path / "catalog")
     table = Table.for_path(engine, str(tmp_path / "table"), catalog)

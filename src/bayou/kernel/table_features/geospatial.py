@@ -1,14 +1,58 @@
-"""Geometries and geographies in the Arrow form of Spark."""
+"""Checks of geospatial columns, and geometries and geographies in the Arrow form of Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from bayou.errors import SchemaError
 from bayou.kernel.arrow.compute import pc
-from bayou.protocol.schema import GeographyType, GeometryType
+from bayou.protocol.schema import (
+    ArrayType,
+    DataType,
+    GeographyType,
+    GeometryType,
+    MapType,
+    StructType,
+)
+
+
+def geospatial_columns(schema: StructType) -> list[str]:
+    """Return the names of the columns that are or contain geometries or geographies."""
+    return [field.name for field in schema if any(_geospatial_types(field.data_type))]
+
+
+def check_geospatial_columns(table: str, schema: StructType) -> None:
+    """Check that each geometry and geography has a fixed coordinate reference system."""
+    for field in schema:
+        for data_type in _geospatial_types(field.data_type):
+            if data_type.crs.upper() == "SRID:ANY":
+                raise SchemaError(
+                    f"{table}: column {field.name!r} has the type {data_type}, whose values may be "
+                    "in different coordinate reference systems "
+                    "(DELTA_GEOSPATIAL_SRID_NOT_SUPPORTED). Use a fixed one, such as "
+                    "geometry(4326).",
+                    table=table,
+                    column=field.name,
+                )
+
+
+def _geospatial_types(data_type: DataType) -> Iterator[GeometryType | GeographyType]:
+    match data_type:
+        case GeometryType() | GeographyType():
+            yield data_type
+        case StructType(fields):
+            for field in fields:
+                yield from _geospatial_types(field.data_type)
+        case ArrayType():
+            yield from _geospatial_types(data_type.element_type)
+        case MapType():
+            yield from _geospatial_types(data_type.key_type)
+            yield from _geospatial_types(data_type.value_type)
+        case _:
+            return
 
 
 def conform_geospatial(

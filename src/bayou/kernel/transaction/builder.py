@@ -17,6 +17,7 @@ from bayou.kernel.table_features.clustering import (
     resolve_clustering_columns,
 )
 from bayou.kernel.table_features.column_dependencies import check_statistics_columns
+from bayou.kernel.table_features.geospatial import check_geospatial_columns
 from bayou.kernel.table_features.iceberg_compat import check_iceberg_compat
 from bayou.kernel.table_features.writer_support import (
     check_catalog,
@@ -445,6 +446,7 @@ class TransactionBuilder:
         )
         if new_metadata is not None:
             check_schema_can_be_read(self._table, new_metadata)
+            check_geospatial_columns(self._table, schema)
             check_change_data_columns(self._table, metadata.configuration, schema)
             check_row_tracking_columns(self._table, metadata.configuration, schema)
             key = properties.SKIPPING_COLUMNS.key

@@ -23,6 +23,7 @@ from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.table_features.column_dependencies import ColumnPath
+from bayou.kernel.table_features.geospatial import geospatial_columns
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol import column_metadata, features, properties
 from bayou.protocol.actions import AddFile, Metadata, RemoveFile
@@ -129,6 +130,15 @@ def _refuse_constraints(dropping: FeatureDrop) -> None:
         raise dropping.in_use(
             f"the table has the CHECK constraints {', '.join(names)}. Drop them first "
             "(alter.drop_constraint)."
+        )
+
+
+def _refuse_geospatial(dropping: FeatureDrop) -> None:
+    names = geospatial_columns(dropping.state.schema)
+    if names:
+        raise dropping.in_use(
+            f"the columns {', '.join(names)} have geometries or geographies. Drop the columns "
+            "first (DELTA_CANNOT_DROP_GEOSPATIAL_FEATURE)."
         )
 
 
@@ -316,6 +326,12 @@ _WIDENING = FeatureRemoval(
     needs_history=True,
 )
 
+_GEOSPATIAL = FeatureRemoval(
+    remove_traces=_refuse_geospatial,
+    is_clean=lambda d: not geospatial_columns(d.state.schema),
+    needs_history=True,
+)
+
 REMOVALS: Mapping[str, FeatureRemoval] = {
     features.CHECK_CONSTRAINTS: FeatureRemoval(
         remove_traces=_refuse_constraints,
@@ -359,6 +375,8 @@ REMOVALS: Mapping[str, FeatureRemoval] = {
         is_in_commit=_v2_in_commit,
         needs_history=True,
     ),
+    features.GEOSPATIAL: _GEOSPATIAL,
+    features.GEOSPATIAL_DEV: _GEOSPATIAL,
     features.VACUUM_PROTOCOL_CHECK: FeatureRemoval(needs_history=True),
     features.MATERIALIZE_PARTITION_COLUMNS: FeatureRemoval(
         properties=(properties.MATERIALIZE_PARTITION_COLUMNS.key,)
