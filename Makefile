@@ -4,6 +4,7 @@
 # make test-all  all tests but those of peers, the browser, and the nightly run
 # make test-slow the slow tests that .ci/run adds to `make test`
 # make test-peers delta-spark reads what Bayou writes, and the reverse
+# make test-airflow  the example DAG runs in Airflow
 # make test-ui   the status page in a browser; needs Chromium, node and npm
 # make pictures  the pictures of the status page in docs, from a real run; needs Chromium, node and npm
 # make recording the picture of the demo in the README, from a real run; needs tmux
@@ -20,7 +21,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-all test-slow test-peers test-ui pictures recording nightly soak check bench docs site release deploy-check docker-requirements matrix clean java
+.PHONY: help demo test test-unit test-all test-slow test-peers test-airflow test-ui pictures recording nightly soak check bench docs site release deploy-check docker-requirements matrix clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -109,6 +110,14 @@ test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 	@$(BIN)/python tools/fetch_servers.py
 	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers $(READ_BY_PEERS)
 
+AIRFLOW := .venv-airflow
+$(AIRFLOW)/.installed: tests/airflow/constraints.txt tools/environment.sh
+	@tools/environment.sh $(AIRFLOW) tests/airflow/constraints.txt apache-airflow
+	@touch $@
+
+test-airflow: $(VENV)/.installed-dev $(AIRFLOW)/.installed
+	@BAYOU_AIRFLOW=$(CURDIR)/$(AIRFLOW) $(BIN)/python -m pytest -q tests/airflow
+
 UI := .cache/ui
 $(UI)/node_modules/.installed: tests/ui/package.json
 	@mkdir -p $(UI) && cp tests/ui/package.json $(UI)/
@@ -175,9 +184,10 @@ $(RELEASE)/.installed: tools/constraints-release.txt tools/environment.sh
 	@tools/environment.sh $(RELEASE) tools/constraints-release.txt build twine check-wheel-contents pip-audit uv
 	@touch $@
 
-# make release REHEARSE=--rehearse: for a version that isn't released yet, or without a network.
+# make release OPTIONS='--rehearse --skip-audit': for a version that isn't released yet, and without
+# the service of pip-audit.
 release: java $(RELEASE)/.installed $(VENV)/.installed-dev
-	@$(RELEASE)/bin/python tools/release.py $(REHEARSE)
+	@$(RELEASE)/bin/python tools/release.py $(OPTIONS)
 
 deploy-check: java $(VENV)/.installed
 	@PYTHONPATH=tools $(BIN)/python tools/check_deploy.py

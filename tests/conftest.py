@@ -33,5 +33,6 @@ if (_SPARK_HOME / "classes.jsa").is_file():
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
     os.environ.setdefault(_name, " ".join(_JAVA_OPTIONS))
 
-# `make test-peers` installs their environment and sets the variable.
-collect_ignore = [] if "BAYOU_PEERS" in os.environ else ["peers"]
+# `make test-peers` and `make test-airflow` install these environments and set the variables.
+_ENVIRONMENTS = {"peers": "BAYOU_PEERS", "airflow": "BAYOU_AIRFLOW"}
+collect_ignore = [name for name, variable in _ENVIRONMENTS.items() if variable not in os.environ]

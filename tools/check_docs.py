@@ -1,4 +1,4 @@
-"""Checks the documentation: links, code blocks, unreachable pages, addresses, the reference.
+"""Checks the documentation: links, code blocks, claims, unreachable pages, addresses, reference.
 
 usage: check_docs.py
 
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import addresses
+import claims
 import write_reference
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,6 +57,7 @@ def _problems() -> Iterator[str]:
             yield f"{name}: unfinished text: {word}"
         for address in addresses.found_in(text):
             yield f"{name}: address that isn't allowed: {address}"
+        yield from claims.problems(str(name), text)
         for source in _SOURCE_PATH.findall(prose):
             if not (ROOT / source).exists():
                 yield f"{name}: {source} doesn't exist"

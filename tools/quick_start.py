@@ -2,7 +2,7 @@
 
 usage: quick_start.py PYTHON FOLDER
 
-The commands of the page run against Bayou's embedded broker instead of localhost:9092.
+The commands of the page run against Bayou's embedded broker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "guide" / "quickstart.md"
 
-_BLOCK = re.compile(r"^```(python|sh|yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^(<!-- not run: .*? -->\n)?```(python|sh|yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
 _BROKER = """
 import json, sys
 from bayou.spark.kafka import EmbeddedBroker
@@ -44,10 +46,11 @@ def run(python: Path, folder: Path) -> int:
         "PATH": f"{python.parent}:{os.environ['PATH']}",
         "PYSPARK_PYTHON": str(python),
     }
-    blocks = [b for b in _BLOCK.findall(PAGE.read_text()) if b[1].strip() != "make demo"]
+    page = PAGE.read_text()
+    blocks = [(language, text) for reason, language, text in _BLOCK.findall(page) if not reason]
     with broker(python, folder) as address:
-        for language, text in blocks:
-            block = text.replace("localhost:9092", address)
+        environment["KAFKA_BOOTSTRAP_SERVERS"] = address
+        for language, block in blocks:
             if language == "yaml":
                 (folder / "pipeline.yaml").write_text(block)
                 continue

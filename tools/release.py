@@ -1,10 +1,10 @@
 """Checks that a release could go out, and builds its packages. Publishing is the workflow's work.
 
-usage: release.py [--rehearse] [--skip-checks] [--folder DIST]
+usage: release.py [--rehearse] [--skip-checks] [--skip-audit] [--folder DIST]
 
 Each step prints one line. The first failing step ends the release with exit code 1.
-`--rehearse` accepts an unreleased version, uncommitted changes and a vulnerability service that
-can't be reached; it says so.
+`--rehearse` accepts an unreleased version and uncommitted changes; it says so. `--skip-audit` is
+for machines that can't reach the vulnerability service.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rehearse", action="store_true", help="accept an unreleased version")
     parser.add_argument("--skip-checks", action="store_true", help="don't run make check")
+    parser.add_argument("--skip-audit", action="store_true", help="don't run pip-audit")
     parser.add_argument("--folder", type=Path, default=ROOT / "dist", help="where packages go")
     options = parser.parse_args(arguments)
     steps: list[tuple[str, Callable[[], str]]] = [
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("clean tree", lambda: _clean_tree(rehearse=options.rehearse)),
         ("packages", lambda: _packages(options.folder)),
         ("metadata", lambda: _metadata(options.folder)),
-        ("vulnerabilities", lambda: _vulnerabilities(rehearse=options.rehearse)),
+        ("vulnerabilities", lambda: _vulnerabilities(skip=options.skip_audit)),
         ("quick start", lambda: _quick_start(options.folder)),
     ]
     if not options.skip_checks:
@@ -141,7 +142,13 @@ def _metadata(folder: Path) -> str:
     return "twine and check-wheel-contents passed"
 
 
-def _vulnerabilities(*, rehearse: bool) -> str:
+_UNREACHABLE = ("Dependency not found on PyPI", "ConnectionError", "ServiceError", "Max retries")
+"""What pip-audit prints if the vulnerability service doesn't answer its requests."""
+
+
+def _vulnerabilities(*, skip: bool) -> str:
+    if skip:
+        return "not audited (--skip-audit)"
     command = [TOOLS / "pip-audit", "--requirement", ROOT / "constraints.txt", "--no-deps"]
     done = subprocess.run(
         [*command, "--strict", "--progress-spinner", "off"],
@@ -152,9 +159,18 @@ def _vulnerabilities(*, rehearse: bool) -> str:
     if done.returncode == 0:
         return "pip-audit knows none in constraints.txt"
     output = (done.stdout + done.stderr).strip()
-    if rehearse and "Dependency not found on PyPI" in output:
-        return "not audited, the vulnerability service can't be reached (rehearsal)"
-    raise ReleaseError(f"pip-audit failed. Its output:\n{output[-4000:]}")
+    raise ReleaseError(_audit_problem(output))
+
+
+def _audit_problem(output: str) -> str:
+    """Return the message for a failed audit; `output` is pip-audit's."""
+    if any(text in output for text in _UNREACHABLE):
+        return (
+            "pip-audit can't reach the vulnerability service of PyPI (its last line: "
+            f"{output.splitlines()[-1]}). Run the release on a machine that can, or pass "
+            "--skip-audit."
+        )
+    return f"pip-audit found vulnerabilities. Its output:\n{output[-4000:]}"
 
 
 def _quick_start(folder: Path) -> str:

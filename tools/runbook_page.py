@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "src" / "bayou" / "ingest" / "monitoring" / "runbook.html"
 SOURCES = ("runbook", "errors")
 
+_COMMENT = re.compile(r"^<!-- .*? -->\n", re.MULTILINE | re.DOTALL)
+"""Comments for tests: sources of claims, reasons of blocks that don't run."""
+
 _STYLE = """
 :root { --ground: #f6f7f5; --ink: #1b2422; --soft: #52605c; --line: #d5dcd9; --good: #17695d; }
 @media (prefers-color-scheme: dark) {
@@ -50,7 +53,8 @@ def anchor(title: str) -> str:
 
 
 def _html(markdown: str) -> str:
-    html = str(MarkdownIt("commonmark").enable("table").render(markdown))
+    text = _COMMENT.sub("", markdown)
+    html = str(MarkdownIt("commonmark").enable("table").render(text))
     html = re.sub(
         r"<h([12])>(.*?)</h\1>",
         lambda m: f'<h{m[1]} id="{anchor(re.sub("<.*?>", "", m[2]))}">{m[2]}</h{m[1]}>',

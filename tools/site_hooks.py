@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: links to files outside of docs, and Mermaid's script for the pictures.
+"""Hooks of mkdocs: comments for tests, links to files outside of docs, Mermaid's script.
 
 The site has no address of a repository, so that a link to a source file becomes its text. On a
 forge the same link opens the file.
@@ -15,24 +15,29 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+CONSTRAINTS = ROOT / "constraints.txt"
 MERMAID = ROOT / ".cache" / "site" / "node_modules" / "mermaid" / "dist" / "mermaid.min.js"
 
+_COMMENT = re.compile(r"^ *<!-- (?:not run|claim): .*? -->\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Replace links to files outside of `docs` by their text."""
+    """Remove comments for tests, and replace links to files outside of `docs` by their text."""
     folder = (DOCS / page.file.src_uri).parent
 
     def replaced(link: re.Match[str]) -> str:
         target = Path(os.path.normpath(folder / link.group(2).partition("#")[0]))
+        if target == CONSTRAINTS:
+            return f"[{link.group(1)}]({os.path.relpath(DOCS / target.name, folder)})"
         return link.group(0) if target.is_relative_to(DOCS) else link.group(1)
 
-    return _LINK.sub(replaced, markdown)
+    return _LINK.sub(replaced, _COMMENT.sub("", markdown))
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Serve Mermaid from the site itself: the theme would load it from another host."""
+    """Serve the constraints, and Mermaid: the theme would load it from another host."""
+    files.append(File.generated(config, CONSTRAINTS.name, abs_src_path=str(CONSTRAINTS)))
     script = File.generated(config, "site/mermaid.min.js", abs_src_path=str(MERMAID))
     files.append(script)
     config["extra_javascript"].append("site/mermaid.min.js")

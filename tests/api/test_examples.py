@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import pytest
 
 import bayou
 import bayou.api
+from support.docstring_examples import program_of, write_orders
 
-SOURCES = sorted(Path(bayou.api.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(bayou.api.__file__).parent.rglob("*.py"))
 HANDLES = ("TableHandle", "TableOptimizer")
 
 
@@ -27,21 +27,14 @@ def docstrings() -> dict[str, str]:
     return found
 
 
-def program_of(docstring: str) -> str:
-    section = docstring.partition("Examples:\n")[2]
-    return "\n".join(re.findall(r"^ +(?:>>>|\.\.\.) ?(.*)$", section, re.MULTILINE))
-
-
 PROGRAMS = {name: program_of(text) for name, text in docstrings().items() if "Examples:" in text}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_example_runs(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    feed = {"delta.enableChangeDataFeed": "true"}
-    orders = pa.table({"id": [1, 2, 3], "price": [9.0, 12.0, 30.0], "country": ["NZ", "AU", "NZ"]})
-    bayou.write("lake/orders", orders, partition_by="country", configuration=feed)
-    bayou.write("lake/orders", orders)
+    write_orders("lake/orders")
+    orders = bayou.table("lake/orders").to_arrow()
     files = tmp_path / "lake" / "parquet_files"
     files.mkdir()
     pa.parquet.write_table(orders, files / "part.parquet")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -259,36 +258,6 @@ class TestTheCountingEngine(EngineSuite):
     @pytest.fixture
     def root(self, tmp_path: Path) -> str:
         return str(tmp_path / "place")
-
-
-GUIDE = Path(__file__).parents[2] / "docs" / "connectors.md"
-
-
-def test_the_programs_of_the_guide_run(tmp_path: Path) -> None:
-    path = str(tmp_path / "lake")
-    rows = pa.table({"id": [1, 20, 30], "day": ["2024-01-05"] * 3, "name": ["a", "b", "c"]})
-    bayou.write(path, rows, partition_by=["day"])
-    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-    scope: dict[str, Any] = {"__name__": "guide"}
-    for block in blocks:
-        exec(compile(block.replace("s3://lake/events", path), str(GUIDE), "exec"), scope)
-        if "scan_files(" in block:
-            read = scope["rows"].to_pylist()
-        if "def run(" in block:
-            distributed = [
-                row
-                for task in scope["tasks"]
-                for batch in scope["run"](*scope["shared"], task)
-                for row in batch.to_pylist()
-            ]
-        if "def audited_engine" in block:
-            assert scope["audited_engine"]({}).files.resolve_path("/a/") == "/a"
-    expected = [{"id": 1, "name": "a"}, {"id": 20, "name": "b"}, {"id": 30, "name": "c"}]
-    assert read == distributed == expected  # the remaining filter is the connector's to apply
-    assert scope["result"].version == 1
-    assert bayou.table(path).to_arrow(filter="name IS NULL").to_pylist() == [
-        {"id": 1, "day": "2024-01-05", "name": None}
-    ]
 
 
 @pytest.fixture

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -46,21 +43,6 @@ def test_few_programs_need_more():
     assert len(SNIPPETS) == 40
     assert len(OTHER_WORDS) <= 4
     assert set(SNIPPETS) >= OTHER_WORDS
-
-
-@pytest.mark.process
-def test_the_programs_of_the_page_run(tmp_path):
-    program = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
-    environment = {**os.environ, "PYTHONPATH": ":".join(p for p in sys.path if p)}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
 
 
 def public_names(owner: Any) -> list[str]:

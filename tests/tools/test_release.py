@@ -24,6 +24,14 @@ def test_a_version_without_a_date_is_a_rehearsal_only():
             release._version(rehearse=False)
 
 
+def test_an_audit_without_its_service_is_one_sentence_that_names_the_option():
+    output = "ERROR:pip_audit._cli:aiobotocore: Dependency not found on PyPI: aiobotocore"
+    message = release._audit_problem(output)
+    assert "can't reach the vulnerability service" in message
+    assert "--skip-audit" in message
+    assert "found vulnerabilities" in release._audit_problem("Name Version ID\nx 1 PYSEC-1")
+
+
 def test_the_version_of_the_chart_is_that_of_the_package():
     chart = YAML(typ="safe", pure=True).load(ROOT / "deploy" / "helm" / "bayou" / "Chart.yaml")
     assert chart["version"] == chart["appVersion"] == PROJECT["version"]

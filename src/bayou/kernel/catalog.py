@@ -35,6 +35,10 @@ class RatifiedCommit:
             catalog stores the commit.
         content: JSON lines of a commit that the catalog stores; None if the commit is staged.
         modification_time: when the commit was ratified or written, ms since the epoch.
+
+    Examples:
+        >>> staged = stage_commit(engine, path, 7, [b'{"commitInfo": {}}'])
+        >>> print(staged.version, staged.path)
     """
 
     version: int
@@ -53,6 +57,10 @@ class RatifiedCommits:
         commits: ratified commits that the catalog still keeps, in ascending order and without a
             gap; empty if all commits are published. If `_delta_log` also has a commit file of one
             of these versions, the catalog's commit is read.
+
+    Examples:
+        >>> commit = RatifiedCommit(version=7, content=b'{"commitInfo": {}}')
+        >>> RatifiedCommits(latest_version=7, commits=(commit,))
     """
 
     latest_version: int
@@ -60,7 +68,12 @@ class RatifiedCommits:
 
 
 class Catalog(Protocol):
-    """A catalog of tables. Implementations are thread-safe."""
+    """A catalog of tables. Implementations are thread-safe.
+
+    Examples:
+        >>> from bayou.testing import FileCatalog
+        >>> catalog: Catalog = FileCatalog("catalog")
+    """
 
     def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
         """Return the table's ratified commits.
@@ -77,7 +90,12 @@ class Catalog(Protocol):
 
 @runtime_checkable
 class CommittingCatalog(Catalog, Protocol):
-    """A catalog that also commits to its tables."""
+    """A catalog that also commits to its tables.
+
+    Examples:
+        >>> from bayou.testing import FileCatalog
+        >>> catalog: CommittingCatalog = FileCatalog("catalog")
+    """
 
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
         """Ratify a commit if `version` follows the table's latest version.
@@ -105,7 +123,12 @@ class CommittingCatalog(Catalog, Protocol):
 
 @runtime_checkable
 class MaintainingCatalog(CommittingCatalog, Protocol):
-    """A catalog that can permit maintenance by clients; other catalogs never permit it."""
+    """A catalog that can permit maintenance by clients; other catalogs never permit it.
+
+    Examples:
+        >>> from bayou.testing import FileCatalog
+        >>> catalog: MaintainingCatalog = FileCatalog("catalog", maintenance=True)
+    """
 
     def permits_maintenance(self, table: str, operation: str) -> bool:
         """Whether a client may run a maintenance operation.

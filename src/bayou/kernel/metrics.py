@@ -28,6 +28,13 @@ class SnapshotReport:
         commit_bytes: total size of the replayed commit files.
         checkpoint_bytes: size of the checkpoint's files. Loading reads only some of their columns.
         error: type and message of the error; None if there was no error.
+
+    Examples:
+        >>> class Opened:
+        ...     def report(self, report):
+        ...         if isinstance(report, SnapshotReport):
+        ...             print(report.version, report.commits)
+        >>> version = bayou.table(path, engine=ArrowEngine(metrics_reporter=Opened())).version()
     """
 
     table: str
@@ -60,6 +67,14 @@ class ScanReport:
         bytes_selected: total size of the selected files.
         is_complete: False if the caller stopped before all files were listed.
         error: type and message of the error; None if there was no error.
+
+    Examples:
+        >>> class Scans:
+        ...     def report(self, report):
+        ...         if isinstance(report, ScanReport):
+        ...             print(report.files_considered, report.files_selected)
+        >>> reported = bayou.table(path, engine=ArrowEngine(metrics_reporter=Scans()))
+        >>> rows = reported.to_arrow(filter="country = 'NZ'")
     """
 
     table: str
@@ -87,6 +102,14 @@ class FileReadReport:
         row_groups_read: number of row groups that were read, completely or in part.
         row_groups_skipped: number of row groups without matching rows, according to the statistics
             in the footer.
+
+    Examples:
+        >>> class Reads:
+        ...     def report(self, report):
+        ...         if isinstance(report, FileReadReport):
+        ...             print(report.path, report.rows)
+        >>> reading = ArrowEngine(metrics_reporter=Reads())
+        >>> rows = bayou.table(path, engine=reading).to_arrow()
     """
 
     path: str
@@ -107,6 +130,11 @@ class TransactionMetrics:
         files_added, files_removed: number of data files.
         change_files: number of change data files.
         bytes_added, bytes_removed: total size in bytes of the added or removed data files.
+
+    Examples:
+        >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
+        >>> metrics = transaction.commit(engine, adds).metrics
+        >>> print(metrics)
     """
 
     duration_ms: float
@@ -131,6 +159,14 @@ class TransactionReport:
             the table already had the transaction's identifiers.
         metrics: duration and contents of the commit.
         error: type and message of the error; None if there was no error.
+
+    Examples:
+        >>> class Commits:
+        ...     def report(self, report):
+        ...         if isinstance(report, TransactionReport):
+        ...             print(report.operation, report.version, report.metrics.files_added)
+        >>> orders = bayou.table(path, engine=ArrowEngine(metrics_reporter=Commits()))
+        >>> metrics = orders.delete("id = 1")
     """
 
     table: str
@@ -146,7 +182,15 @@ Report: TypeAlias = SnapshotReport | ScanReport | FileReadReport | TransactionRe
 
 
 class MetricsReporter(Protocol):
-    """Receives reports from any thread, possibly concurrently."""
+    """Receives reports from any thread, possibly concurrently.
+
+    Examples:
+        >>> class Printed:
+        ...     def report(self, report):
+        ...         print(type(report).__name__)
+        >>> reported = bayou.table(path, engine=ArrowEngine(metrics_reporter=Printed()))
+        >>> rows = reported.to_arrow()
+    """
 
     def report(self, report: Report) -> None:
         """Receive a report.
@@ -158,7 +202,11 @@ class MetricsReporter(Protocol):
 
 
 class LoggingReporter:
-    """Writes every report to the logger `bayou.kernel.metrics` at level INFO."""
+    """Writes every report to the logger `bayou.kernel.metrics` at level INFO.
+
+    Examples:
+        >>> reported = bayou.table(path, engine=ArrowEngine(metrics_reporter=LoggingReporter()))
+    """
 
     def report(self, report: Report) -> None:
         """Log the report."""

@@ -6,7 +6,12 @@ from enum import StrEnum
 
 
 class Operation(StrEnum):
-    """Values of `commitInfo.operation`, named as in delta-spark."""
+    """Values of `commitInfo.operation`, named as in delta-spark.
+
+    Examples:
+        >>> builder = snapshot.build_update_table_transaction("example/1.0", Operation.WRITE)
+        >>> print(Operation.MERGE.value)
+    """
 
     CREATE_TABLE = "CREATE TABLE"
     REPLACE_TABLE = "REPLACE TABLE"

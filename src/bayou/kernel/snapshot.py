@@ -34,6 +34,10 @@ class Snapshot(TableState):
 
     Loading a snapshot replays the commits after the checkpoint. The checkpoint's list of files is
     read later, when a scan needs the list.
+
+    Examples:
+        >>> snapshot = Table.for_path(engine, path).latest_snapshot(engine)
+        >>> print(snapshot.version, snapshot.schema.names, snapshot.partition_columns)
     """
 
     @classmethod

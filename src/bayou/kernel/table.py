@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """A Delta table at a path. The table may not exist yet. Holds no engine and no state."""
+    """A Delta table at a path. The table may not exist yet. Holds no engine and no state.
+
+    Examples:
+        >>> table = Table.for_path(engine, path)
+        >>> print(table.exists(engine), table.latest_snapshot(engine).version)
+        >>> print(table.history(engine, 1)[0]["operation"])
+    """
 
     __slots__ = ("_catalog", "_path")
 

@@ -59,6 +59,11 @@ class WriteContext:
         statistics_columns: dotted paths of the columns with statistics.
         partition_values: serialized values by physical name of the partition column.
         options: options of the Parquet writer.
+
+    Examples:
+        >>> state = transaction.transaction_state(engine)
+        >>> context = Transaction.get_write_context(engine, state, {"country": "NZ"})
+        >>> print(context.target_directory, context.statistics_columns)
     """
 
     target_directory: str
@@ -89,6 +94,10 @@ class TransactionState:
             the deletion vector feature, because deleting rows can make the bounds of a file wide.
         writer: (index of this writer, number of writers), see `for_writer`.
         identity_counts: number of identity values that this writer has generated, by column.
+
+    Examples:
+        >>> state = TransactionState.from_bytes(transaction.transaction_state(engine).to_bytes())
+        >>> adds = write_data(engine, state, rows)  # in any process
     """
 
     table: str

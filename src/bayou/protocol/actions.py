@@ -260,7 +260,12 @@ def encode_action(action: Action) -> bytes:
 
 
 def encode_actions(actions: Iterable[Action]) -> bytes:
-    """Encode actions as in a commit file: one line of JSON for each action."""
+    """Encode actions as in a commit file: one line of JSON for each action.
+
+    Examples:
+        >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
+        >>> message = encode_actions(adds)  # from a worker to the process that commits
+    """
     return b"".join(encode_action(action) + b"\n" for action in actions)
 
 
@@ -285,6 +290,10 @@ def decode_actions(data: bytes, kinds: Collection[type] | None = None) -> Iterat
     Raises:
         msgspec.DecodeError: a line isn't JSON.
         msgspec.ValidationError: a line isn't an action.
+
+    Examples:
+        >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
+        >>> same = list(decode_actions(encode_actions(adds)))
     """
     decode = _decode_line if kinds is None else _decoder_of(frozenset(kinds))
     for line in io.BytesIO(data):

@@ -40,7 +40,14 @@ class readable_errors:  # noqa: N801  # a context manager, read as a verb
 
 
 def short_message(error: BaseException) -> str | None:
-    """The message of the `BayouError` inside a Spark exception; None if there is no such error."""
+    """The message of the `BayouError` inside a Spark exception; None if there is no such error.
+
+    Examples:
+        >>> try:
+        ...     spark.read.format("delta").load("lake/nothing").show()
+        >>> except Exception as error:
+        ...     print(short_message(error))
+    """
     if isinstance(error, BayouError):
         return error.message
     match = _RAISED_ERROR.search(str(error))

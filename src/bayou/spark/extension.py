@@ -74,6 +74,10 @@ def enable(spark: Any) -> None:
 
     Raises:
         ArgumentError: `spark` isn't a session.
+
+    Examples:
+        >>> enable(spark)
+        >>> spark.read.format("delta").load("lake/orders").where("price > 10").show()
     """
     hooks.check_session(spark)
     if isinstance(spark, SparkSession) and has_resource(spark, _DELTA_SPARK):
@@ -115,6 +119,10 @@ def disable(spark: Any) -> None:
 
     Raises:
         ArgumentError: `spark` isn't a session.
+
+    Examples:
+        >>> disable(spark)
+        >>> enable(spark)
     """
     hooks.check_session(spark)
     for key in _CONF:
@@ -147,6 +155,9 @@ def start_session(
 
     Raises:
         PrerequisiteError: Java is missing or too old.
+
+    Examples:
+        >>> spark = start_session("orders", {"spark.driver.memory": "2g"}, master="local[2]")
     """
     check_java()
     settings = {

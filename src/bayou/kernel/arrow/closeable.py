@@ -27,6 +27,10 @@ class CloseableIterator(Iterator[_T_co]):
         items: the iterable. If its iterator has a method `close`, closing this object calls it.
         sources: iterators that `items` reads from. They are closed in order, after `items`. They
             must be passed because a generator that hasn't started doesn't close its sources.
+
+    Examples:
+        >>> with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+        ...     print(sum(file.size for file in files))
     """
 
     __slots__ = ("_iterator", "_sources")
@@ -72,7 +76,15 @@ class CloseableIterator(Iterator[_T_co]):
 
 
 def closeable(function: Callable[_P, Iterable[_T]]) -> Callable[_P, CloseableIterator[_T]]:
-    """Decorator: make a generator function return a `CloseableIterator`."""
+    """Decorator: make a generator function return a `CloseableIterator`.
+
+    Examples:
+        >>> @closeable
+        ... def numbers():
+        ...     yield from range(3)
+        >>> with numbers() as found:
+        ...     print(next(found))
+    """
 
     @functools.wraps(function)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> CloseableIterator[_T]:

@@ -25,6 +25,10 @@ class Row:
 
     Args:
         batch: a batch with exactly one row.
+
+    Examples:
+        >>> row = Row.of(pa.schema([("id", pa.int64())]), {"id": 1})
+        >>> print(row["id"], Row.from_bytes(row.to_bytes()).to_dict())
     """
 
     __slots__ = ("_batch",)
@@ -103,7 +107,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FilteredColumnarBatch:
-    """A batch and its selected rows; all rows are selected if `selection` is None."""
+    """A batch and its selected rows; all rows are selected if `selection` is None.
+
+    Examples:
+        >>> batch = pa.record_batch({"id": [1, 2]})
+        >>> filtered = FilteredColumnarBatch(batch, pa.array([True, False]))
+        >>> print(filtered.num_selected, filtered.selected())
+    """
 
     data: pa.RecordBatch
     selection: pa.BooleanArray | None = None

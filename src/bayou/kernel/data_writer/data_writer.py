@@ -167,6 +167,10 @@ def write_data(
         SchemaError: the rows have a column that the table lacks, or of another type.
         ConstraintViolationError: a row violates a constraint.
         StorageError: a file can't be written.
+
+    Examples:
+        >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
+        >>> print([add.path for add in adds])
     """
     rules = RowConstraints(engine, state)
     with CloseableIterator(map(rules.apply, batches), batches) as rows:
@@ -207,7 +211,12 @@ def write_rows(
 
 
 def delete_data_files(engine: Engine, table: str, adds: Iterable[AddFile | AddCDCFile]) -> None:
-    """Delete files that were written but not committed."""
+    """Delete files that were written but not committed.
+
+    Examples:
+        >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
+        >>> delete_data_files(engine, path, adds)  # instead of a commit
+    """
     engine.files.delete_files(data_file_path(table, add.path) for add in adds)
 
 

@@ -49,6 +49,12 @@ def prefetch_vectors(
 
     Raises:
         DataFileError, CorruptTableError: see `read.load`.
+
+    Examples:
+        >>> files = [file]
+        >>> with prefetch_vectors(engine, path, files, lambda f: [f.deletion_vector]) as prefetched:
+        ...     for found, vectors in prefetched:
+        ...         batches = list(read_scan_file(engine, state, found, vectors=vectors))
     """
     with CloseableIterator(items) as source:
         for chunk in _chunks(source, vectors_of):

@@ -41,6 +41,11 @@ class EngineDescription:
         kind: `arrow`, `memory`, or the import path of a custom engine's factory in the form
             `package.module:name`.
         options: the argument of the factory.
+
+    Examples:
+        >>> from bayou.engines import from_description
+        >>> description = EngineDescription.from_bytes(engine.description().to_bytes())
+        >>> same = from_description(description)
     """
 
     kind: str
@@ -101,6 +106,10 @@ class Engine(Protocol):
     """A connector's access to storage, file formats and expressions. Thread-safe.
 
     An engine has no state that belongs to a table.
+
+    Examples:
+        >>> engine: Engine = ArrowEngine()
+        >>> print(engine.files.resolve_path(path))
     """
 
     @property

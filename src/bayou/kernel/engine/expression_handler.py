@@ -57,6 +57,11 @@ class ExpressionHandler(Protocol):
 
     The default is the kernel's evaluator. `docs/reference/expressions.md` defines the functions
     and the semantics (Spark's ANSI mode, the time zone UTC, three-valued logic).
+
+    Examples:
+        >>> evaluator = engine.expressions.predicate_evaluator(snapshot.schema, col("price") > 10)
+        >>> batch = pa.record_batch({"id": [1], "price": [12.0], "country": ["NZ"]})
+        >>> print(evaluator.eval(batch))
     """
 
     def evaluator(

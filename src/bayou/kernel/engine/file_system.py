@@ -19,7 +19,12 @@ once no writer can still be writing it.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStatus:
-    """A file: decoded path, size in bytes, modification time in ms since the epoch."""
+    """A file: decoded path, size in bytes, modification time in ms since the epoch.
+
+    Examples:
+        >>> status = engine.files.status(file.status.path)
+        >>> print(status.size, status.modification_time)
+    """
 
     path: str
     size: int
@@ -28,7 +33,13 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteRange:
-    """`length` bytes of a file from `offset` on; a length of None means to the end of the file."""
+    """`length` bytes of a file from `offset` on; a length of None means to the end of the file.
+
+    Examples:
+        >>> footer = ByteRange(path=file.status.path, offset=file.size - 8)
+        >>> with engine.files.read_files([footer]) as contents:
+        ...     print(bytes(next(contents))[-4:])
+    """
 
     path: str
     offset: int = 0
@@ -36,7 +47,12 @@ class ByteRange:
 
 
 class FileSystemClient(Protocol):
-    """Access to the files of one store. Thread-safe."""
+    """Access to the files of one store. Thread-safe.
+
+    Examples:
+        >>> with engine.files.list_from(f"{path}/_delta_log/") as files:
+        ...     print([status.path for status in files])
+    """
 
     def resolve_path(self, path: str) -> str:
         """Return the fully qualified path without a trailing slash. The file needn't exist."""

@@ -13,7 +13,12 @@ from bayou.kernel.expressions.model import Predicate
 
 
 class JsonHandler(Protocol):
-    """Reads JSON strings and files as columns, and writes JSON files. Thread-safe."""
+    """Reads JSON strings and files as columns, and writes JSON files. Thread-safe.
+
+    Examples:
+        >>> schema = pa.schema([("id", pa.int64())])
+        >>> engine.json.parse_json(pa.array(['{"id": 1}']), schema)
+    """
 
     def parse_json(
         self,

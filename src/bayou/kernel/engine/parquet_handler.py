@@ -41,6 +41,11 @@ class FileSplit:
             file.
         content: the complete bytes of the file if the kernel has already read them; handlers then
             use these bytes instead of the file. The bytes aren't sent to other processes.
+
+    Examples:
+        >>> split = FileSplit(path=file.status.path, size=file.size, end_row_group=1)
+        >>> with engine.parquet.read_parquet_files([split], state.physical_read_schema) as batches:
+        ...     print(sum(batch.num_rows for batch in batches))
     """
 
     path: str
@@ -52,7 +57,12 @@ class FileSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
-    """The size of a Parquet row group: rows and compressed bytes of all columns."""
+    """The size of a Parquet row group: rows and compressed bytes of all columns.
+
+    Examples:
+        >>> for group in engine.parquet.read_row_groups(file.status):
+        ...     print(group.num_rows, group.total_bytes)
+    """
 
     num_rows: int
     total_bytes: int
@@ -60,7 +70,17 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFileStatus:
-    """A Parquet file that was just written. `statistics` uses physical column names."""
+    """A Parquet file that was just written. `statistics` uses physical column names.
+
+    Examples:
+        >>> status = engine.files.status(file.status.path)
+        >>> written = DataFileStatus(
+        ...     path=status.path,
+        ...     size=status.size,
+        ...     modification_time=status.modification_time,
+        ...     statistics=FileStatistics(num_records=2),
+        ... )
+    """
 
     path: str
     size: int
@@ -96,6 +116,12 @@ class ParquetWriteOptions:
         string_prefix_length: maximum number of characters of string bounds in the statistics.
         name_prefix: prefix of file names: `part`, or `cdc` for change data files.
         max_rows_per_file: number of rows after which a new file is started; None for no limit.
+
+    Examples:
+        >>> options = ParquetWriteOptions(compression="snappy", target_file_size=64 * 1024 * 1024)
+        >>> rows = [pa.record_batch({"id": [1, 2]})]
+        >>> with engine.parquet.write_parquet_files("lake/files", rows, ["id"], options) as files:
+        ...     print([written.statistics.num_records for written in files])
     """
 
     compression: str = "zstd"
@@ -106,7 +132,13 @@ class ParquetWriteOptions:
 
 
 class ParquetHandler(Protocol):
-    """Reads and writes Parquet files. Thread-safe."""
+    """Reads and writes Parquet files. Thread-safe.
+
+    Examples:
+        >>> split = FileSplit(path=file.status.path, size=file.size)
+        >>> with engine.parquet.read_parquet_files([split], state.physical_read_schema) as batches:
+        ...     print(next(batches).column_names)
+    """
 
     def read_row_groups(self, file: FileStatus) -> Sequence[RowGroup]:
         """Return the file's row groups, from its footer.

@@ -139,7 +139,12 @@ class Expression:
 
 
 class Predicate(Expression):
-    """A boolean expression: TRUE, FALSE or NULL for each row."""
+    """A boolean expression: TRUE, FALSE or NULL for each row.
+
+    Examples:
+        >>> condition = (col("country") == "NZ") & (col("price") > 10)
+        >>> isinstance(condition, Predicate)
+    """
 
     __slots__ = ()
 
@@ -302,12 +307,22 @@ def call(name: str, *arguments: object) -> Function:
 
 
 def col(*path: str) -> Column:
-    """A column: `col("day")`, `col("address", "city")`. Dots in a name are part of the name."""
+    """A column: `col("day")`, `col("address", "city")`. Dots in a name are part of the name.
+
+    Examples:
+        >>> condition = (col("price") > 10) & col("address", "city").is_not_null()
+        >>> print(condition)
+    """
     return Column(path)
 
 
 def lit(value: object) -> Expression:
-    """A constant of a Python value; if `value` is an expression, it is returned unchanged."""
+    """A constant of a Python value; if `value` is an expression, it is returned unchanged.
+
+    Examples:
+        >>> condition = col("price") * lit(2) > 20
+        >>> print(condition)
+    """
     return value if isinstance(value, Expression) else _literal(value)
 
 

@@ -42,6 +42,11 @@ class LogSlice:
         split: the row groups; None for a slice of the tail.
         adds: the live files of a slice of the tail, `ADD_TYPE`; None for a slice of row groups.
         estimated_bytes: estimated size of the row groups in storage; 0 for a slice of the tail.
+
+    Examples:
+        >>> for part in scan.slices(engine, max_slices=4):
+        ...     with scan.replay_slice(engine, LogSlice.from_bytes(part.to_bytes())) as batches:
+        ...         print(sum(batch.num_selected for batch in batches))
     """
 
     split: FileSplit | None = None

@@ -54,7 +54,13 @@ _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
 
 
 class ScanBuilder:
-    """Builds a `Scan`. Each `with_` method returns a new builder."""
+    """Builds a `Scan`. Each `with_` method returns a new builder.
+
+    Examples:
+        >>> wanted = snapshot.schema.select(["id", "price"])
+        >>> builder = snapshot.scan_builder().with_filter("price > 10")
+        >>> scan = builder.with_read_schema(wanted).build()
+    """
 
     __slots__ = (
         "_filter",
@@ -161,6 +167,11 @@ class Scan:
 
     `scan_files` lists all files of the scan. To list the files in several processes, call `slices`
     and `to_bytes` in this process, and `from_bytes` and `replay_slice` in the other processes.
+
+    Examples:
+        >>> scan = snapshot.scan_builder().with_filter("country = 'NZ'").build()
+        >>> with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+        ...     print([file.path for file in files])
     """
 
     METADATA_COLUMNS = METADATA_COLUMNS

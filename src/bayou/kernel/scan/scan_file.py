@@ -82,6 +82,9 @@ class ScanFile(Row):
     Attributes:
         table_root: path of the table.
         add: the `add` action, with `add.path` percent-encoded as in the log.
+
+    Examples:
+        >>> print(file.path, file.size, file.partition_values, file.num_records)
     """
 
     table_root: str
@@ -160,7 +163,13 @@ class ScanFile(Row):
 
 @dataclass(frozen=True, slots=True)
 class ScanFileBatch(FilteredColumnarBatch):
-    """Scan files as a batch with `SCAN_SCHEMA`, and a mask of the files to read."""
+    """Scan files as a batch with `SCAN_SCHEMA`, and a mask of the files to read.
+
+    Examples:
+        >>> with scan.scan_files(engine) as batches:
+        ...     for batch in batches:
+        ...         print(batch.num_selected, [f.size for f in batch.rows()])
+    """
 
     @closeable
     def rows(self) -> Iterator[ScanFile]:

@@ -101,6 +101,10 @@ class ScanState:
         column_mapping: column mapping mode of the data files.
         deletion_vectors: whether files may have deletion vectors.
         time_zone: time zone of partition values that are timestamps without a zone.
+
+    Examples:
+        >>> state = ScanState.from_bytes(scan.scan_state(engine).to_bytes())
+        >>> print(state.logical_arrow_schema.names)
     """
 
     table: str

@@ -84,6 +84,10 @@ def read_scan_file(
 
     Raises:
         DataFileError: the file or its deletion vector is missing or can't be read.
+
+    Examples:
+        >>> for batch in read_scan_file(engine, state, file):
+        ...     print(batch.num_rows)
     """
     status = file.status
     split = FileSplit(

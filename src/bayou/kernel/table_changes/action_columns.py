@@ -25,7 +25,13 @@ from bayou.protocol.actions import (
 
 
 class DeltaAction(StrEnum):
-    """Kinds of actions, named as in the log (PROTOCOL.md, Actions)."""
+    """Kinds of actions, named as in the log (PROTOCOL.md, Actions).
+
+    Examples:
+        >>> commits = table.commit_range_builder(CommitBoundary.at_version(0)).build(engine)
+        >>> with commits.actions(engine, {DeltaAction.METADATA}) as batches:
+        ...     print(sum(batch.num_rows for batch in batches))
+    """
 
     ADD = "add"
     REMOVE = "remove"

@@ -39,6 +39,11 @@ class ChangeFile:
             (PROTOCOL.md, Change Data Files).
         only: a deletion vector. Only the rows in it are included; if it is None, all rows are
             included.
+
+    Examples:
+        >>> scan = table.changes(engine, CommitBoundary.at_version(0)).scan_builder().build()
+        >>> with scan.change_files(engine) as files:
+        ...     print([(file.version, file.size) for file in files])
     """
 
     file: ScanFile
@@ -96,6 +101,11 @@ class ChangeState:
 
     Attributes:
         scan_state: state for reading data files; the reader extends it to read change data files.
+
+    Examples:
+        >>> scan = table.changes(engine, CommitBoundary.at_version(0)).scan_builder().build()
+        >>> state = ChangeState.from_bytes(scan.change_state(engine).to_bytes())
+        >>> print(state.logical_arrow_schema.names)
     """
 
     scan_state: ScanState

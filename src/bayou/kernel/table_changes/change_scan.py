@@ -20,7 +20,12 @@ from bayou.protocol.schema import StructType
 
 
 class ChangeScanBuilder:
-    """Builds a `ChangeScan`. Each `with_` method returns a new builder."""
+    """Builds a `ChangeScan`. Each `with_` method returns a new builder.
+
+    Examples:
+        >>> changes = table.changes(engine, CommitBoundary.at_version(0))
+        >>> scan = changes.scan_builder().with_filter("_change_type = 'insert'").build()
+    """
 
     __slots__ = (
         "_commits",
@@ -107,6 +112,11 @@ class ChangeScan:
 
     One process lists the files with `change_files`. The files and the result of `change_state` can
     be serialized, and any process can read the files with `read_change_file`.
+
+    Examples:
+        >>> changes = table.changes(engine, CommitBoundary.at_version(0))
+        >>> scan = changes.scan_builder().with_filter("price > 10").build()
+        >>> print(scan.remaining_filter)
     """
 
     __slots__ = ("_plan", "_predicate")

@@ -30,7 +30,13 @@ from bayou.protocol.schema import StructType
 
 @dataclass(frozen=True, slots=True)
 class CommitBoundary:
-    """A version, or a timestamp in ms since the epoch; exactly one of the two is set."""
+    """A version, or a timestamp in ms since the epoch; exactly one of the two is set.
+
+    Examples:
+        >>> start = CommitBoundary.at_version(0)
+        >>> end = CommitBoundary.at_timestamp(snapshot.timestamp)
+        >>> commits = table.commit_range_builder(start).with_end_boundary(end).build(engine)
+    """
 
     version: int | None = None
     timestamp: int | None = None
@@ -100,6 +106,12 @@ class CommitActions:
         file: the commit file.
         data: JSON lines of the commit.
         kinds: the requested kinds of actions.
+
+    Examples:
+        >>> commits = table.commit_range_builder(CommitBoundary.at_version(0)).build(engine)
+        >>> with commits.commit_actions(engine, {DeltaAction.ADD}) as found:
+        ...     for commit in found:
+        ...         print(commit.version, commit.timestamp)
     """
 
     table: str
@@ -152,6 +164,12 @@ class CommitRange:
         files: the commit files, ascending.
         file_times: modification time of each file in ms, increased if necessary to be later than
             the time of the previous file.
+
+    Examples:
+        >>> commits = table.commit_range_builder(CommitBoundary.at_version(0)).build(engine)
+        >>> with commits.actions(engine, {DeltaAction.ADD, DeltaAction.REMOVE}) as batches:
+        ...     for batch in batches:
+        ...         print(batch.column("version"), batch.column("add"))
     """
 
     table: str
@@ -227,7 +245,13 @@ class CommitRange:
 
 
 class CommitRangeBuilder:
-    """Builds a `CommitRange`. Each `with_` method returns a new builder."""
+    """Builds a `CommitRange`. Each `with_` method returns a new builder.
+
+    Examples:
+        >>> builder = table.commit_range_builder(CommitBoundary.at_version(0))
+        >>> commits = builder.with_end_boundary(CommitBoundary.at_version(1)).build(engine)
+        >>> print(commits.start_version, commits.end_version)
+    """
 
     __slots__ = ("_catalog", "_end", "_start", "_table")
 

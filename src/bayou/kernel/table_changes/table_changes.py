@@ -62,6 +62,10 @@ class TableChanges:
             version; for a table with column mapping, it is the last version of the range.
         partitioned: whether the table may have had partition columns in the range, or just before
             it.
+
+    Examples:
+        >>> changes = table.changes(engine, CommitBoundary.at_version(0))
+        >>> print(changes.start_version, changes.end_version, changes.schema.names)
     """
 
     commits: CommitRange | None
@@ -315,6 +319,14 @@ def read_change_file(
     Raises:
         DataFileError: the file or a deletion vector is missing or can't be read.
         CorruptTableError: the log has invalid information about the file.
+
+    Examples:
+        >>> scan = table.changes(engine, CommitBoundary.at_version(0)).scan_builder().build()
+        >>> state = scan.change_state(engine)
+        >>> with scan.change_files(engine) as files:
+        ...     for file in files:
+        ...         for batch in read_change_file(engine, state, file):
+        ...             print(file.version, batch.num_rows)
     """
     schema = state.logical_arrow_schema
     scan_state = _state_for(state.scan_state, file.file)

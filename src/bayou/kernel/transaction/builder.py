@@ -50,6 +50,10 @@ class TransactionBuilder:
     """Builds a `Transaction`. Each `with_` method returns a new builder.
 
     Created by `Table.create_transaction_builder` or `Snapshot.build_update_table_transaction`.
+
+    Examples:
+        >>> builder = snapshot.build_update_table_transaction("example/1.0", Operation.WRITE)
+        >>> transaction = builder.with_transaction_id("nightly", 12).build(engine)
     """
 
     def __init__(

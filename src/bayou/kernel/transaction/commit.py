@@ -54,6 +54,11 @@ def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
 
     Args:
         discard: function that deletes the files that were written for the commit.
+
+    Examples:
+        >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
+        >>> with discard_unless_committed(lambda: delete_data_files(engine, path, adds)):
+        ...     result = transaction.commit(engine, adds)
     """
     possible: set[str] = set()
     token = _OPEN_BLOCKS.set((*_OPEN_BLOCKS.get(), possible))
@@ -302,6 +307,12 @@ class TransactionCommitResult:
         small_files: number of added small files by partition, for auto compaction; empty if the
             table isn't compacted automatically.
         metrics: metrics of the commit, None if nothing was measured.
+
+    Examples:
+        >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
+        >>> result = transaction.commit(engine, adds)
+        >>> print(result.version, result.is_ready_for_checkpoint)
+        >>> result.run_post_commit_hooks(engine)
     """
 
     version: int

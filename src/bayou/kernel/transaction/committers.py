@@ -91,6 +91,10 @@ def stage_commit(
 
     Raises:
         StorageError: the storage failed.
+
+    Examples:
+        >>> lines = [b'{"commitInfo": {"operation": "WRITE"}}']
+        >>> staged = stage_commit(engine, path, snapshot.version + 1, lines)
     """
     name = commit_file_name(version).replace(".json", f".{uuid.uuid4()}.json")
     path = f"{log_path(table)}/{STAGED_COMMIT_DIRECTORY}/{name}"

@@ -53,6 +53,13 @@ class PostCommitHook:
         effect: for a checksum, the changes of the commit. If None, they are read from the log.
         retention_ms: for a log cleanup, the log retention. If None, the table property is read.
         catalog: the catalog that manages the table; None if no catalog does.
+
+    Examples:
+        >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
+        >>> result = transaction.commit(engine, adds)
+        >>> for hook in result.post_commit_hooks:
+        ...     print(hook.name)
+        ...     hook.run(engine)
     """
 
     name: HookName

@@ -49,6 +49,10 @@ class Transaction:
     Write data files with `write_data`, or step by step with `transform_logical_data`,
     `get_write_context`, the engine's Parquet writer and `generate_append_actions`, in this or in
     other processes. Then call `commit` once with all actions.
+
+    Examples:
+        >>> adds = write_data(engine, transaction.transaction_state(engine), rows)
+        >>> print(transaction.commit(engine, adds).version)
     """
 
     def __init__(self, update: TableUpdate) -> None:

@@ -58,6 +58,11 @@ class DeltaTable:
 
     Methods, arguments, DataFrames and history are the same as in `delta.tables.DeltaTable`.
     Conditions and values are SQL strings or Columns.
+
+    Examples:
+        >>> orders = DeltaTable.forPath(spark, "lake/orders")
+        >>> orders.update("country = 'NZ'", {"price": "price * 2"})
+        >>> orders.history(1).select("operation").show()
     """
 
     def __init__(self, target: TargetTable) -> None:

@@ -37,6 +37,11 @@ class IdentityGenerator:
     Attributes:
         start: the first value.
         step: difference between consecutive values; not 0.
+
+    Examples:
+        >>> numbers = IdentityGenerator(start=100, step=10)
+        >>> builder = DeltaTable.create(spark).location("lake/numbered")
+        >>> table = builder.addColumn("number", "BIGINT", generatedAlwaysAs=numbers).execute()
     """
 
     start: int = 1

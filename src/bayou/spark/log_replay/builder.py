@@ -41,6 +41,10 @@ class DistributedScanBuilder:
         frame: a DataFrame whose column `add` contains the live files, such as the result of
             `state_reconstruction`; the scan uses these files, in the DataFrame's order, and doesn't
             replay the log. Rows with a null `add` are skipped. If None, the log is replayed.
+
+    Examples:
+        >>> scan = DistributedScanBuilder(spark, snapshot).with_filter("country = 'NZ'").build()
+        >>> scan.dataframe().select("add.path").show()
     """
 
     spark: Any = field(repr=False)

@@ -92,6 +92,12 @@ class DistributedScan(Scan):
 
     Files are returned lazily: neither the driver's JVM nor this process holds more than a few
     batches. `DistributedScanBuilder` creates the scan.
+
+    Examples:
+        >>> scan = DistributedScanBuilder(spark, snapshot, 2).with_filter("price > 10").build()
+        >>> print(scan.is_distributed, scan.num_partitions)
+        >>> with scan.scan_files(engine) as batches:
+        ...     print(sum(batch.num_selected for batch in batches))
     """
 
     __slots__ = ("_replay",)

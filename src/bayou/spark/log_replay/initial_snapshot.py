@@ -29,6 +29,9 @@ def state_reconstruction(
         spark: a session, classic or Connect.
         num_partitions: number of replay tasks; if None, see `DistributedScanBuilder`.
         engine: if None, an engine with the session's storage settings is used.
+
+    Examples:
+        >>> state_reconstruction(spark, snapshot).selectExpr("sum(add.size)").show()
     """
     builder = DistributedScanBuilder(spark, snapshot, num_partitions).with_whole_adds()
     return builder.build().dataframe(engine)
@@ -52,6 +55,10 @@ def initial_snapshot_for_streaming(
     Raises:
         ArgumentError: the version has more files than
             `bayou.streaming.maxInitialSnapshotFileCount` allows.
+
+    Examples:
+        >>> files = initial_snapshot_for_streaming(spark, snapshot)
+        >>> files.select("add.path").show()
     """
     scan = initial_snapshot_scan(spark, snapshot, num_partitions)
     engine = session_engine(spark, snapshot.path) if engine is None else engine

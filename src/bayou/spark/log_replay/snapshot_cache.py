@@ -121,5 +121,8 @@ def clear_cache() -> None:
     Clearing the cache releases memory. Reads always return the latest version, because each read
     lists the log. So clearing is necessary only after a file in a log was changed in place, which
     no writer does.
+
+    Examples:
+        >>> clear_cache()
     """
     _SNAPSHOTS.clear()

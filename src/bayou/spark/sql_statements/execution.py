@@ -56,6 +56,9 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
         StatementError: a Delta statement can't be parsed, or names a table that isn't a Delta
             table.
         BayouError: the statement fails; see the methods of `DeltaTable`.
+
+    Examples:
+        >>> sql(spark, "DESCRIBE HISTORY delta.`lake/orders`").select("version").show()
     """
     check_session(spark)
     result = _run(spark, _in_default_grammar(spark, text, frames), args, frames)

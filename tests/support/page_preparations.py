@@ -1,0 +1,266 @@
+"""What the pages of the documentation expect to be there before their code blocks run.
+
+A preparation creates the tables, topics and files that the examples of a page refer to. A page
+without a preparation starts in an empty folder.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+import bayou
+from bayou.spark.kafka import EmbeddedBroker
+from bayou.spark.kafka.embedded_broker import ProducedRecord
+from support.docstring_examples import write_orders
+from support.page_runner import PageRunner
+from support.unity_double import UnityDouble
+
+__all__ = ["PREPARATIONS", "Prepared", "create_dated_table"]
+
+SCHEMAS = Path(__file__).parents[2] / "examples" / "plan" / "schemas"
+VERSIONS = 45
+_FIRST_COMMIT = dt.datetime(2024, 1, 4, 12, tzinfo=dt.UTC)
+_KEPT_LOG = {"delta.enableExpiredLogCleanup": "false", "delta.enableChangeDataFeed": "true"}
+
+
+class Prepared:
+    """A page's runner, and what its preparation can use.
+
+    Attributes:
+        runner: runs the blocks of the page.
+        broker: the broker whose address replaces `localhost:9092`.
+        dated_table: a table of `create_dated_table`, to copy.
+        unity: a server of Unity Catalog.
+    """
+
+    def __init__(
+        self, runner: PageRunner, broker: EmbeddedBroker, dated_table: Path, unity: UnityDouble
+    ) -> None:
+        self.runner = runner
+        self.broker = broker
+        self.unity = unity
+        self._dated_table = dated_table
+        self._topics: set[str] = set()
+
+    @property
+    def folder(self) -> Path:
+        """The current folder of the blocks."""
+        return self.runner.folder
+
+    def copy_dated_table(self, name: str) -> None:
+        """Copy the dated table to `lake/NAME`, with the times of its files."""
+        shutil.copytree(self._dated_table, self.folder / "lake" / name)
+
+    def produce(self, topic: str, count: int = 20) -> None:
+        """Create a topic with JSON records, unless it was created before."""
+        if topic in self._topics:
+            return
+        self._topics.add(topic)
+        self.broker.create_topic(topic, 1)
+        self.broker.produce(topic, [ProducedRecord(_event(i)) for i in range(count)])
+
+    def write_pipeline(self, topic: str = "user.events.v1", table: str = "user_events") -> None:
+        """Write `pipeline.yaml` with the topic `user-events`, and produce its records."""
+        self.produce(topic)
+        (self.folder / "pipeline.yaml").write_text(
+            f"connector:\n"
+            f"  kafka: {{bootstrap-servers: '{self.broker.bootstrap_servers}'}}\n"
+            f"  topics:\n    user-events:\n      kafka-topic: {topic}\n"
+            f"      destination: {{table-path: lake/{table}}}\n"
+        )
+
+    def run_pipeline(self) -> None:
+        """Ingest the records of the pipeline's topic."""
+        result = self.runner.invoke("run", "pipeline.yaml", "--once")
+        assert result.exit_code == 0, result.output
+
+
+def _event(number: int) -> bytes:
+    event = {
+        "user_id": f"u{number % 3}",
+        "event_type": "click",
+        "timestamp": f"2024-01-05T10:00:{number:02}Z",
+        "email": f"u{number % 3}@example.com",
+    }
+    return json.dumps(event).encode()
+
+
+def create_dated_table(path: Path) -> None:
+    """Create a table with `VERSIONS` commits, one each three hours from January 4, 2024, 12:00."""
+    log = path / "_delta_log"
+    for version in range(VERSIONS):
+        time = _FIRST_COMMIT + dt.timedelta(hours=3 * version)
+        ids = range(version * 10, version * 10 + 10)
+        rows = {
+            "id": ids,
+            "day": [time.date().isoformat()] * 10,
+            "name": [f"name {i}" for i in ids],
+            "customer_id": [i % 3 for i in ids],
+            "user_id": [i % 7 for i in ids],
+            "time": pa.array([time] * 10, pa.timestamp("us", "UTC")),
+            "event_type": ["click"] * 10,
+        }
+        configuration = _KEPT_LOG if version == 0 else None
+        bayou.write(str(path), pa.table(rows), partition_by=["day"], configuration=configuration)
+        commit = log / f"{version:020}.json"
+        os.utime(commit, (time.timestamp(), time.timestamp()))
+
+
+def _dated_events(page: Prepared) -> None:
+    page.copy_dated_table("events")
+
+
+def _orders(page: Prepared) -> None:
+    page.copy_dated_table("events")
+    address = pa.array([{"city": "Ulm"}] * 3, pa.struct([("city", pa.string())]))
+    rows = {
+        "id": [1, 2, 7],
+        "day": pa.array([dt.date(2022, 1, 5), dt.date(2024, 1, 5), dt.date(2024, 1, 6)]),
+        "customer": ["Ada", "test", "Bo"],
+        "price": [1.0, 2.0, 3.0],
+        "country": ["NZ", "NZ", "AU"],
+        "address": address,
+        "note": ["a", "b", "c"],
+    }
+    bayou.write(str(page.folder / "lake" / "orders"), pa.table(rows))
+
+
+def _altered(page: Prepared) -> None:
+    address = pa.array([{"city": "Ulm"}], pa.struct([("city", pa.string())]))
+    rows = {"day": ["2024-01-05"], "amount": [1.5], "address": address}
+    bayou.write(str(page.folder / "lake" / "events"), pa.table(rows))
+
+
+def _items(page: Prepared) -> None:
+    rows = {"id": [1, 2, 3], "price": [1.0, 2.0, 3.0], "changes": [0, 0, 0]}
+    bayou.write(str(page.folder / "lake" / "items"), pa.table(rows))
+
+
+def _raw_files(page: Prepared) -> None:
+    page.copy_dated_table("events")
+    rows = pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]})
+    _write_folders(rows, page.folder / "lake" / "raw")
+
+
+def _write_folders(rows: pa.Table, folder: Path) -> None:
+    partitioning = ds.partitioning(pa.schema([("day", pa.string())]), flavor="hive")
+    ds.write_dataset(rows, folder, format="parquet", partitioning=partitioning)
+
+
+def _json_files(page: Prepared) -> None:
+    page.write_pipeline()
+    for folder in ("lake/json/user_events", "json/user_events"):
+        (page.folder / folder).mkdir(parents=True)
+        lines = b"\n".join(_event(i) for i in range(5)) + b"\n"
+        (page.folder / folder / f"batch_{folder[:4]}.jsonl").write_bytes(lines)
+
+
+def _many_files(page: Prepared) -> None:
+    rows = pa.table({"id": pa.array(range(100), pa.int64())})
+    bayou.write(str(page.folder / "lake" / "events"), rows)
+
+
+def _sql(page: Prepared) -> None:
+    lake = page.folder / "lake"
+    feed = "spark.databricks.delta.properties.defaults.enableChangeDataFeed"
+    page.runner.spark().conf.set(feed, "true")
+    _write_folders(pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]}), lake / "parquet")
+    rows = pa.table({"id": [1, 2]})
+    bayou.create(str(lake / "clustered"), rows.schema, cluster_by=["id"])
+    bayou.write(str(lake / "clustered"), rows)
+    inventory = pa.schema(
+        [
+            ("path", pa.string()),
+            ("length", pa.int64()),
+            ("isDir", pa.bool_()),
+            ("modificationTime", pa.int64()),
+        ]
+    )
+    bayou.create(str(lake / "inventory"), inventory)
+
+
+def _streaming(page: Prepared) -> None:
+    page.copy_dated_table("events")
+    page.runner.scope["spark"] = page.runner.spark()
+
+
+def _connectors(page: Prepared) -> None:
+    rows = pa.table({"id": [1, 20, 30], "day": ["2024-01-05"] * 3, "name": ["a", "b", "c"]})
+    bayou.write(str(page.folder / "lake" / "events"), rows, partition_by=["day"])
+
+
+def _unity(page: Prepared) -> None:
+    rows = pa.table({"id": [1, 2], "event_type": ["click", "view"]})
+    page.runner.setenv("UC_URI", page.unity.url)
+    bayou.write("uc://lake.shop.events", rows)
+    bayou.write(str(page.folder / "lake" / "orders"), rows)
+    page.runner.scope["rows"] = rows
+
+
+def _recovery(page: Prepared) -> None:
+    page.copy_dated_table("events")
+    page.copy_dated_table("events_dead_letters")
+    page.write_pipeline()
+    page.run_pipeline()
+
+
+def _running(page: Prepared) -> None:
+    page.runner.replacements[" TOPIC"] = " user-events"
+    page.write_pipeline()
+    page.run_pipeline()
+
+
+def _commands(page: Prepared) -> None:
+    page.copy_dated_table("events")
+    page.produce("user-events")
+    page.write_pipeline()
+    folder = page.folder / "old" / "events"
+    folder.mkdir(parents=True)
+    (folder / "batch_1.jsonl").write_bytes(_event(1) + b"\n")
+
+
+def _topic(page: Prepared) -> None:
+    page.runner.setenv("KAFKA_BOOTSTRAP_SERVERS", page.broker.bootstrap_servers)
+    page.produce("user.events.v1")
+
+
+def _topic_and_schemas(page: Prepared) -> None:
+    page.produce("user.events.v1")
+    shutil.copytree(SCHEMAS, page.folder / "schemas")
+
+
+def _example_table(page: Prepared) -> None:
+    write_orders(str(page.folder / "lake" / "orders"))
+
+
+PREPARATIONS: dict[str, Callable[[Prepared], None]] = {
+    "README.md": _topic,
+    "docs/connectors.md": _connectors,
+    "docs/guide/altering.md": _altered,
+    "docs/guide/kafka.md": _topic_and_schemas,
+    "docs/guide/maintenance.md": _raw_files,
+    "docs/guide/merge.md": _items,
+    "docs/guide/migration.md": _json_files,
+    "docs/guide/quickstart.md": _topic,
+    "docs/guide/scaling.md": _many_files,
+    "docs/guide/spark.md": _dated_events,
+    "docs/guide/sql.md": _sql,
+    "docs/guide/stores.md": _dated_events,
+    "docs/guide/streaming.md": _streaming,
+    "docs/guide/tables.md": _orders,
+    "docs/guide/unity-catalog.md": _unity,
+    "docs/operations/recovery.md": _recovery,
+    "docs/operations/runbook.md": _running,
+    "docs/operations/upkeep.md": _dated_events,
+    "docs/reference/bayou.kernel.md": _example_table,
+    "docs/reference/bayou.spark.md": _example_table,
+    "docs/reference/command-line.md": _commands,
+}
