@@ -24,12 +24,15 @@ _ALLOWED = {
     "github.com",
     "json-schema.org",
     "localhost",
+    "login.microsoftonline.com",
     "spark.apache.org",
     "storage.azure.com",  # like the next one, a name in tokens of Azure
     "sts.windows.net",
     "www.apache.org",
     "www.w3.org",
 }
+# Clusters and namespaces of managed brokers, as in docs/guide/managed-kafka.md.
+_ALLOWED_DOMAINS = (".example.com", ".confluent.cloud", ".servicebus.windows.net")
 
 
 def found_in(text: str) -> list[str]:
@@ -39,5 +42,5 @@ def found_in(text: str) -> list[str]:
     return matches + [
         host
         for host in hosts
-        if "." in host and host not in _ALLOWED and not host.endswith(".example.com")
+        if "." in host and host not in _ALLOWED and not host.endswith(_ALLOWED_DOMAINS)
     ]

@@ -13,6 +13,9 @@ from bayou.cli.usage import argument_name, description, option_name, parameter_h
 
 _INTRODUCTION = Path(__file__).with_name("command_line_introduction.md")
 
+_NOT_RUN = {"demo": "takes a minute; tests/integration/test_demo.py runs the demo"}
+"""Commands whose examples the tests of pages don't run, and why."""
+
 
 def page() -> str:
     """Return the page."""
@@ -39,7 +42,10 @@ def _sections(group: Any, path: str) -> Iterator[str]:
             continue
         text, example = description(command)
         yield f"## {path} {name}\n\n{text}\n\n"
-        yield f"```text\n{usage(command, f'{path} {name}')}\n```\n\n```sh\n{example}\n```\n\n"
+        yield f"```text\n{usage(command, f'{path} {name}')}\n```\n\n"
+        if name in _NOT_RUN:
+            yield f"<!-- not run: {_NOT_RUN[name]} -->\n"
+        yield f"```sh\n{example}\n```\n\n"
         yield "| argument or option | |\n|---|---|\n"
         for parameter in command.params:
             is_argument = parameter.param_type_name == "argument"
