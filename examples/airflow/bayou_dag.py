@@ -7,19 +7,36 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from typing import TYPE_CHECKING
 
-from airflow.providers.standard.operators.bash import BashOperator
-from airflow.providers.standard.operators.python import ShortCircuitOperator
+from airflow.providers.standard.hooks.subprocess import SubprocessHook
+from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
 
 BAYOU = os.environ.get("BAYOU_COMMAND", "/opt/bayou/bin/bayou")
 PIPELINE = os.environ.get("BAYOU_PIPELINE", "/srv/lake/pipeline.yaml")
 TABLE = os.environ.get("BAYOU_TABLE", "/srv/lake/user_events")
 
+WRONG_CONFIGURATION = 2
+"""The exit code for a wrong configuration, which no retry corrects."""
 
-def is_first_run_of_the_day(data_interval_end: dt.datetime) -> bool:
+
+def run_bayou(*arguments: str) -> None:
+    """Run a command of Bayou; its output goes to the log of the task."""
+    code = SubprocessHook().run_command([BAYOU, *arguments]).exit_code
+    if code == WRONG_CONFIGURATION:
+        raise AirflowFailException(f"bayou {arguments[0]}: wrong configuration")
+    if code:
+        raise AirflowException(f"bayou {arguments[0]}: exit code {code}")
+
+
+def is_first_run_of_the_day(dag_run: DagRun) -> bool:
     """Whether the run is the first one after midnight, UTC."""
-    return data_interval_end.hour == 0
+    return dag_run.run_after.hour == 0
 
 
 with DAG(
@@ -31,12 +48,12 @@ with DAG(
     max_active_runs=1,
     default_args={"retries": 2, "retry_delay": dt.timedelta(minutes=5)},
 ) as dag:
-    ingest = BashOperator(
-        task_id="ingest", bash_command=f"{BAYOU} run {PIPELINE} --once --json", append_env=True
+    ingest = PythonOperator(
+        task_id="ingest", python_callable=run_bayou, op_args=["run", PIPELINE, "--once", "--json"]
     )
-    verify = BashOperator(
-        task_id="verify", bash_command=f"{BAYOU} verify --config {PIPELINE}", append_env=True
+    verify = PythonOperator(
+        task_id="verify", python_callable=run_bayou, op_args=["verify", "--config", PIPELINE]
     )
     daily = ShortCircuitOperator(task_id="daily", python_callable=is_first_run_of_the_day)
-    vacuum = BashOperator(task_id="vacuum", bash_command=f"{BAYOU} vacuum {TABLE}", append_env=True)
+    vacuum = PythonOperator(task_id="vacuum", python_callable=run_bayou, op_args=["vacuum", TABLE])
     ingest >> verify >> daily >> vacuum
