@@ -26,7 +26,7 @@ PRINTED = {
     "README.md": ["2024-01-05", "user_events_v1"],
     "docs/get-started/installation.md": ["3\n", "bayou 0.1"],
     "docs/guide/delta-table.md": ["num_affected_rows"],
-    "docs/guide/quickstart.md": ["2024-01-05", "WRITE"],
+    "docs/guide/quickstart.md": ["2024-01-05", "bayou/0.1.0 (ingest)"],
     "docs/guide/scaling.md": ["\n89\n"],
     "docs/guide/spark.md": ["DELTA_MISSING_DELTA_TABLE 42P01"],
     "docs/guide/sql-without-spark.md": [
@@ -60,9 +60,10 @@ def dated_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def prepared(
-    spark: Any, dated_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session_for_examples: Any, dated_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[str], PageRunner]]:
     """Return a function that prepares a page and returns its runner."""
+    spark = session_for_examples
     monkeypatch.chdir(tmp_path)
     # `bayou run` uses the shared session, because another one takes seconds to start.
     monkeypatch.setattr(pipeline, "_session", lambda configuration: spark)

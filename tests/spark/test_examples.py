@@ -12,9 +12,17 @@ from support.docstring_examples import program_of, setup_of, write_orders
 SETUP = setup_of("docs/reference/bayou.spark.md")
 
 
-@pytest.mark.parametrize("name", bayou.spark.__all__)
-def test_a_public_name_has_an_example_that_runs(name, spark, tmp_path, monkeypatch, capsys):
-    program = program_of(inspect.getdoc(getattr(bayou.spark, name)) or "")
+PROGRAMS = {
+    name: program_of(inspect.getdoc(getattr(bayou.spark, name)) or "")
+    for name in bayou.spark.__all__
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_public_name_has_an_example_that_runs(
+    name, session_for_examples, tmp_path, monkeypatch, capsys
+):
+    program = PROGRAMS[name]
     assert program
     monkeypatch.chdir(tmp_path)
     write_orders("lake/orders")

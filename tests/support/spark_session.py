@@ -63,6 +63,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     _shared.stop()
 
 
+@pytest.fixture
+def session_for_examples(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The shared session, which `bayou.spark.start_session` returns during the test."""
+    import bayou.spark
+
+    monkeypatch.setattr(bayou.spark, "start_session", lambda *_, **__: spark)
+    return spark
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Fail a test that leaves settings changed, and restore them for the next tests."""

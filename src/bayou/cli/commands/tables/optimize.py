@@ -53,7 +53,7 @@ def optimize(
     """Compact small files into larger ones. Other writers may be active.
 
     Example:
-        bayou optimize lake/events --zorder customer_id,day --dry-run
+        bayou optimize lake/events --zorder customer_id,user_id --dry-run
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output):
