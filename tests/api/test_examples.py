@@ -35,6 +35,11 @@ def test_an_example_runs(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_orders("lake/orders")
     orders = bayou.table("lake/orders").to_arrow()
+    iceberg = {
+        "delta.enableIcebergCompatV2": "true",
+        "delta.universalFormat.enabledFormats": "iceberg",
+    }
+    bayou.write("lake/customers", orders, configuration=iceberg)
     files = tmp_path / "lake" / "parquet_files"
     files.mkdir()
     pa.parquet.write_table(orders, files / "part.parquet")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bayou.api.conditions import Condition
     from bayou.api.creation import create, exists
     from bayou.api.duckdb_query import sql
+    from bayou.api.iceberg_metadata import IcebergMetadata
     from bayou.api.polars_scan import scan_polars
     from bayou.api.rows.variants import VariantType, variants_from_json, variants_to_json
     from bayou.api.writer import write
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ChangesHandle",
     "Condition",
+    "IcebergMetadata",
     "SnapshotHandle",
     "TableAlterer",
     "TableHandle",
@@ -40,6 +42,7 @@ __all__ = [
 _MODULES = {
     "ChangesHandle": "changes",
     "Condition": "conditions",
+    "IcebergMetadata": "iceberg_metadata",
     "TableAlterer": "commands.alter",
     "TableMerger": "commands.merge",
     "TableOptimizer": "commands.optimize",

@@ -8,7 +8,7 @@ from contextlib import suppress
 from bayou.api.optional_packages import missing_extra
 from bayou.errors import ArgumentError, CatalogError, UniversalFormatError
 from bayou.kernel import Engine, Table
-from bayou.kernel.iceberg.comparison import IcebergStatus, iceberg_status
+from bayou.kernel.iceberg.comparison import IcebergStatus, iceberg_lag, iceberg_status
 from bayou.kernel.iceberg.conversion import Conversion, convert
 from bayou.kernel.iceberg.metadata_folder import location
 
@@ -21,7 +21,7 @@ class IcebergMetadata:
     `bayou.table(path).iceberg` returns it. Commits write the metadata themselves.
 
     Examples:
-        >>> bayou.table("lake/orders").iceberg.status().lag
+        >>> bayou.table("lake/customers").iceberg.status().lag
         0
     """
 
@@ -43,7 +43,7 @@ class IcebergMetadata:
             UniversalFormatError: the table doesn't have the format enabled, or can't be converted.
 
         Examples:
-            >>> bayou.table("lake/orders").iceberg.sync().version
+            >>> bayou.table("lake/customers").iceberg.sync().version
         """
         return convert(self._engine, self._table.path, catalog=self._table.catalog, full=full)
 
@@ -51,10 +51,19 @@ class IcebergMetadata:
         """Compare the metadata with the Delta log; None if the format isn't enabled.
 
         Examples:
-            >>> bayou.table("lake/orders").iceberg.status().problems
+            >>> bayou.table("lake/customers").iceberg.status().problems
             ()
         """
         return iceberg_status(self._engine, self._table.path, catalog=self._table.catalog)
+
+    def lag(self) -> int | None:
+        """Return the number of versions that weren't converted; None if the format isn't enabled.
+
+        Examples:
+            >>> bayou.table("lake/customers").iceberg.lag()
+            0
+        """
+        return iceberg_lag(self._engine, self._table.path, catalog=self._table.catalog)
 
     def register(
         self,
@@ -68,7 +77,7 @@ class IcebergMetadata:
         commits: catalogs don't read `version-hint.text`.
 
         Args:
-            identifier: name of the table in the catalog, such as `sales.orders`.
+            identifier: name of the table in the catalog, such as `sales.customers`.
             catalog: name of a catalog in the configuration of pyiceberg; its default catalog if
                 None.
             properties: properties of the catalog, in addition to pyiceberg's configuration.
@@ -78,7 +87,8 @@ class IcebergMetadata:
             UniversalFormatError: the table has no Iceberg metadata.
 
         Examples:
-            >>> bayou.table("lake/orders").iceberg.register("sales.orders", "warehouse")
+            >>> catalog = {"type": "sql", "uri": "sqlite:///catalog.db"}
+            >>> bayou.table("lake/customers").iceberg.register("sales.customers", None, catalog)
         """
         try:
             from pyiceberg.catalog import load_catalog

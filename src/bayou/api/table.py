@@ -144,7 +144,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         """The Iceberg metadata of a table with `delta.universalFormat.enabledFormats`.
 
         Examples:
-            >>> bayou.table("lake/orders").iceberg.sync()
+            >>> bayou.table("lake/customers").iceberg.sync()
         """
         from bayou.api.iceberg_metadata import IcebergMetadata
 

@@ -81,6 +81,7 @@ def monitor(tmp_path):
             files=4,
             small_files=2,
             table_bytes=900,
+            iceberg_lag=0,
             letters=1,
             reasons={"not valid JSON": 1},
             routed_tables=[

@@ -136,8 +136,9 @@ def _has_equal_iceberg(output: Output, report: TableReport) -> bool:
             kind="IcebergDiffers",
         )
     if status.lag and not status.problems:
+        behind = "1 version" if status.lag == 1 else f"{status.lag:,} versions"
         output.notice(
-            f"{report.path}: the Iceberg metadata is {status.lag:,} versions behind. Run bayou "
+            f"{report.path}: the Iceberg metadata is {behind} behind. Run bayou "
             f"uniform sync {report.path}"
         )
     return not status.problems

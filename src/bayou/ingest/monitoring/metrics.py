@@ -45,6 +45,10 @@ _GAUGES = {
     "files": ("bayou_table_files", "Live files of the table."),
     "small_files": ("bayou_table_small_files", "Live files below 16 MiB."),
     "table_bytes": ("bayou_table_bytes", "Bytes of the live files."),
+    "iceberg_lag": (
+        "bayou_iceberg_lag_versions",
+        "Versions of the table that aren't in its Iceberg metadata yet.",
+    ),
     "routed_table_count": (
         "bayou_routed_tables",
         "Tables of route-by, without the default table.",

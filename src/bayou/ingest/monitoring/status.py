@@ -128,6 +128,8 @@ class TopicStatus:
         files: number of the table's data files; None if not counted yet.
         small_files: number of data files below 16 MiB; None if not counted.
         table_bytes: total size of the data files; None if not counted yet.
+        iceberg_lag: number of versions that aren't in the table's Iceberg metadata yet; None if the
+            table has no Iceberg metadata.
         routed_tables: tables of `route-by` by name; None if the topic has one table, or they
             aren't known yet. `files`, `small_files` and `table_bytes` include them.
         letters_waiting: number of rows in the dead letter table; None if not counted yet.
@@ -165,6 +167,7 @@ class TopicStatus:
     files: int | None = None
     small_files: int | None = None
     table_bytes: int | None = None
+    iceberg_lag: int | None = None
     letters_waiting: int | None = None
     letters_by_reason: Mapping[str, int] = field(default_factory=dict)
     routed_tables: tuple[RoutedTable, ...] | None = None

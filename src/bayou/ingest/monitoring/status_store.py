@@ -170,6 +170,7 @@ class StatusStore:
         files: int,
         small_files: int | None,
         table_bytes: int,
+        iceberg_lag: int | None = None,
         letters: int,
         reasons: Mapping[str, int] | None = None,
         routed_tables: Iterable[RoutedTable] | None = None,
@@ -177,6 +178,7 @@ class StatusStore:
         """Set what the last poll found of a topic's tables.
 
         Args:
+            iceberg_lag: versions that aren't in the Iceberg metadata; None if there is none.
             reasons: number of dead letters by kind of reason; None keeps the known numbers.
             routed_tables: tables of `route-by`; None if the topic has one table.
         """
@@ -185,6 +187,7 @@ class StatusStore:
             state.saw_version(version)
             state.files, state.small_files = files, small_files
             state.table_bytes, state.letters_waiting = table_bytes, letters
+            state.iceberg_lag = iceberg_lag
             if reasons is not None:
                 state.letters_by_reason = dict(reasons)
             state.routed_tables = (
@@ -340,6 +343,7 @@ class _Topic:
     files: int | None = None
     small_files: int | None = None
     table_bytes: int | None = None
+    iceberg_lag: int | None = None
     letters_waiting: int | None = None
     letters_by_reason: dict[str, int] = field(default_factory=dict)
     routed_tables: tuple[RoutedTable, ...] | None = None
@@ -457,6 +461,7 @@ class _Topic:
             files=self.files,
             small_files=self.small_files,
             table_bytes=self.table_bytes,
+            iceberg_lag=self.iceberg_lag,
             letters_waiting=self.letters_waiting,
             letters_by_reason=self.letters_by_reason,
             routed_tables=self.routed_tables,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
 
-from bayou.api import table
+from bayou.api import TableHandle, table
 from bayou.errors import BayouError
 from bayou.ingest.broker import end_offsets
 from bayou.ingest.config import Configuration, Topic
@@ -31,6 +31,12 @@ _MAX_COUNTED_LETTERS = 200_000
 """Maximum number of dead letters that are counted by reason, because their reasons are read."""
 _MAX_COUNTED_FILES = 20_000
 """Maximum number of files whose sizes are read."""
+
+
+def _iceberg_lag(handles: Sequence[TableHandle]) -> int | None:
+    """Return the largest number of unconverted versions; None if no table has the format."""
+    lags = [lag for handle in handles if (lag := handle.iceberg.lag()) is not None]
+    return max(lags, default=None)
 
 
 class Watch:
@@ -169,6 +175,7 @@ class Watch:
             files=sum(each.num_files for each in details),
             small_files=small,
             table_bytes=sum(each.size_in_bytes for each in details),
+            iceberg_lag=_iceberg_lag(handles),
             letters=letters,
             reasons=reasons,
             routed_tables=routed,

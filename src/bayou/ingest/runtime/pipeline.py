@@ -26,6 +26,7 @@ from bayou.ingest.runtime.topic_restarts import TopicRestarts
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.topic_errors import translate_errors
+from bayou.kernel.transaction.background_hooks import BackgroundHooks
 
 _POLL_SECONDS = 0.2
 _MAX_CONCURRENT_MAINTENANCE = 4
@@ -71,31 +72,32 @@ def run_pipeline(
     discovery = TopicDiscovery(configuration, new_run, restarts)
     scheduler: Scheduler | None = None
     own_session: SparkSession | None = None
-    try:
-        _prepare(list(runs.values()), once=once)
-        runs_with_work = [run for run in runs.values() if run.has_work]
-        if runs_with_work or (discovery.is_enabled and not once):
-            session = spark
-            if session is None:
-                session = own_session = _session(configuration)
-                with translate_errors():
-                    start_workers(own_session)
-            ends = TopicEndOffsets(configuration.connector.kafka.client_properties())
-            scheduler = Scheduler(session, ends, once=once)
-            for run in runs_with_work:
-                scheduler.add(run)
-            scheduler.start()
-        _wait(runs, scheduler, stop, restarts, discovery, once=once)
-        restarts.end()
-        discovery.end()
-        return tuple(restarts.total_summary(run.finish()) for run in runs.values())
-    finally:
-        if scheduler is not None:
-            scheduler.stop()
-        for run in runs.values():
-            run.abandon()
-        if own_session is not None:
-            stop_session(own_session)
+    with BackgroundHooks():
+        try:
+            _prepare(list(runs.values()), once=once)
+            runs_with_work = [run for run in runs.values() if run.has_work]
+            if runs_with_work or (discovery.is_enabled and not once):
+                session = spark
+                if session is None:
+                    session = own_session = _session(configuration)
+                    with translate_errors():
+                        start_workers(own_session)
+                ends = TopicEndOffsets(configuration.connector.kafka.client_properties())
+                scheduler = Scheduler(session, ends, once=once)
+                for run in runs_with_work:
+                    scheduler.add(run)
+                scheduler.start()
+            _wait(runs, scheduler, stop, restarts, discovery, once=once)
+            restarts.end()
+            discovery.end()
+            return tuple(restarts.total_summary(run.finish()) for run in runs.values())
+        finally:
+            if scheduler is not None:
+                scheduler.stop()
+            for run in runs.values():
+                run.abandon()
+            if own_session is not None:
+                stop_session(own_session)
 
 
 def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:

@@ -90,6 +90,16 @@ def iceberg_status(
     )
 
 
+def iceberg_lag(engine: Engine, table: str, *, catalog: Catalog | None = None) -> int | None:
+    """Return the number of versions that weren't converted; None if the format isn't enabled."""
+    latest = load_table_state(engine, table, catalog=catalog)
+    if not is_enabled(latest.properties):
+        return None
+    newest = MetadataFolder(engine, latest.path).newest()
+    converted = None if newest is None else converted_version(newest[1])
+    return IcebergStatus(version=latest.version, converted_version=converted).lag
+
+
 def _delta_files(engine: Engine, state: TableState) -> dict[str, _File]:
     converter = DataFileConverter(engine, state.path, state.schema, state.partition_columns)
     files = {}

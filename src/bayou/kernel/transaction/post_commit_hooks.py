@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 from bayou.errors import BayouError
@@ -22,6 +23,7 @@ from bayou.kernel.iceberg.conversion import convert, expire_snapshots, is_enable
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.kernel.maintenance.log_compaction import compact_log, is_compaction_due
 from bayou.kernel.maintenance.symlink_manifest import update_symlink_manifests
+from bayou.kernel.transaction.background_hooks import BackgroundHooks
 from bayou.protocol.properties import SYMLINK_MANIFESTS, TableProperties
 from bayou.protocol.property_strings import PropertyValueError
 
@@ -170,18 +172,27 @@ def _configured_hooks(
 def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:
     """Run hooks in order. If a hook fails, its error is logged, and the next hook runs.
 
+    While `BackgroundHooks` are open, Iceberg metadata is converted in the background.
     The error isn't raised, because the caller might repeat the commit and duplicate its rows.
     """
+    background = BackgroundHooks.current()
     for hook in hooks:
-        try:
-            hook.run(engine)
-        except Exception as error:  # noqa: BLE001 - the commit is valid
-            _LOG.warning(
-                "%s: the %s of version %d failed; the commit is valid, and a later commit tries "
-                "again. %s",
-                hook.table,
-                hook.name.replace("_", " "),
-                hook.version,
-                error if isinstance(error, BayouError) else f"{type(error).__name__}: {error}",
-                exc_info=None if isinstance(error, BayouError) else error,
-            )
+        if background is not None and hook.name == "iceberg_metadata":
+            background.submit((hook.name, hook.table), partial(_run, engine, hook))
+        else:
+            _run(engine, hook)
+
+
+def _run(engine: Engine, hook: PostCommitHook) -> None:
+    try:
+        hook.run(engine)
+    except Exception as error:  # noqa: BLE001 - the commit is valid
+        _LOG.warning(
+            "%s: the %s of version %d failed; the commit is valid, and a later commit tries "
+            "again. %s",
+            hook.table,
+            hook.name.replace("_", " "),
+            hook.version,
+            error if isinstance(error, BayouError) else f"{type(error).__name__}: {error}",
+            exc_info=None if isinstance(error, BayouError) else error,
+        )
