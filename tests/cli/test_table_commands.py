@@ -92,7 +92,11 @@ def test_how_to_undo_a_restore_of_a_topics_table_names_its_file(invoke, config):
 
 
 def test_how_to_undo_a_restore_does_not_repeat_a_secret(invoke, config):
-    settings = ("connector.storage.secret-key=hunter2", "connector.storage.region=x")
+    settings = (
+        "connector.storage={access-key: a, secret-key: hunter2}",
+        "connector.storage.secret-key=hunter2",
+        "connector.storage.region=x",
+    )
     given = [part for setting in settings for part in ("--set", setting)]
     result = invoke("restore", "things", "--config", config, "--version", 0, *given)
     assert (

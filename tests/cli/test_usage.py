@@ -35,6 +35,27 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(invoke, arguments, message)
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "run p.yaml --set connector.storage.secret-key hunter2",
+        "run p.yaml --set hunter2",
+        "read t --config p.yaml --set hunter2",
+        "init t --security key-password hunter2",
+        "init t --security hunter2",
+        "run p.yaml --set connector.kafka.security.password hunter2 --once",
+    ],
+)
+def test_a_value_without_its_key_is_not_repeated(invoke, tmp_path, monkeypatch, arguments):
+    """It may be a secret, such as a password that follows its key after a space."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.yaml").write_text("connector: {}\n")
+    result = invoke(*arguments.split())
+    assert result.exit_code == 2
+    assert "KEY=VALUE" in result.stderr
+    assert "hunter2" not in result.stderr + result.stdout
+
+
 def test_a_misspelled_column_or_table_is_suggested(invoke, table):
     result = invoke("read", table, "--columns", "id,nam")
     assert result.exit_code == 2

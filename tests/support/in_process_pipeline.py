@@ -102,9 +102,14 @@ def _batch(
 
 
 def new_topic_run(
-    configuration: Configuration, topic: Topic, reporter: Any, tables: SharedTables | None = None
+    configuration: Configuration,
+    topic: Topic,
+    reporter: Any,
+    tables: SharedTables | None = None,
+    *,
+    before: TopicRun | None = None,
 ) -> TopicRun:
     """Return a run of a topic that isn't prepared."""
     schema = topic_schemas(configuration)[topic.section]
     tables = tables or SharedTables(configuration, reporter, nullcontext())
-    return TopicRun(configuration, topic, schema, reporter, tables=tables)
+    return TopicRun(configuration, topic, schema, reporter, tables=tables, before=before)

@@ -194,6 +194,11 @@ def usage_message(error: Any) -> str:
             problem = "has no value" if "does not take" in error.message else "a value is missing"
             return f"{error.option_name}: {problem}."
         case _ if "unexpected extra argument" in error.message:
+            options = [
+                name for name in ("settings", "security_setting") if ctx and ctx.params.get(name)
+            ]
+            if options:  # the value of an option that was separated with a space: may be a secret
+                return f"{command}: unexpected argument. Write the options' values as KEY=VALUE."
             found = re.search(r"\(([^()]*)\)\.?$", error.message)
             extra = found[1] if found else error.message
             return f"{command}: unexpected argument {extra!r}."

@@ -66,7 +66,9 @@ def first_start(
         recorded: the start offsets that an earlier attempt of the first run recorded; may be empty.
             They are returned if `starting-offsets` is `latest` or lists the same offsets. If
             `starting-offsets` is a time, a partition starts at the lower one of the recorded offset
-            and the offset that the time has now.
+            and the offset that the time has now. If it is `earliest`, or doesn't list the
+            partition, the partition starts at its first record, and at the recorded offset if Kafka
+            has deleted the record at this offset.
 
     Raises:
         PipelineError: `starting-offsets` has an offset or a partition that the topic lacks.
@@ -80,7 +82,8 @@ def first_start(
         return starts
     if isinstance(configured, dt.datetime):  # more records may have arrived since
         return {p: min(offset, starts.get(p, offset)) for p, offset in recorded.items()}
-    return {p: starts.get(p, kafka.bounds[p].start) for p in {**recorded, **starts}}
+    first = {p: min(offset, kafka.bounds[p].start) for p, offset in recorded.items()}
+    return {**first, **starts}
 
 
 def _configured_start(

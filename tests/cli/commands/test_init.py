@@ -165,7 +165,7 @@ def test_other_keys_of_security_are_written_without_the_secrets(invoke, tmp_path
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("key-location", "write KEY=VALUE"),
+        ("key-location", "must have the form KEY=VALUE"),
         ("password=hunter2", "read from KAFKA_PASSWORD"),
         ("oauth.client-secret=${NOT_SET_HERE}", "variable NOT_SET_HERE isn't set"),
         ("key-locatoin=x", "--security key-locatoin: unknown key; did you mean 'key-location'?"),

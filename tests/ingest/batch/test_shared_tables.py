@@ -296,3 +296,40 @@ def test_a_topic_of_a_pattern_gets_no_table_in_a_folder_of_others(tmp_path):
         plans = plan_run(configuration, configuration.topics)
         assert [plan.error is None for plan in plans] == [True, False]
         orders.finish()
+
+
+@pytest.mark.parametrize("accepted_by", ["pipeline", "program"])
+def test_each_pipeline_of_a_table_accepts_a_restore_for_its_topic(shared, accepted_by):
+    """The RESTORE removes rows of both topics; only the pipeline of topic a accepts it."""
+
+    def run(topic, more=""):
+        shared.write(f"kafka-topic: {topic}", more)
+        return take_in(shared.file)
+
+    for n in range(2):
+        for topic in "ab":
+            shared.produce(topic, {"id": n})
+            run(topic)
+    shared.table.restore(1)  # version 4
+    accepts = "      accept-restore: 4\n"
+    if accepted_by == "program":
+        shared.write("kafka-topic: a", accepts)
+        TopicTable(shared.configuration, "all").write([{"id": 7}])
+    shared.produce("a", {"id": 2})
+    run("a", accepts)
+    shared.produce("a", {"id": 3})
+    run("a")  # an earlier commit has accepted it
+    shared.produce("b", {"id": 2})
+    for _ in range(2):
+        with pytest.raises(PipelineError, match="version 4 of .* is a RESTORE"):
+            run("b")
+    run("b", accepts)
+    shared.produce("b", {"id": 3})
+    run("b")
+    shared.produce("c", {"id": 1})
+    run("c")  # a new topic: the RESTORE removed none of its rows
+    assert {row[0] for row in shared.rows()} >= {"a", "b", "c"}
+    shared.table.restore(shared.table.snapshot().version - 1)
+    for topic in "abc":
+        with pytest.raises(PipelineError, match="is a RESTORE"):
+            run(topic, accepts)

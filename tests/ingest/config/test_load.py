@@ -180,7 +180,20 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path):
     assert any(":8: " in line and "did you mean 'table-path'?" in line for line in lines)
 
 
-@pytest.mark.parametrize("setting", ["connector.kafka.sasl.password:hunter2", "a=[hunter2"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "connector.kafka.sasl.password:hunter2",
+        "connector.kafka.sasl.password=[hunter2",
+        "a=[hunter2",
+        "hunter2",
+        "hunter2==",
+        "hunter2.x=1",
+        "=hunter2",
+        ".=hunter2",
+        "connector=hunter2",
+    ],
+)
 def test_a_setting_that_cannot_be_read_is_told_without_its_value(tmp_path, setting):
     with pytest.raises(ConfigurationError) as raised:
         load(tmp_path, MINIMAL, settings=[setting])
@@ -219,10 +232,16 @@ def test_settings_override_keys_with_dots_too(tmp_path):
     assert topic.config.destination.partition_columns == ("year", "month")
 
 
-@pytest.mark.parametrize("setting", ["connector", "=1", "connector.kafka.bootstrap-servers.x=1"])
-def test_a_setting_that_leads_nowhere_is_an_error(tmp_path, setting):
-    key = setting.partition("=")[0]
-    assert f"--set {key}: " in problem(tmp_path, MINIMAL, settings=[setting]).message
+@pytest.mark.parametrize("setting", ["connector", "=1", "connector.", "other=1"])
+def test_a_setting_without_a_key_is_named_by_its_position(tmp_path, setting):
+    settings = ["connector.kafka.bootstrap-servers=h:1", setting]
+    message = problem(tmp_path, MINIMAL, settings=settings).message
+    assert "--set: argument 2 must have the form KEY=VALUE" in message
+
+
+def test_a_setting_that_leads_nowhere_is_an_error(tmp_path):
+    key = "connector.kafka.bootstrap-servers.x"
+    assert f"--set {key}: " in problem(tmp_path, MINIMAL, settings=[f"{key}=1"]).message
 
 
 def test_a_wrong_value_is_told_with_where_it_came_from_and_no_secret_is_said(tmp_path):

@@ -7,7 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
+from bayou.ingest.batch.filter_history import filter_periods
 from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.dead_letters import upsert_replay
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 from bayou.ingest.dead_letters.upsert_replay import _with_timestamps
 from bayou.ingest.inspection import prove_offsets
@@ -322,4 +324,33 @@ def test_the_latest_of_two_tombstones_counts_whatever_their_timestamps(small_pip
     pipeline.file.write_text(text.replace("evolution: false", "evolution: true"))
     assert replay(pipeline).replayed == 1
     assert rows(pipeline) == [(1, 2, None)]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+def test_a_condition_of_a_batch_during_a_replay_stays_recorded(small_pipeline, monkeypatch):
+    """Both change the property with the conditions that filtered the table's records."""
+    pipeline = small_pipeline
+    pipeline.upserts = True
+    pipeline.write_schema(STRICT)
+    pipeline.write_file()
+    pipeline.produce({"id": 1, "n": 1}, {"id": 10, "n": 1, "colour": "red"})
+    assert pipeline.take_in().dead_letters == 1
+    pipeline.more = "      processing: {where: id < 9}\n"
+    fix_schema(pipeline)
+    topic, configuration = pipeline.topic, pipeline.configuration
+    properties = upsert_replay.filter_properties
+
+    def changed_meanwhile(*arguments):
+        monkeypatch.undo()
+        changed = properties(*arguments)
+        pipeline.more = "      processing: {where: id < 5}\n"
+        pipeline.write_file()
+        pipeline.produce({"id": 2, "n": 1}, {"id": 6, "n": 1})
+        assert pipeline.take_in().filtered == 1
+        return changed
+
+    monkeypatch.setattr(upsert_replay, "filter_properties", changed_meanwhile)
+    assert replay_dead_letters(configuration, topic).filtered == 1
+    periods = filter_periods(topic, pipeline.table.snapshot().kernel.properties)
+    assert [period.where for period in periods] == ["id < 5", "id < 9"]
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds

@@ -130,3 +130,82 @@ def test_a_first_batch_with_dead_letters_follows_the_recorded_start(small_pipeli
     assert (report.rows, report.dead_letters) == (2, 1)
     small_pipeline.produce(b"{")
     assert small_pipeline.take_in().dead_letters == 1
+
+
+def _fill(pipeline):
+    """Produce more to partition 0 than the broker keeps, so that its first records are gone."""
+    with pytest.raises(KafkaError, match="dropped"):
+        pipeline.produce(*much())
+
+
+class _Failing:
+    """A Spark session without which no batch succeeds."""
+
+    @property
+    def sparkContext(self):  # noqa: N802  # Spark's name
+        raise PipelineError("no session")
+
+
+def _begin(pipeline):
+    """Prepare the first run of a topic that starts at `earliest` and has records."""
+    pipeline.produce({"id": 100}, {"id": 101})
+    heard = Heard()
+    heard.topic_started = heard.topic_finished = lambda _: None
+    run = new_topic_run(pipeline.configuration, pipeline.topic, heard)
+    run.prepare(once=False)
+    run.start(None)
+    return run
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_records_that_are_gone_before_the_first_batch_stop_the_topic(new_pipeline, upserts):
+    pipeline = new_pipeline(upserts=upserts)
+    run = _begin(pipeline)
+    _fill(pipeline)
+    session = InProcessContext()
+    session.setJobDescription = lambda _: None
+    end = {0: 3, 1: 0}
+    assert run.run_batch(session, end) is not None  # Kafka no longer has the records
+    run.run_batch(session, end)
+    error = run.finish().error
+    assert "of partition 0" in str(error)
+    assert "were removed by retention before" in str(error)
+    with pytest.raises(PipelineError, match="of partition 0 .* were removed by retention before"):
+        pipeline.take_in()  # also in the next process
+    pipeline.more = _CONTINUE
+    pipeline.write_file()
+    (plan,) = plan_run(pipeline.configuration, pipeline.configuration.topics)
+    first = plan.spans[0].start
+    assert dict(plan.lost) == {0: OffsetSpan(start=0, end=first)}
+    heard = Heard()
+    assert pipeline.take_in(heard).rows == 22 - first
+    assert [dict(lost.spans) for lost in heard.lost] == [plan.lost]
+    assert pipeline.take_in(heard).records == 0
+    assert len(heard.lost) == 1
+
+
+def test_the_start_of_a_first_batch_that_fails_is_recorded(small_pipeline):
+    run = _begin(small_pipeline)
+    run.run_batch(_Failing(), {0: 2, 1: 0})
+    assert run.finish().error is not None
+    _fill(small_pipeline)
+    with pytest.raises(PipelineError, match="offsets 0 to .* were removed by retention before"):
+        small_pipeline.take_in()
+
+
+def test_a_restarted_topic_starts_where_it_was_planned(small_pipeline):
+    run = _begin(small_pipeline)
+    run.end(KafkaError("the brokers don't answer"))
+    run.finish()
+    _fill(small_pipeline)
+    again = new_topic_run(small_pipeline.configuration, small_pipeline.topic, Heard(), before=run)
+    again.prepare(once=False)
+    assert not again.has_work
+    again._reporter.topic_finished = lambda _: None
+    assert "were removed by retention before" in str(again.finish().error)
+
+
+def test_earliest_takes_what_is_there_at_the_first_start(small_pipeline):
+    _fill(small_pipeline)
+    assert 0 < small_pipeline.take_in().rows < 20
+    assert small_pipeline.take_in().records == 0

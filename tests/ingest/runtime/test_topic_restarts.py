@@ -54,7 +54,7 @@ def test_a_topic_is_prepared_until_it_may_begin_and_its_runs_are_one_in_the_end(
     fails = StorageError("no", path="s3://b")
     runs = [Run(fails), Run(fails), Run(rows=3)]
     left = iter(runs)
-    restarts = TopicRestarts(lambda _: next(left))
+    restarts = TopicRestarts(lambda *_: next(left))
     restarts.finish_run(Run(fails, rows=4), may_restart=True)
     (begun,) = wait_until(restarts.ready)
     assert begun is runs[-1]
@@ -64,7 +64,7 @@ def test_a_topic_is_prepared_until_it_may_begin_and_its_runs_are_one_in_the_end(
 
 
 def test_where_no_other_goes_on_none_is_begun_again():
-    restarts = TopicRestarts(lambda _: pytest.fail("another run"))
+    restarts = TopicRestarts(lambda *_: pytest.fail("another run"))
     restarts.finish_run(Run(StorageError("no", path="p")), may_restart=False)
     assert restarts.ready() == []
 
@@ -84,7 +84,7 @@ def test_a_run_that_was_prepared_too_late_is_let_go():
             super().abandon()
 
     late = Late()
-    restarts = TopicRestarts(lambda _: late)
+    restarts = TopicRestarts(lambda *_: late)
     restarts.finish_run(Run(StorageError("no", path="p")), may_restart=True)
 
     def is_asked():

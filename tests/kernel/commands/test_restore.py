@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,9 @@ from bayou.errors import ArgumentError, CommitConflictError, DataFileError, Vers
 from bayou.kernel import Engine, Operation, Snapshot, Table
 from bayou.kernel.commands import restore as restore_module
 from bayou.kernel.commands.restore import restore
+from bayou.kernel.commands.vacuum import lease as lease_module
 from bayou.kernel.commands.vacuum import vacuum as vacuum_module
+from support.waiting import wait_until
 
 
 def ids(path: str) -> list[int]:
@@ -232,35 +238,139 @@ def test_a_vacuum_deletes_nothing_that_was_restored_since_its_plan(path, old_fil
     assert ids(path) == [1, 2]
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_nothing_is_restored_while_a_vacuum_deletes_files(path, old_files, monkeypatch, killed):
+@pytest.fixture
+def quick_leases(monkeypatch) -> None:
+    monkeypatch.setattr(lease_module, "_HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(lease_module, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(lease_module, "_WATCH_SECONDS", 0.5)
+    monkeypatch.setattr(lease_module, "_GRACE_SECONDS", 0.0)
+
+
+def lease_files(path: str) -> list[str]:
+    return sorted(file.name for file in Path(path, "_delta_log").glob("_vacuum.*"))
+
+
+def test_nothing_is_restored_while_a_vacuum_deletes_files(
+    path, old_files, monkeypatch, quick_leases
+):
     delete = vacuum_module._delete
 
     def restore_and_delete(*arguments: Any) -> int:
-        with pytest.raises(CommitConflictError, match="hasn't ended"):
+        with pytest.raises(CommitConflictError, match="a vacuum is running"):
             bayou.table(path).restore(1)
-        if killed:
-            raise KeyboardInterrupt
+        assert len(lease_files(path)) == 2
         return delete(*arguments)
 
     monkeypatch.setattr(vacuum_module, "_delete", restore_and_delete)
-    if not killed:
-        vacuum_now(path)
-        with pytest.raises(DataFileError):
-            bayou.table(path).restore(1)
-        return
-    with pytest.raises(KeyboardInterrupt):
-        vacuum_now(path)
-    monkeypatch.undo()
-    with pytest.raises(CommitConflictError, match="hasn't ended"):
+    vacuum_now(path)
+    assert lease_files(path) == []
+    with pytest.raises(DataFileError):
         bayou.table(path).restore(1)
-    bayou.table(path).vacuum(
-        10_000, dry_run=False
-    )  # the end of another vacuum says nothing of the killed one
-    with pytest.raises(CommitConflictError, match="ignore_missing_files"):
-        bayou.table(path).restore(1)
-    bayou.table(path).restore(1, ignore_missing_files=True)
+
+
+def killed(*_: Any) -> int:
+    raise KeyboardInterrupt
+
+
+def test_a_killed_vacuum_delays_a_restore_until_its_heartbeat_has_stopped(
+    path, old_files, monkeypatch, quick_leases
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(vacuum_module, "_delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            vacuum_now(path)
+    assert len(lease_files(path)) == 2
+    bayou.table(path).restore(1, dry_run=True)
+    assert len(lease_files(path)) == 2
+    bayou.table(path).restore(1)
     assert ids(path) == [1, 2]
+    assert lease_files(path) == []
+
+
+def test_a_vacuum_that_a_restore_ended_deletes_nothing_more(
+    path, old_files, monkeypatch, quick_leases
+):
+    """As if the process, or a task on an executor, had been suspended for longer than a minute."""
+    delete = vacuum_module._delete
+
+    def restore_and_delete(*arguments: Any) -> int:
+        with monkeypatch.context() as patch:
+            patch.setattr(lease_module.HeldLease, "_renew", lambda _: None)
+            bayou.table(path).restore(1)
+        return delete(*arguments)
+
+    monkeypatch.setattr(vacuum_module, "_delete", restore_and_delete)
+    with pytest.raises(CommitConflictError, match="was ended by a RESTORE"):
+        vacuum_now(path)
+    assert ids(path) == [1, 2]
+    assert lease_files(path) == []
+    vacuum_now_again = bayou.table(path).history(1)[0]
+    assert vacuum_now_again["operationParameters"] == {"status": "FAILED"}
+
+
+def test_a_vacuum_that_ends_during_a_restore_does_not_stop_it(
+    path, old_files, monkeypatch, quick_leases
+):
+    """It deleted no file, because the files aren't old enough."""
+    delete, is_watched = vacuum_module._delete, threading.Event()
+    is_active = lease_module.VacuumLease.is_active
+    monkeypatch.setattr(lease_module, "_HEARTBEAT_SECONDS", 60)
+    monkeypatch.setattr(lease_module, "_WATCH_SECONDS", 60)
+
+    def wait_and_delete(*arguments: Any) -> int:
+        assert is_watched.wait(60)
+        return delete(*arguments)
+
+    def watched(*arguments: Any) -> bool:
+        is_watched.set()
+        return is_active(*arguments)
+
+    monkeypatch.setattr(vacuum_module, "_delete", wait_and_delete)
+    with ThreadPoolExecutor(1) as pool:
+        vacuum = pool.submit(bayou.table(path).vacuum, 10_000, dry_run=False)
+        wait_until(lambda: bayou.table(path).history(1)[0]["operation"] == "VACUUM START")
+        monkeypatch.setattr(lease_module.VacuumLease, "is_active", watched)
+        bayou.table(path).restore(1)
+        vacuum.result()
+    assert ids(path) == [1, 2]
+
+
+def test_a_vacuum_based_on_an_older_version_does_not_delay_a_restore(
+    path, written, monkeypatch, quick_leases
+):
+    written(rows(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(vacuum_module, "_delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            vacuum_now(path)
+    written(rows(2))
+    bayou.table(path).delete("true")
+    monkeypatch.setattr(lease_module.VacuumLease, "is_active", lambda *_: pytest.fail("it waits"))
+    bayou.table(path).restore(2)
+    assert ids(path) == [1, 2]
+
+
+def test_the_lease_of_a_vacuum_that_was_killed_long_ago_is_deleted(
+    path, old_files, monkeypatch, quick_leases
+):
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(vacuum_module, "_delete", killed)
+            with pytest.raises(KeyboardInterrupt):
+                vacuum_now(path)
+    old, recent = (lease_files(path)[0].split(".")[1], lease_files(path)[2].split(".")[1])
+    for file in Path(path, "_delta_log").glob(f"_vacuum.{old}.*"):
+        os.utime(file, (time.time() - 2 * 86_400,) * 2)
+    vacuum_now(path)
+    assert {name.split(".")[1] for name in lease_files(path)} == {recent}
+
+
+class ForeignHistory(vacuum_module._History):
+    """The commits of another engine's vacuum, which has no lease."""
+
+    def __init__(self, engine: Engine, snapshot: Snapshot) -> None:
+        super().__init__(engine, snapshot, "test/1", "", enabled=True)
+        self._tags = {}
 
 
 @pytest.mark.parametrize("first_started_before", [False, True])
@@ -268,7 +378,7 @@ def test_each_of_several_vacuums_must_have_ended(
     engine, path, snapshot, written, first_started_before
 ):
     written(rows(1))
-    history = vacuum_module._History(engine, snapshot(), "test/1", enabled=True)
+    history = ForeignHistory(engine, snapshot())
     if first_started_before:
         history.commit(Operation.VACUUM_START, {}, {})
     written(rows(2))
@@ -291,7 +401,7 @@ def test_a_vacuum_that_started_before_a_version_deletes_none_of_its_files(
     engine, path, snapshot, written
 ):
     written(rows(1))
-    history = vacuum_module._History(engine, snapshot(), "test/1", enabled=True)
+    history = ForeignHistory(engine, snapshot())
     history.commit(Operation.VACUUM_START, {}, {})
     written(rows(2))
     version = snapshot().version

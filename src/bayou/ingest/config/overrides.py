@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,12 +29,20 @@ def apply_overrides(
 
     A dot in `key` separates sections. Existing keys that contain dots, such as a topic's key or a
     librdkafka property, are recognized.
+
+    Raises:
+        ConfigurationError: a setting has no value or leads to no key. The message doesn't contain
+            the value, and doesn't contain the key unless it begins with `connector.`.
     """
-    for setting in settings:
+    for number, setting in enumerate(settings, start=1):
         key, separator, text = setting.partition("=")
-        if not separator or not key.strip("."):
-            shown = key if separator else re.split(r"[:\s]", setting, maxsplit=1)[0]
-            raise _error(shown, "must have the form key=value")
+        if not separator or not key.startswith("connector."):
+            # The argument isn't repeated: all of it may be a secret.
+            raise ConfigurationError(
+                f"--set: argument {number} must have the form KEY=VALUE, with a key such as "
+                "connector.kafka.bootstrap-servers",
+                file="--set",
+            )
         try:
             value = load_yaml(text) if text else ""
         except YAMLError:

@@ -9,6 +9,8 @@ batch of the pipeline. If the record got the time of the replay, it would replac
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,13 +18,18 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.api import table
+from bayou.engines import for_path
+from bayou.errors import CommitConflictError
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
+from bayou.ingest.retries import retry_delay
 from bayou.ingest.seen_offsets import TopicOffsets, spans
 from bayou.ingest.topic_table.writer import DirectWriter
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.commands.alter.properties import set_properties
+from bayou.version import ENGINE_INFO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +94,33 @@ def letters_by_partition(letters: TopicOffsets) -> dict[int, tuple[OffsetSpan, .
 
 
 def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:
-    """Record in the target that dead letters were replayed with the topic's current condition."""
+    """Record in the target that dead letters were replayed with the topic's current condition.
+
+    The property also has the conditions of the pipeline's batches. If a batch changes it at the
+    same time, this commit conflicts and is repeated with the new property.
+    """
     offsets = TopicOffsets()
     for batch in letters.to_batches():
         offsets.add(batch)
-    target = table(topic.table_path, options)
-    snapshot = target.snapshot()
-    properties = filter_properties(
-        topic,
-        snapshot.kernel.properties,
-        covered_offsets(topic.config.kafka_topic, snapshot.transactions),
-        letters_by_partition(offsets),
-    )
-    if properties:
-        target.alter.set_table_properties(properties)
+    engine = for_path(topic.table_path, options)
+    target = table(topic.table_path, engine=engine)
+    for attempt in itertools.count(1):
+        snapshot = target.snapshot()
+        properties = filter_properties(
+            topic,
+            snapshot.kernel.properties,
+            covered_offsets(topic.config.kafka_topic, snapshot.transactions),
+            letters_by_partition(offsets),
+        )
+        if not properties:
+            return
+        try:
+            set_properties(engine, snapshot.kernel, properties, engine_info=ENGINE_INFO)
+            return
+        except CommitConflictError:
+            if attempt > topic.config.processing.max_retries:
+                raise
+        time.sleep(retry_delay(attempt))
 
 
 def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:

@@ -64,8 +64,9 @@ def run_pipeline(
     slots = threading.BoundedSemaphore(_MAX_CONCURRENT_MAINTENANCE)
     tables = SharedTables(configuration, reporter, slots)
 
-    def new_run(topic: Topic) -> TopicRun:
-        return TopicRun(configuration, topic, schemas[topic.section], reporter, tables=tables)
+    def new_run(topic: Topic, before: TopicRun | None = None) -> TopicRun:
+        schema = schemas[topic.section]
+        return TopicRun(configuration, topic, schema, reporter, tables=tables, before=before)
 
     runs = {topic.key: new_run(topic) for topic in configuration.topics}
     restarts = TopicRestarts(new_run)

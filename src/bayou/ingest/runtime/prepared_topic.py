@@ -15,6 +15,7 @@ from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import KafkaSource, describe_topic, first_start
 from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.dead_letters.table import DeadLetterTable
 from bayou.ingest.events import RecordsLost, Reporter, TopicStarted
 from bayou.ingest.offsets import (
     KafkaTopic,
@@ -42,6 +43,20 @@ class PreparedTopic:
     kafka: KafkaTopic
     positions: Mapping[int, int]
     started: TopicStarted
+    dead_letters: DeadLetterTable
+
+    @property
+    def planned_start(self) -> Mapping[int, int]:
+        """The start offsets of a first run that hasn't committed offsets yet; else empty."""
+        return {} if self.target.covered else self.positions
+
+    def record_start(self) -> None:
+        """Record the `planned_start` in the dead letter table, after a batch failed.
+
+        So a later run notices records that Kafka deletes before it reads them.
+        """
+        if self.planned_start:
+            self.dead_letters.fix_start(self.planned_start, self.dead_letters.known_start())
 
 
 def prepare_topic(
@@ -50,12 +65,16 @@ def prepare_topic(
     schema: str | None,
     reporter: Reporter,
     change_lock: AbstractContextManager[Any] | None = None,
+    *,
+    before: PreparedTopic | None = None,
 ) -> PreparedTopic:
     """Describe the Kafka topic, open its tables and determine the start offsets.
 
     Args:
         schema: content of the topic's schema file.
         change_lock: see `SharedTables.change_lock`; None if no other topic writes the table.
+        before: the result of this run's previous call. If that call planned the start of a first
+            run, the start stays the same.
     """
     topic.check_table()
     connector = configuration.connector
@@ -84,7 +103,12 @@ def prepare_topic(
             on_retry=reporter.attempt_failed,
             change_lock=change_lock,
         )
-    positions = _start_positions(topic, kafka, properties, tables, writer, reporter=reporter)
+    planned: Mapping[int, int] = {}
+    if before is not None and before.kafka.topic_id == kafka.topic_id:
+        planned = before.planned_start
+    positions = _start_positions(
+        topic, kafka, properties, tables, writer, planned=planned, reporter=reporter
+    )
     target = tables.target
     applies = topic.config.destination.apply_table_changes
     differences = writer.table_differences()
@@ -97,6 +121,7 @@ def prepare_topic(
         writer=writer,
         kafka=kafka,
         positions=positions,
+        dead_letters=tables.dead_letters,
         started=TopicStarted(
             topic=topic.key,
             kafka_topic=kafka.name,
@@ -119,6 +144,7 @@ def _start_positions(
     tables: TopicTables,
     writer: MicroBatchWriter,
     *,
+    planned: Mapping[int, int],
     reporter: Reporter,
 ) -> dict[int, int]:
     """Open the writer's tables and return the first offset to read, for each partition.
@@ -128,6 +154,10 @@ def _start_positions(
     if `on-missing-offsets` is `from-rows`. If there are no such records or rows, it starts at the
     offset to which `starting-offsets` referred when the topic was first run. A partition that was
     created later starts at offset 0.
+
+    Args:
+        planned: the start offsets that this run planned before its first batch failed; empty if
+            there are none.
     """
     target, dead_letters = tables.target, tables.dead_letters
     writer.open()
@@ -138,7 +168,10 @@ def _start_positions(
     positions = resume_positions(kafka, transactions, dead_letters.transactions())
     if not positions:
         recorded = dead_letters.known_start()
-        start = first_start(topic, kafka, properties, recorded)
+        if planned:
+            start: Mapping[int, int] = {**dict.fromkeys(kafka.bounds, 0), **planned}
+        else:
+            start = first_start(topic, kafka, properties, recorded)
         positions = dict(dead_letters.fix_start(start, recorded))
     lost = lost_offsets(kafka, positions)
     if lost and topic.config.on_data_loss == "continue":

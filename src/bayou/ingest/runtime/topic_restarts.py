@@ -1,7 +1,8 @@
 """Restarts topics that stopped with a transient error while other topics run.
 
 A finished run isn't reused. A new `TopicRun` reads the positions from the brokers and tables, in
-the same way as after a restart of the process.
+the same way as after a restart of the process. Before the topic's first commit, it starts where the
+finished run started.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from bayou.ingest.runtime.topic_run import TopicRun
 class TopicRestarts:
     """Remembers stopped topics and prepares a new run of each when its restart is due."""
 
-    def __init__(self, new_run: Callable[[Topic], TopicRun]) -> None:
+    def __init__(self, new_run: Callable[[Topic, TopicRun | None], TopicRun]) -> None:
         self._new_run = new_run
         self._stopped: dict[str, _Stopped] = {}
         self._preparations: dict[str, _Preparation] = {}
@@ -43,7 +44,7 @@ class TopicRestarts:
         for key, stopped in list(self._stopped.items()):
             if stopped.due <= now:
                 del self._stopped[key]
-                run = self._new_run(stopped.run.topic)
+                run = self._new_run(stopped.run.topic, stopped.run)
                 self._before[key] = self.total_summary(stopped.summary)
                 task = BackgroundTask(partial(run.prepare, once=False))
                 self._preparations[key] = _Preparation(run=run, task=task)

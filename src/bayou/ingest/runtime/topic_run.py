@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -48,6 +48,7 @@ class TopicRun:
     Args:
         schema: content of the topic's schema file.
         tables: the maintenance and catalog entries of all tables of the run.
+        before: the run of this topic that this run replaces.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class TopicRun:
         reporter: Reporter,
         *,
         tables: SharedTables,
+        before: TopicRun | None = None,
     ) -> None:
         self._configuration = configuration
         self._topic = topic
@@ -68,6 +70,7 @@ class TopicRun:
         self._in_batch = threading.Lock()
         self._upkeep = TopicUpkeep(topic, tables, reporter, self._in_batch)
         self._prepared: PreparedTopic | None = None
+        self._previous = None if before is None else before.last_prepared
         self._positions: dict[int, int] = {}
         self._bytes_per_record = 0.0
         self._failures = 0
@@ -92,6 +95,11 @@ class TopicRun:
     def position(self) -> dict[int, int]:
         """The next offset to read, for each partition."""
         return dict(self._positions)
+
+    @property
+    def last_prepared(self) -> PreparedTopic | None:
+        """The result of the last preparation that succeeded, in this run or in a run before it."""
+        return self._prepared or self._previous
 
     @property
     def batch_limit(self) -> int:
@@ -161,6 +169,7 @@ class TopicRun:
                     self._take(spark, end)
             except Exception as exception:
                 error = to_bayou_error(exception, self._topic.key)
+                self._record_start(error)
                 pause = self.retry_pause(error, self._failures + 1)
                 if pause is None:
                     raise error from exception
@@ -248,11 +257,20 @@ class TopicRun:
         self._error = self._error or error
 
     def _prepare(self) -> PreparedTopic:
-        prepared = self._open()
+        prepared = self._open(before=self.last_prepared)
         self._upkeep.open(prepared.writer.routed_topics)
         self._prepared, self._positions = prepared, dict(prepared.positions)
         self._totals = replace(self._totals, version=prepared.target.version)
         return prepared
+
+    def _record_start(self, error: BayouError) -> None:
+        """Record the start of a first run whose batch failed, unless the store failed.
+
+        After a failure of the store, the preparation for the next attempt records the start.
+        """
+        if self._prepared is not None and not isinstance(error, StorageError):
+            with suppress(BayouError):
+                self._prepared.record_start()
 
     def _take(self, spark: SparkSession, end: Mapping[int, int]) -> None:
         """Run a batch; the caller holds `_in_batch`."""

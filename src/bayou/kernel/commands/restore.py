@@ -23,6 +23,7 @@ from bayou.kernel.commands.clone import (
     with_enablement_of,
     with_high_water_marks,
 )
+from bayou.kernel.commands.vacuum.lease import LEASE_TAG, end_killed_vacuums
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, key_strings
 from bayou.kernel.log.replay import CommitActions, read_commits
@@ -91,6 +92,7 @@ def restore(
     renumbered = _renumbered(engine, target, latest)
     if not ignore_missing_files and restored:
         _check_vacuums(engine, target, latest)
+        end_killed_vacuums(engine, target.path, target.version, dry_run=dry_run)
         _check_files(engine, target, restored)
     metrics = RestoreMetrics(
         version=latest.version,
@@ -247,10 +249,11 @@ def _adds(batch: ScanFileBatch) -> pa.StructArray:
 
 
 def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> None:
-    """Raise an error if a vacuum may be deleting files of the target version.
+    """Raise an error if a vacuum of another engine may be deleting files of the target version.
 
-    Only a vacuum that started after the target version deletes its files. The transaction conflicts
-    with a vacuum that starts later. A vacuum that started more than a day ago was probably killed.
+    A vacuum of Bayou has a lease, see `end_killed_vacuums`. Only a vacuum that started after the
+    target version deletes its files. The transaction conflicts with a vacuum that starts later. A
+    vacuum that started more than a day ago was probably killed.
 
     VACUUM END doesn't name its VACUUM START. If vacuums overlap, each end therefore counts for one
     start before it, and one of the vacuums runs if a start is left over.
@@ -265,6 +268,8 @@ def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> No
             if started is None and commit.version <= target.version:
                 return
             operation = operation_of(commit)
+            if _has_lease(commit):
+                continue
             if operation == Operation.VACUUM_END:
                 ended += 1
             elif operation == Operation.VACUUM_START:
@@ -275,8 +280,18 @@ def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> No
 
 
 def _timestamp(commit: CommitActions) -> int:
-    info = next(action for action in commit.actions if isinstance(action, CommitInfo))
-    return info.integer("timestamp") or 0
+    return _commit_info(commit).integer("timestamp") or 0
+
+
+def _has_lease(commit: CommitActions) -> bool:
+    if operation_of(commit) not in (Operation.VACUUM_START, Operation.VACUUM_END):
+        return False
+    tags = _commit_info(commit).get("tags")
+    return isinstance(tags, dict) and LEASE_TAG in tags
+
+
+def _commit_info(commit: CommitActions) -> CommitInfo:
+    return next(action for action in commit.actions if isinstance(action, CommitInfo))
 
 
 def _vacuum_runs(target: TableState, start: CommitActions) -> CommitConflictError:

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession, functions
 from bayou.engines import from_description
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Table
+from bayou.kernel.commands.vacuum.lease import VacuumLease
 from bayou.kernel.commands.vacuum.orphan_files import (
     LISTING_SCHEMA,
     ListingRange,
@@ -222,16 +223,21 @@ def _delete_function(spark: Any, engine: Engine, table: str) -> DeleteFiles | No
     max_local = _max_local_files(spark)
     engine_description = engine.description()
 
-    def delete_task(_: int, batches: Sequence[Sequence[str]]) -> bytes:
-        files = from_description(engine_description).files
-        for batch in batches:
-            files.delete_files(batch)
-        return b""
+    def delete(batches: Sequence[Sequence[str]], lease: VacuumLease) -> None:
+        def delete_task(_: int, batches: Sequence[Sequence[str]]) -> bytes:
+            engine = from_description(engine_description)
+            for batch in batches:
+                lease.check(engine)
+                engine.files.delete_files(batch)
+            return b""
 
-    def delete(batches: Sequence[Sequence[str]]) -> None:
+        def delete_batch(batch: Sequence[str]) -> None:
+            lease.check(engine)
+            engine.files.delete_files(batch)
+
         if sum(map(len, batches)) <= max_local:
             with ThreadPoolExecutor(_DELETE_THREADS, thread_name_prefix="bayou-vacuum") as pool:
-                list(pool.map(engine.files.delete_files, batches))
+                list(pool.map(delete_batch, batches))
             return
         tasks = min(len(batches), number_of_tasks(spark))
         run_tasks(

@@ -76,5 +76,6 @@ def restore(
 def _without_secret(setting: str) -> str:
     from bayou.ingest.config.plaintext_secrets import is_secret
 
-    key = setting.partition("=")[0]
-    return f"{key}=..." if is_secret(key) else setting
+    key, _, value = setting.partition("=")
+    has_section = value.lstrip().startswith(("{", "["))  # it may contain secrets
+    return f"{key}=..." if is_secret(key) or has_section else setting

@@ -13,9 +13,9 @@ from typing import Any
 from bayou.errors import PipelineError
 from bayou.ingest.batch.rows import KAFKA_COLUMNS
 from bayou.ingest.config import Topic
-from bayou.ingest.offsets import KafkaTopic, check_not_recreated
+from bayou.ingest.offsets import KafkaTopic, check_not_recreated, covered_offsets
 from bayou.ingest.upsert_keys import UpsertKeys
-from bayou.kernel import Engine, Snapshot, Table
+from bayou.kernel import Engine, Operation, Snapshot, Table
 from bayou.protocol.schema import STRING
 
 _KEY_COLUMNS = "bayou.keyColumns"
@@ -176,56 +176,101 @@ def _consequence(keys: UpsertKeys, name: str) -> str:
     return f"ordering column {name!r}, so records would be ordered by both forms"
 
 
-_PIPELINES = ("kafka/", "migration/")
+_MIGRATION = "migration/"
+_PIPELINES = ("kafka/", _MIGRATION)
 """Prefixes of the application ids of Kafka records and migrated files."""
 
 
 CHECKED_VERSION = "bayou.checkedVersion"
-"""The commit tag with the version up to which the writer has checked that there is no RESTORE.
+"""The commit tag with the version up to which the writer has looked for a RESTORE.
 
 Commits without transaction identifiers have the tag, because they don't conflict with a RESTORE.
 """
+
+NEWEST_RESTORE = "bayou.newestRestore"
+"""The commit tag with the version of the newest RESTORE up to `CHECKED_VERSION`; -1 if none."""
 
 INGEST = " (ingest)"
 """Suffix of `engineInfo` in commits of pipelines."""
 
 
+def restore_app_id(table_id: str, kafka_topic: str) -> str:
+    """Return the `appId` with which a topic records the newest RESTORE that it knows.
+
+    The identifier's version is the version of the RESTORE. It is part of the topic's first commit
+    after the RESTORE. Each topic of a table accepts a RESTORE separately, because each has offsets
+    whose rows the RESTORE may have removed.
+    """
+    return f"{_RESTORE}{table_id}/{kafka_topic}"
+
+
+def is_restore_app_id(application: str) -> bool:
+    """Whether an `appId` is one that `restore_app_id` returns."""
+    return application.startswith(_RESTORE)
+
+
+_RESTORE = "restore/"
+
+
 def check_not_restored(
-    engine: Engine, table: Table, topic: Topic, version: int, known: int | None
-) -> None:
-    """Check that no recent commit is a RESTORE.
+    engine: Engine, table: Table, topic: Topic, latest: Snapshot, known: int | None
+) -> int:
+    """Check that the table wasn't restored since the topic's last commit.
 
     After a RESTORE that removes rows, the table still records that the rows' offsets are processed.
+    A RESTORE that the topic's configuration or an earlier commit of the topic accepts is ignored.
+    So is every RESTORE if the table has neither offsets of the topic nor migrated records.
 
     Args:
-        version: the latest version of the table.
-        known: version after which commits are checked. If None, the commits after the pipeline's
-            last commit are checked.
+        latest: the latest version of the table.
+        known: version after which commits are checked. If None, the commits since a commit of any
+            pipeline are checked; older ones are known from the transaction identifiers.
+
+    Returns:
+        The version of the newest RESTORE; -1 if there is none.
     """
+    restored = _newest_restore(engine, table, latest, known)
+    name, transactions = topic.config.kafka_topic, latest.transactions
     accepted = topic.config.accept_restore
     accepted = -1 if accepted is None else accepted
-    checked = -1
-    for commit in _newest_commits(engine, table, version, known):
-        restored = commit["version"]
+    recorded = transactions.get(restore_app_id(latest.table_id, name), -1)
+    has_offsets = bool(covered_offsets(name, transactions)) or any(
+        application.startswith(_MIGRATION) for application in transactions
+    )
+    if has_offsets and restored > max(accepted, recorded):
+        key = topic.key
+        raise PipelineError(
+            f"topic {key!r}: version {restored} of {table.path} is a RESTORE. It may have "
+            "removed rows whose offsets the table still covers, so they won't be read again. "
+            f"To accept this, set {topic.restore_setting(restored)}, and the "
+            "pipeline resumes after those offsets. To recover the rows, RESTORE the "
+            f"table to version {restored - 1} and accept that version. To read all records "
+            "again, set another table-path.",
+            topic=key,
+        )
+    return restored
+
+
+def _newest_restore(engine: Engine, table: Table, latest: Snapshot, known: int | None) -> int:
+    """Return the version of the newest RESTORE; -1 if there is none. See `check_not_restored`."""
+    prefix = restore_app_id(latest.table_id, "")
+    recorded = (v for app, v in latest.transactions.items() if app.startswith(prefix))
+    newest, checked = max(recorded, default=-1), -1
+    for commit in _newest_commits(engine, table, latest.version, known):
+        version = commit["version"]
+        if version <= max(checked, newest):
+            break
         operation, engine_info = commit.get("operation"), str(commit.get("engineInfo"))
-        if restored <= checked:
-            return
-        if known is None and engine_info.endswith(INGEST) and operation != "OPTIMIZE":
-            # An auto compaction doesn't check the table.
+        if operation == Operation.RESTORE:
+            return int(version)
+        # An auto compaction doesn't check the table.
+        if known is None and engine_info.endswith(INGEST) and operation != Operation.OPTIMIZE:
             tags = commit.get("tags") or {}
-            checked = max(checked, int(tags.get(CHECKED_VERSION, restored - 1)))
-            continue
-        if operation == "RESTORE" and restored > accepted:
-            key = topic.key
-            raise PipelineError(
-                f"topic {key!r}: version {restored} of {table.path} is a RESTORE. It may have "
-                "removed rows whose offsets the table still covers, so they won't be read again. "
-                f"To accept this, set {topic.restore_setting(restored)}, and the "
-                "pipeline resumes after those offsets. To recover the rows, RESTORE the "
-                f"table to version {restored - 1} and accept that version. To read all records "
-                "again, set another table-path.",
-                topic=key,
-            )
+            if CHECKED_VERSION not in tags:  # it has transaction identifiers
+                break
+            checked = max(checked, int(tags[CHECKED_VERSION]))
+            newest = max(newest, int(tags.get(NEWEST_RESTORE, -1)))
+    return newest
 
 
 def _newest_commits(

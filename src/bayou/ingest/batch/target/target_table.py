@@ -34,9 +34,12 @@ from bayou.ingest.batch.target.table_definition import (
 from bayou.ingest.batch.target.target_checks import (
     CHECKED_VERSION,
     INGEST,
+    NEWEST_RESTORE,
     check_not_restored,
     check_target,
+    is_restore_app_id,
     key_properties,
+    restore_app_id,
 )
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import (
@@ -86,6 +89,7 @@ class TargetTable:
         self._table_id: str | None = None
         self._covered: dict[int, int] = {}
         self._starts: dict[int, int] = {}
+        self._newest_restore = -1
 
     @property
     def path(self) -> str:
@@ -331,7 +335,7 @@ class TargetTable:
         builder = self._snapshot.build_update_table_transaction(
             ENGINE_INFO, Operation.STREAMING_UPDATE
         )
-        for application, version in transaction_ids.items():
+        for application, version in {**transaction_ids, **self._restore_ids()}.items():
             builder = builder.with_transaction_id(application, version)
         try:
             result = builder.build(self._engine).commit(self._engine, ())
@@ -361,7 +365,11 @@ class TargetTable:
             The committed version; None if the table already covered the offsets.
         """
         if not spans and self._snapshot is not None:
-            tags = {**(tags or {}), CHECKED_VERSION: str(self._snapshot.version)}
+            checked = {
+                CHECKED_VERSION: str(self._snapshot.version),
+                NEWEST_RESTORE: str(self._newest_restore),
+            }
+            tags = {**(tags or {}), **checked}
         result = transaction.commit(self._engine, adds, tags=tags)
         result.run_post_commit_hooks(self._engine)
         compact_after(self._engine, transaction, result)
@@ -472,7 +480,8 @@ class TargetTable:
             if self._snapshot is None or latest is None:
                 raise
             before, after = self._snapshot.transactions, latest.transactions
-            if any(before.get(i) != after.get(i) for i in transaction_ids):
+            records = (i for i in transaction_ids if not is_restore_app_id(i))
+            if any(before.get(i) != after.get(i) for i in records):
                 raise
             if before.get(UPSERTS) == after.get(UPSERTS):
                 raise
@@ -511,13 +520,26 @@ class TargetTable:
         )
 
     def transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
-        """Return the transaction identifiers that cover the offsets of `spans`."""
-        if self._kafka is None:
-            return {}
-        ids = {app_id(self._kafka, p): span.end - 1 for p, span in spans.items()}
-        if spans and not self._covered:
-            ids |= {start_app_id(self._kafka, p): start for p, start in self._starts.items()}
+        """Return the transaction identifiers that cover the offsets of `spans`.
+
+        They include the newest RESTORE, unless the commit is an append without offsets.
+        """
+        ids: dict[str, int] = {}
+        if self._kafka is not None:
+            ids = {app_id(self._kafka, p): span.end - 1 for p, span in spans.items()}
+            if spans and not self._covered:
+                ids |= {start_app_id(self._kafka, p): start for p, start in self._starts.items()}
+        if spans or self._topic.upsert_keys is not None:
+            ids |= self._restore_ids()
         return ids
+
+    def _restore_ids(self) -> dict[str, int]:
+        """Return the transaction identifier of a RESTORE that the topic hasn't recorded yet."""
+        if self._snapshot is None:
+            return {}
+        application = restore_app_id(self._snapshot.table_id, self._topic.config.kafka_topic)
+        is_recorded = self._newest_restore <= self._snapshot.transactions.get(application, -1)
+        return {} if is_recorded else {application: self._newest_restore}
 
     def _committed(self, version: int, spans: Mapping[int, OffsetSpan]) -> None:
         self._version = version
@@ -601,4 +623,5 @@ class TargetTable:
         self._covered = {} if self._kafka is None else next_offsets(self._kafka, known)
 
     def _check_not_restored(self, known: int | None, latest: Snapshot) -> None:
-        check_not_restored(self._engine, self._table, self._topic, latest.version, known)
+        restored = check_not_restored(self._engine, self._table, self._topic, latest, known)
+        self._newest_restore = restored if known is None else max(self._newest_restore, restored)

@@ -2,7 +2,7 @@
 
 Module `plan` selects the files. As in delta-spark, one commit before and one after the deletion
 record the vacuum in the history. If a vacuum is killed in between, the next vacuum deletes the
-remaining files.
+remaining files. Module `lease` protects the files of a version that RESTORE restores.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 from bayou.errors import ArgumentError, BayouError, CommitConflictError, TablePropertyError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
+from bayou.kernel.commands.vacuum.lease import LEASE_TAG, HeldLease, VacuumLease
 from bayou.kernel.commands.vacuum.plan import (
     ListShares,
     VacuumPlan,
@@ -44,8 +45,11 @@ _BATCH_SIZE = 1000
 _NUM_THREADS = 8
 _MAX_END_TRIES = 5
 
-DeleteFiles: TypeAlias = Callable[[Sequence[Sequence[str]]], None]
-"""Function that deletes batches of files by path; missing files aren't an error."""
+DeleteFiles: TypeAlias = Callable[[Sequence[Sequence[str]], VacuumLease], None]
+"""Function that deletes batches of files by path; missing files aren't an error.
+
+It calls `VacuumLease.check` before each batch.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +130,6 @@ def vacuum(
     )
     if dry_run:
         return planned
-    history = _History(engine, state, engine_info, enabled=tells_history)
     parameters: dict[str, object] = {
         "retentionCheckEnabled": enforce_retention_duration,
         "defaultRetentionMillis": default,
@@ -137,23 +140,32 @@ def vacuum(
         "numFilesToDelete": planned.num_files_to_delete,
         "sizeOfDataToDelete": planned.size_of_data_to_delete,
     }
-    history.commit(Operation.VACUUM_START, parameters, metrics)
-    _expire_iceberg_snapshots(engine, state, before)
-    try:
-        deleted = _delete(engine, state.path, plan, delete_files)
-        if plan.last_version is not None:
-            record_lite(engine, state.path, plan.last_version)
-    except BayouError:
+    with HeldLease(engine, state.path, state.version) as held:
+        history = _History(engine, state, engine_info, held.lease.lease_id, enabled=tells_history)
         try:
-            history.commit_end("FAILED", {})
-        except BayouError as error:
-            _LOG.warning("%s: the failed vacuum isn't recorded: %s", state.path, error)
-        raise
-    metrics = {
-        "numDeletedFiles": deleted,
-        "numVacuumedDirectories": plan.folders_seen,
-    }
-    history.commit_end("COMPLETED", metrics)
+            history.commit(Operation.VACUUM_START, parameters, metrics)
+        except BayouError:
+            held.release()
+            raise
+        try:
+            _expire_iceberg_snapshots(engine, state, before)
+            deleted = _delete(engine, state.path, plan, held, delete_files)
+            if plan.last_version is not None:
+                record_lite(engine, state.path, plan.last_version)
+        except BayouError:
+            if delete_files is None:  # otherwise tasks on executors may still be running
+                held.release()
+            try:
+                history.commit_end("FAILED", {})
+            except BayouError as error:
+                _LOG.warning("%s: the failed vacuum isn't recorded: %s", state.path, error)
+            raise
+        held.release()
+        metrics = {
+            "numDeletedFiles": deleted,
+            "numVacuumedDirectories": plan.folders_seen,
+        }
+        history.commit_end("COMPLETED", metrics)
     return VacuumMetrics(
         dry_run=False,
         inventory=plan.files,
@@ -220,9 +232,10 @@ class _History:
     """
 
     def __init__(
-        self, engine: Engine, state: TableState, engine_info: str, *, enabled: bool
+        self, engine: Engine, state: TableState, engine_info: str, lease_id: str, *, enabled: bool
     ) -> None:
         self._enabled = enabled
+        self._tags = {LEASE_TAG: lease_id}
         self._engine = engine
         self._state = state
         self._engine_info = engine_info
@@ -239,7 +252,7 @@ class _History:
             operation=operation,
         )
         transaction = builder.with_operation_parameters(parameters).build(self._engine)
-        result = transaction.commit(self._engine, (), operation_metrics=metrics)
+        result = transaction.commit(self._engine, (), operation_metrics=metrics, tags=self._tags)
         result.run_post_commit_hooks(self._engine)
 
     def commit_end(self, status: str, metrics: Mapping[str, object]) -> None:
@@ -256,18 +269,29 @@ class _History:
                     raise
 
 
-def _delete(engine: Engine, table: str, plan: VacuumPlan, delete_files: DeleteFiles | None) -> int:
+def _delete(
+    engine: Engine,
+    table: str,
+    plan: VacuumPlan,
+    held: HeldLease,
+    delete_files: DeleteFiles | None,
+) -> int:
     """Delete files and folders in parallel batches, and return their number."""
     files = plan.files.column("path")
     batches = [
         _strings(files.slice(start, _BATCH_SIZE)) for start in range(0, len(files), _BATCH_SIZE)
     ]
     folders = set(_strings(pc.unique(pc.replace_substring_regex(files, "/[^/]*$", ""))))
+
+    def delete(batch: Sequence[str]) -> None:
+        held.check()
+        engine.files.delete_files(batch)
+
     with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="bayou-vacuum") as pool:
         if delete_files is not None:
-            delete_files(batches)
+            delete_files(batches, held.lease)
         else:
-            list(pool.map(engine.files.delete_files, batches))
+            list(pool.map(delete, batches))
         # Removing a folder that had many files is slow on a local disk.
         for _, level in groupby(_with_parents(table, {*folders, *plan.folders}), _depth):
             list(pool.map(lambda folder: engine.files.delete_empty_folders([folder]), level))

@@ -1,0 +1,245 @@
+"""Leases of running vacuums: how RESTORE distinguishes a running vacuum from a killed one.
+
+A vacuum has two files in `_delta_log`. It deletes files only while its *permit* exists, and it
+replaces its *heartbeat* every few seconds. A RESTORE watches the heartbeat of each vacuum that may
+delete files of the restored version. If the heartbeat changes, the vacuum is running. If it doesn't
+change for a minute, the process was killed: RESTORE deletes the permit, so that tasks of the vacuum
+that still run on executors delete nothing more.
+
+No clocks of different machines are compared, except to delete the files of vacuums that were killed
+more than a day ago.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+import msgspec
+
+from bayou.errors import BayouError, CommitConflictError, FileMissingError
+from bayou.kernel.engine import ByteRange, Engine
+from bayou.kernel.log.segment import log_path
+from bayou.kernel.operation import Operation
+from bayou.protocol.json_decoding import decode_json
+
+_LOG = logging.getLogger(__name__)
+
+LEASE_TAG = "bayou.vacuumLease"
+"""The commit tag of VACUUM START and VACUUM END with the id of the vacuum's lease."""
+
+_PREFIX = "_vacuum."
+_PERMIT = ".permit.json"
+_HEARTBEAT = ".heartbeat"
+
+_HEARTBEAT_SECONDS = 5.0
+_MAX_HEARTBEAT_AGE = 30.0
+"""A vacuum whose last heartbeat is older, such as after a suspend, renews it before it deletes."""
+_WATCH_SECONDS = 60.0
+_GRACE_SECONDS = 10.0
+"""Time that a request of a killed vacuum may take after the permit was deleted."""
+_POLL_SECONDS = 0.5
+_KEPT_MS = 86_400_000
+
+
+class _Permit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    read_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumLease:
+    """The lease of a vacuum; can be pickled for executors.
+
+    Attributes:
+        table: the table's path.
+        lease_id: a random id.
+        read_version: the version of the table that the vacuum is based on; None if unknown.
+    """
+
+    table: str
+    lease_id: str
+    read_version: int | None
+
+    @property
+    def permit_path(self) -> str:
+        return f"{log_path(self.table)}/{_PREFIX}{self.lease_id}{_PERMIT}"
+
+    @property
+    def heartbeat_path(self) -> str:
+        return f"{log_path(self.table)}/{_PREFIX}{self.lease_id}{_HEARTBEAT}"
+
+    def check(self, engine: Engine) -> None:
+        """Check that the vacuum may delete files; called before each batch of files.
+
+        Raises:
+            CommitConflictError: a RESTORE has ended the vacuum.
+        """
+        if self.is_active(engine):
+            return
+        raise CommitConflictError(
+            f"{self.table}: the vacuum was ended by a RESTORE, because its process didn't respond "
+            "for a minute. The remaining files weren't deleted. Run VACUUM again.",
+            table=self.table,
+            winning_version=-1 if self.read_version is None else self.read_version,
+            winning_operation=Operation.RESTORE,
+        )
+
+    def is_active(self, engine: Engine) -> bool:
+        """Whether the permit exists."""
+        try:
+            engine.files.status(self.permit_path)
+        except FileMissingError:
+            return False
+        return True
+
+    def heartbeat(self, engine: Engine) -> bytes:
+        """Return the content of the heartbeat; empty if it is missing."""
+        try:
+            return bytes(next(iter(engine.files.read_files([ByteRange(path=self.heartbeat_path)]))))
+        except FileMissingError:
+            return b""
+
+
+class HeldLease:
+    """A lease that this process holds, with a thread that replaces the heartbeat.
+
+    As a context manager, it ends the thread. If the block ends with an exception, the permit
+    remains, because tasks on executors may still be deleting files, unless `release` was called.
+    """
+
+    def __init__(self, engine: Engine, table: str, read_version: int) -> None:
+        self.lease = VacuumLease(table=table, lease_id=uuid.uuid4().hex, read_version=read_version)
+        self._engine = engine
+        self._count = 0
+        self._renewing = threading.Lock()
+        self._ended = threading.Event()
+        self._renew()
+        engine.files.put(
+            self.lease.permit_path, msgspec.json.encode(_Permit(read_version=read_version))
+        )
+        self._delete_old_leases()
+        self._thread = threading.Thread(
+            target=self._run, name="bayou-vacuum-heartbeat", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Check that the vacuum may delete files; see `VacuumLease.check`."""
+        if _clock() - self._renewed > _MAX_HEARTBEAT_AGE:
+            self._renew()
+        self.lease.check(self._engine)
+
+    def release(self) -> None:
+        """Delete the lease's files, after the last file was deleted."""
+        self._ended.set()
+        self._thread.join()
+        with suppress(BayouError):
+            self._engine.files.delete_files([self.lease.permit_path, self.lease.heartbeat_path])
+
+    def _run(self) -> None:
+        while not self._ended.wait(_HEARTBEAT_SECONDS):
+            try:
+                self._renew()
+            except BayouError as error:
+                _LOG.warning("%s: the vacuum's heartbeat failed: %s", self.lease.table, error)
+
+    def _renew(self) -> None:
+        with self._renewing:
+            began = _clock()
+            self._count += 1
+            self._engine.files.put(self.lease.heartbeat_path, str(self._count).encode())
+            self._renewed = began
+
+    def _delete_old_leases(self) -> None:
+        """Delete the files of vacuums whose last heartbeat was a day before this one."""
+        files = self._engine.files
+        with suppress(BayouError):
+            now = files.status(self.lease.heartbeat_path).modification_time
+            with files.list_from(f"{log_path(self.lease.table)}/{_PREFIX}") as statuses:
+                ours = [s for s in statuses if s.path.rpartition("/")[2].startswith(_PREFIX)]
+            recent = {_lease_id(s.path) for s in ours if s.modification_time > now - _KEPT_MS}
+            files.delete_files([s.path for s in ours if _lease_id(s.path) not in recent])
+
+
+def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: bool) -> None:
+    """Wait until no vacuum can delete files of a version, before the version is restored.
+
+    A vacuum that is based on an earlier version deletes none of its files. A vacuum whose heartbeat
+    doesn't change for a minute is ended, unless `dry_run`.
+
+    Raises:
+        CommitConflictError: a vacuum is running.
+    """
+    watched = {
+        lease: lease.heartbeat(engine)
+        for lease in _leases(engine, table)
+        if lease.read_version is None or lease.read_version >= version
+    }
+    deadline = time.monotonic() + _WATCH_SECONDS
+    while watched and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+        for lease, first in list(watched.items()):
+            current = lease.heartbeat(engine)
+            if not lease.is_active(engine):
+                del watched[lease]
+            elif current != first:
+                raise _vacuum_runs(lease, version)
+    if not watched or dry_run:
+        return
+    _LOG.warning("%s: RESTORE ends a vacuum that doesn't respond", table)
+    engine.files.delete_files(lease.permit_path for lease in watched)
+    time.sleep(_GRACE_SECONDS)
+    engine.files.delete_files(lease.heartbeat_path for lease in watched)
+
+
+def _vacuum_runs(lease: VacuumLease, version: int) -> CommitConflictError:
+    return CommitConflictError(
+        f"{lease.table}: version {version} can't be restored, because a vacuum is running and may "
+        "delete the version's files. Nothing was changed; repeat the restore after the end of the "
+        "vacuum.",
+        table=lease.table,
+        winning_version=-1 if lease.read_version is None else lease.read_version,
+        winning_operation=Operation.VACUUM_START,
+    )
+
+
+def _leases(engine: Engine, table: str) -> Iterator[VacuumLease]:
+    with engine.files.list_from(f"{log_path(table)}/{_PREFIX}") as statuses:
+        paths = [status.path for status in statuses]
+    for path in paths:
+        name = path.rpartition("/")[2]
+        if name.startswith(_PREFIX) and name.endswith(_PERMIT):
+            version = _read_version(engine, path)
+            yield VacuumLease(table=table, lease_id=_lease_id(path), read_version=version)
+
+
+def _read_version(engine: Engine, path: str) -> int | None:
+    try:
+        data = next(iter(engine.files.read_files([ByteRange(path=path)])))
+        return decode_json(bytes(data), _Permit).read_version
+    except (FileMissingError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _lease_id(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return name.removeprefix(_PREFIX).removesuffix(_PERMIT).removesuffix(_HEARTBEAT)
+
+
+def _clock() -> float:
+    """Return seconds of a clock that goes on while the machine is suspended, where there is one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
