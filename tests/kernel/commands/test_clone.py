@@ -10,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.errors import ArgumentError, SchemaError, TableAlreadyExistsError, TablePropertyError
+from bayou.errors import (
+    ArgumentError,
+    DataFileError,
+    SchemaError,
+    TableAlreadyExistsError,
+    TablePropertyError,
+)
 from bayou.kernel import Operation, Table
 
 ROWS = [[{"id": i, "p": p} for i in range(3)] for p in ("plain", "a/b ü", "50%")]
@@ -76,6 +82,17 @@ def test_a_version_is_cloned_and_a_clone_too(path, target, tmp_path, written):
     bayou.write(target, pa.table({"id": [9], "p": ["new"]}))
     bayou.table(target).clone(again)
     assert rows(again) == rows(target)
+
+
+def test_a_version_whose_files_a_vacuum_has_deleted_is_not_cloned(path, target, written):
+    written([{"id": 1}])
+    table = bayou.table(path)
+    table.delete("true")
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    with pytest.raises(DataFileError, match="version 0 can't be cloned, because 1 of its files"):
+        table.clone(target, version=0)
+    assert not bayou.exists(target)
+    table.clone(target)
 
 
 def test_rows_of_a_clone_are_numbered_anew(path, target, written):

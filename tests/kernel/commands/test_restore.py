@@ -212,13 +212,13 @@ def restore_to_1(engine: Engine, path: str, latest: Snapshot) -> None:
 def test_a_vacuum_after_the_files_were_looked_for_stops_it(
     engine, path, snapshot, old_files, monkeypatch
 ):
-    look = restore_module._check_files
+    look = restore_module.check_files_exist
 
     def look_and_vacuum(*arguments: Any) -> None:
         look(*arguments)
         vacuum_now(path)
 
-    monkeypatch.setattr(restore_module, "_check_files", look_and_vacuum)
+    monkeypatch.setattr(restore_module, "check_files_exist", look_and_vacuum)
     with pytest.raises(CommitConflictError, match="VACUUM START"):
         restore_to_1(engine, path, snapshot())
     assert ids(path) == []
@@ -292,11 +292,10 @@ def test_a_vacuum_that_a_restore_ended_deletes_nothing_more(
 ):
     """As if the process, or a task on an executor, had been suspended for longer than a minute."""
     delete = vacuum_module._delete
+    monkeypatch.setattr(lease_module, "_HEARTBEAT_SECONDS", 60)
 
     def restore_and_delete(*arguments: Any) -> int:
-        with monkeypatch.context() as patch:
-            patch.setattr(lease_module.HeldLease, "_renew", lambda _: None)
-            bayou.table(path).restore(1)
+        bayou.table(path).restore(1)
         return delete(*arguments)
 
     monkeypatch.setattr(vacuum_module, "_delete", restore_and_delete)
@@ -304,8 +303,7 @@ def test_a_vacuum_that_a_restore_ended_deletes_nothing_more(
         vacuum_now(path)
     assert ids(path) == [1, 2]
     assert lease_files(path) == []
-    vacuum_now_again = bayou.table(path).history(1)[0]
-    assert vacuum_now_again["operationParameters"] == {"status": "FAILED"}
+    assert bayou.table(path).history(1)[0]["operationParameters"] == {"status": "FAILED"}
 
 
 def test_a_vacuum_that_ends_during_a_restore_does_not_stop_it(

@@ -249,3 +249,35 @@ def test_staged_commits_that_the_catalog_still_names_survive_a_cleanup_of_the_lo
     assert rows(engine, table) == 9
     with commit_files(engine, table.path, catalog=table.catalog) as files:
         assert [version for version, _ in files] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("missing", [{3}, {2, 3}, {2}])
+def test_the_catalog_keeps_commits_that_it_did_not_list_when_others_were_published(
+    engine, tmp_path, missing
+):
+    """A replica of the catalog's database lags behind, or an entry is missing in its answer."""
+
+    class Lagging(Unpublished):
+        lags = False
+
+        def ratified_commits(self, table, end_version=None):
+            found = FileCatalog.ratified_commits(self, table, end_version)
+            if not self.lags:
+                return Unpublished.ratified_commits(self, table, end_version)
+            listed = [c for c in found.commits if c.version not in missing]
+            return type(found)(latest_version=found.latest_version, commits=tuple(listed))
+
+        def published(self, table: str, version: int) -> None:
+            FileCatalog.published(self, table, version)
+
+    catalog = Lagging(tmp_path / "catalog")
+    table = Table.for_path(engine, str(tmp_path / "table"), catalog)
+    append(engine, begin(engine, table, MANAGED))
+    for _ in range(3):
+        append(engine, begin(engine, table))
+    catalog.lags = True
+    assert table.publish_commits(engine) == min(missing) - 1
+    catalog.lags = False
+    assert rows(engine, table) == 4 * ROWS.num_rows
+    assert table.publish_commits(engine) == 3
+    assert rows(engine, table) == 4 * ROWS.num_rows

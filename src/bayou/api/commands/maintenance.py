@@ -167,6 +167,7 @@ class Maintenance(BoundTable):
         Raises:
             TableAlreadyExistsError: a table exists at `target` and can't be replaced.
             VersionNotFoundError: the log can't reconstruct the version or timestamp.
+            DataFileError: a vacuum has deleted files of an earlier version.
             SchemaError, TablePropertyError, UnsupportedFeatureError: the clone can't be created.
 
         Examples:

@@ -22,6 +22,11 @@ from bayou.errors import (
 )
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.copied_files import CopiedFiles
+from bayou.kernel.commands.version_files import (
+    check_files_exist,
+    file_keys,
+    files_without_keys,
+)
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
@@ -158,6 +163,9 @@ def clone(
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
             then continue in the clone, after the last batch that the clone contains.
+
+    Raises:
+        DataFileError: a vacuum has deleted files of the version; the latest version isn't checked.
     """
     path = engine.files.resolve_path(target)
     if not shallow and path == source.path:
@@ -166,6 +174,8 @@ def clone(
             "(DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE). Clone to another path, or use restore.",
             argument="target",
         )
+    if shallow:
+        _check_old_files(engine, source)
     existing = _existing(engine, path, replace=replace, must_be_empty=shallow)
     builder = (
         TransactionBuilder(
@@ -229,6 +239,14 @@ def _operation_metrics(metrics: CloneMetrics) -> dict[str, int]:
         "removedFilesSize": metrics.removed_files_size,
         "copiedFilesSize": metrics.copied_files_size,
     }
+
+
+def _check_old_files(engine: Engine, source: TableState) -> None:
+    """Check that the files that only an earlier version of the source has still exist."""
+    latest = load_table_state(engine, source.path, catalog=source.catalog)
+    if latest.version > source.version:
+        files = list(files_without_keys(engine, source, file_keys(engine, latest)))
+        check_files_exist(engine, source, files, "cloned")
 
 
 def _existing(

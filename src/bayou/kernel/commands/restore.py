@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +12,6 @@ import pyarrow as pa
 from bayou.errors import (
     ArgumentError,
     CommitConflictError,
-    DataFileError,
-    FileMissingError,
 )
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.clone import (
@@ -24,6 +20,13 @@ from bayou.kernel.commands.clone import (
     with_high_water_marks,
 )
 from bayou.kernel.commands.vacuum.lease import LEASE_TAG, end_killed_vacuums
+from bayou.kernel.commands.version_files import (
+    FileCounts,
+    add_structs,
+    check_files_exist,
+    file_keys,
+    files_without_keys,
+)
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, key_strings
 from bayou.kernel.log.replay import CommitActions, read_commits
@@ -31,7 +34,7 @@ from bayou.kernel.log.segment import commit_files
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
-from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch, vector_file_path
+from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.conflict_checker import operation_of
 from bayou.kernel.transaction.table_update import to_remove
@@ -40,10 +43,7 @@ from bayou.protocol.actions import Action, CommitInfo
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.file_names import canonical_path
 
-_REQUESTS = 16
 _MAX_VACUUM_MS = 86_400_000
-_MAX_LISTED = 10
-"""Maximum number of missing files in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def restore(
     if not ignore_missing_files and restored:
         _check_vacuums(engine, target, latest)
         end_killed_vacuums(engine, target.path, target.version, dry_run=dry_run)
-        _check_files(engine, target, restored)
+        check_files_exist(engine, target, restored, "restored")
     metrics = RestoreMetrics(
         version=latest.version,
         table_size_after_restore=counts.size,
@@ -158,19 +158,13 @@ def _builder(
     return builder.with_delta_domain(CLUSTERING_DOMAIN, after)
 
 
-@dataclass(slots=True)
-class _Counts:
-    files: int = 0
-    size: int = 0
-
-
 def _difference(
     engine: Engine, target: TableState, latest: TableState
-) -> tuple[list[ScanFile], list[ScanFile], _Counts]:
+) -> tuple[list[ScanFile], list[ScanFile], FileCounts]:
     """Return the files to restore, the files to remove, and the totals of the target version."""
-    counts = _Counts()
-    restored = list(_missing_from(engine, target, _file_keys(engine, latest), counts))
-    removed = list(_missing_from(engine, latest, _file_keys(engine, target)))
+    counts = FileCounts()
+    restored = list(files_without_keys(engine, target, file_keys(engine, latest), counts))
+    removed = list(files_without_keys(engine, latest, file_keys(engine, target)))
     # Two actions of one file may encode its path differently.
     both = {_key(file) for file in restored} & {_key(file) for file in removed}
     return (
@@ -193,14 +187,14 @@ def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[
     latest_keys_with_ids: list[pa.Array[Any]] = [pa.array([], pa.string())]
     with ScanBuilder(latest).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
-            adds = _adds(batch)
+            adds = add_structs(batch)
             latest_keys.append(key_strings(adds))
             latest_keys_with_ids.append(_keys_with_ids(adds))
     keys, keys_with_ids = pa.concat_arrays(latest_keys), pa.concat_arrays(latest_keys_with_ids)
     renumbered: list[ScanFile] = []
     with ScanBuilder(target).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
-            adds = _adds(batch)
+            adds = add_structs(batch)
             selection = pc.and_(
                 pc.is_in(key_strings(adds), value_set=keys),
                 pc.invert(pc.is_in(_keys_with_ids(adds), value_set=keys_with_ids)),
@@ -219,33 +213,6 @@ def _keys_with_ids(adds: pa.StructArray) -> pa.Array[Any]:
 def _key(file: ScanFile) -> tuple[str, str | None]:
     vector = file.deletion_vector
     return canonical_path(file.path), None if vector is None else vector.unique_id
-
-
-def _file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
-    keys: list[pa.Array[Any]] = [pa.array([], pa.string())]
-    with ScanBuilder(state).build().scan_files(engine) as batches:
-        keys += [key_strings(_adds(batch)) for batch in batches]
-    return pa.concat_arrays(keys)
-
-
-def _missing_from(
-    engine: Engine, state: TableState, keys: pa.Array[Any], counts: _Counts | None = None
-) -> Iterator[ScanFile]:
-    """Yield the live files whose keys aren't in `keys`, and add all live files to `counts`."""
-    with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
-        for batch in batches:
-            adds = _adds(batch)
-            if counts is not None:
-                counts.files += len(adds)
-                counts.size += pc.sum(pc.struct_field(adds, "size")).as_py() or 0
-            selection = pc.invert(pc.is_in(key_strings(adds), value_set=keys))
-            yield from ScanFileBatch(batch.selected(), selection).rows()
-
-
-def _adds(batch: ScanFileBatch) -> pa.StructArray:
-    adds: Any = batch.selected().column("add")
-    assert isinstance(adds, pa.StructArray)
-    return adds
 
 
 def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> None:
@@ -305,36 +272,3 @@ def _vacuum_runs(target: TableState, start: CommitActions) -> CommitConflictErro
         winning_version=start.version,
         winning_operation=Operation.VACUUM_START,
     )
-
-
-def _check_files(engine: Engine, target: TableState, files: Sequence[ScanFile]) -> None:
-    paths = list(dict.fromkeys(path for file in files for path in _paths(file)))
-
-    def is_missing(path: str) -> bool:
-        try:
-            engine.files.status(path)
-        except FileMissingError:
-            return True
-        return False
-
-    with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-status") as pool:
-        flags = pool.map(is_missing, paths)
-        missing = [path for path, flag in zip(paths, flags, strict=True) if flag]
-    if missing:
-        more = f" and {len(missing) - _MAX_LISTED} more" if len(missing) > _MAX_LISTED else ""
-        raise DataFileError(
-            f"{target.path}: version {target.version} can't be restored, because {len(missing)} of "
-            f"its files are missing: {', '.join(missing[:_MAX_LISTED])}{more}. Restore a later "
-            "version, restore the files, or set ignore_missing_files (reading those files will "
-            "fail).",
-            table=target.path,
-            file=missing[0],
-        )
-
-
-def _paths(file: ScanFile) -> Iterator[str]:
-    yield file.status.path
-    vector = file.deletion_vector
-    path = None if vector is None else vector_file_path(file.table_root, vector)
-    if path is not None:
-        yield path

@@ -108,8 +108,10 @@ def publish_ratified(
 ) -> int:
     """Copy the catalog's unpublished commits to the log in order; return the last version.
 
-    The catalog is notified afterwards. The call is idempotent, and other processes may publish at
-    the same time.
+    The catalog is notified afterwards, so that it can drop these commits. It is notified only of
+    versions up to the last commit that was copied without a gap: a catalog that answers from a
+    replica may not list the newest commits yet. The call is idempotent, and other processes may
+    publish at the same time.
 
     Args:
         end: last version to publish. If None, this is the catalog's latest version.
@@ -119,7 +121,10 @@ def publish_ratified(
             ratified commit. In this case, the catalog isn't notified.
     """
     ratified = catalog.ratified_commits(table, end)
+    last: int | None = None
     for version, status in ratified_files(table, ratified):
+        if last is not None and version > last + 1:
+            break
         lines = _lines(_content(engine, status))
         path = _published_path(table, version)
         if not engine.json.write_json_file_atomically(path, lines) and (
@@ -132,10 +137,11 @@ def publish_ratified(
                 table=table,
                 file=path,
             )
-    published = ratified.latest_version if end is None else end
-    if ratified.commits:
-        catalog.published(table, published)
-    return published
+        last = version if last is None else max(last, version)
+    if last is None:
+        return ratified.latest_version if end is None else min(end, ratified.latest_version)
+    catalog.published(table, last)
+    return last
 
 
 def _content(engine: Engine, status: FileStatus) -> bytes:
