@@ -15,6 +15,7 @@ from bayou.errors import (
     BayouError,
     CommitConflictError,
     ConcurrentTransactionError,
+    IcebergCompatError,
     PipelineError,
     SchemaError,
     TablePropertyError,
@@ -171,7 +172,12 @@ class TargetTable:
             return
         try:
             apply_definition(self._engine, self._topic, self._snapshot, engine_info=BAYOU)
-        except (SchemaError, TablePropertyError, UnsupportedFeatureError) as error:
+        except (
+            IcebergCompatError,
+            SchemaError,
+            TablePropertyError,
+            UnsupportedFeatureError,
+        ) as error:
             raise PipelineError(
                 f"topic {self._topic.key!r}: apply-table-changes: {error.message}",
                 topic=self._topic.key,
