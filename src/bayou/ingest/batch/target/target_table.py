@@ -385,7 +385,7 @@ class TargetTable:
         return None if result.already_committed else result.version
 
     def last_of_each_key(self, rows: pa.Table) -> pa.Table:
-        """Return the rows to upsert (the last of each key), and the deletes to store."""
+        """Return the last row of each key, and the deletes that must be remembered."""
         self.clear_deleted_keys()
         return self._upserts().last_of_each_key(self._snapshot, rows)
 
