@@ -4,6 +4,7 @@
 # make test-all  all tests but those of peers, the browser, and the nightly run
 # make test-slow the slow tests that .ci/run adds to `make test`
 # make test-peers delta-spark reads what Bayou writes, and the reverse
+# make test-iceberg  Spark with Iceberg's runtime and DuckDB read the Iceberg metadata
 # make test-airflow  the example DAG runs in Airflow
 # make test-ui   the status page in a browser; needs Chromium, node and npm
 # make pictures  the pictures of the status page in docs, from a real run; needs Chromium, node and npm
@@ -21,7 +22,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-all test-slow test-peers test-airflow test-ui pictures recording nightly soak check bench docs site release deploy-check docker-requirements matrix clean java
+.PHONY: help demo test test-unit test-all test-slow test-peers test-iceberg test-airflow test-ui pictures recording nightly soak check bench docs site release deploy-check docker-requirements matrix clean java
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
@@ -109,6 +110,15 @@ READ_BY_PEERS := $(PIPELINES)/test_all_features.py \
 test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
 	@$(BIN)/python tools/fetch_servers.py
 	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers $(READ_BY_PEERS)
+
+ICEBERG := .venv-iceberg
+$(ICEBERG)/.installed: tests/iceberg/constraints.txt tools/environment.sh
+	@tools/environment.sh $(ICEBERG) tests/iceberg/constraints.txt pyspark pandas pyarrow pytz duckdb duckdb-extensions \
+	  duckdb-extension-avro duckdb-extension-iceberg
+	@touch $@
+
+test-iceberg: java $(VENV)/.installed-dev $(ICEBERG)/.installed
+	@BAYOU_ICEBERG=$(CURDIR)/$(ICEBERG) $(BIN)/python -m pytest -q tests/iceberg
 
 AIRFLOW := .venv-airflow
 $(AIRFLOW)/.installed: tests/airflow/constraints.txt tools/environment.sh

@@ -30,6 +30,7 @@ import spark_tables
 import spark_upkeep
 import spark_write
 import steady_latency
+import uniform
 import write_rows
 from rich.console import Console
 
@@ -57,6 +58,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "spark-tables": lambda console, _: spark_tables.run(console, tuple(spark_tables.CASES), 1),
     "spark-upkeep": lambda console, _: spark_upkeep.run(console),
     "spark-write": lambda console, runs: spark_write.run(console, spark_write.ROWS, runs),
+    "uniform": lambda console, runs: uniform.run(console, uniform.FILES, runs),
     "optimize": lambda console, _: optimize.run(console, 1, 1),
     "ingest": ingest.run,
     "kafka": lambda console, _: kafka_to_delta.run(console, 1),  # a run takes minutes

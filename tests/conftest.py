@@ -33,6 +33,7 @@ if (_SPARK_HOME / "classes.jsa").is_file():
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS"):
     os.environ.setdefault(_name, " ".join(_JAVA_OPTIONS))
 
-# `make test-peers` and `make test-airflow` install these environments and set the variables.
-_ENVIRONMENTS = {"peers": "BAYOU_PEERS", "airflow": "BAYOU_AIRFLOW"}
+# `make test-peers`, `make test-airflow` and `make test-iceberg` install these environments and
+# set the variables.
+_ENVIRONMENTS = {"peers": "BAYOU_PEERS", "airflow": "BAYOU_AIRFLOW", "iceberg": "BAYOU_ICEBERG"}
 collect_ignore = [name for name, variable in _ENVIRONMENTS.items() if variable not in os.environ]

@@ -1,4 +1,8 @@
-"""A pipeline around a broker of its own."""
+"""A pipeline around a broker of its own.
+
+Each test runs by the scheduler that serves many topics; `make test-all` repeats it with a streaming
+query for each topic.
+"""
 
 from __future__ import annotations
 

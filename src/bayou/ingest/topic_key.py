@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def topic_key(section: str, kafka_topic: str) -> str:
-    """Return the identifier of a topic whose section has several topics."""
+    """Return the key of one of several topics of a section."""
     return f"{section}/{kafka_topic}"
 
 

@@ -273,14 +273,10 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
 
 
 def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -> Any:
-    """Compare the offset of each row with that of its key's last tombstone.
+    """Return masks of the rows after their key's last tombstone, and of the rows at its offset.
 
-    Args:
-        is_last: mask of the last tombstones.
-
-    Returns:
-        A mask of the rows with a higher offset, and a mask of the rows with the same offset. Both
-        select only rows in the tombstone's Kafka partition.
+    The masks select only rows in the tombstone's Kafka partition. `is_last` is the mask of the last
+    tombstones.
     """
     partitions, offsets = _positions(everything, kinds)
     partition, offset = (

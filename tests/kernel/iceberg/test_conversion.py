@@ -13,7 +13,7 @@ import pytest
 
 import bayou
 from bayou.engines.arrow import ArrowEngine
-from bayou.errors import PrerequisiteError, UniversalFormatError
+from bayou.errors import PrerequisiteError, StorageError, UniversalFormatError
 from bayou.kernel.iceberg import conversion, manifest_writer, snapshot_writer
 from bayou.kernel.iceberg.conversion import convert, expire_snapshots
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder
@@ -420,4 +420,34 @@ def test_vacuum_expires_snapshots_and_spares_the_metadata(path: Path) -> None:
     bayou.table(path).vacuum(0, dry_run=False, enforce_retention_duration=False)
     versions = [s["summary"]["delta-version"] for s in metadata(path)["snapshots"]]
     assert versions == ["1"]
+    assert_equal_formats(path)
+
+
+def test_files_with_columns_of_row_tracking_are_read(path: Path) -> None:
+    tracking = {**ICEBERG, "delta.enableRowTracking": "true"}
+    write(path, ROWS, configuration=tracking)
+    bayou.table(path).update({"day": "'z'"}, predicate="id = 3")
+    assert_equal_formats(path)
+
+
+def test_nan_is_a_partition(path: Path) -> None:
+    columns = {"id": pa.array([1, 2], pa.int64()), "p": [float("nan"), 1.5]}
+    write(path, columns, partition_by=["p"], configuration=ICEBERG)
+    status = bayou.table(path).iceberg.status()
+    assert status is not None
+    assert status.problems == ()
+
+
+def test_metadata_that_may_have_been_published_keeps_its_manifests(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(path, ROWS, configuration=ICEBERG)
+
+    def fail(_: MetadataFolder) -> None:
+        raise StorageError("the store is away", path=str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MetadataFolder, "update_hint", fail)
+        write(path, ROWS)
+    assert not convert(ArrowEngine(), str(path)).converted  # moves the hint
     assert_equal_formats(path)

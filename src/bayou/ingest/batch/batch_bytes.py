@@ -62,10 +62,9 @@ def record_limit(batch_size: int, max_bytes: int | None, bytes_per_record: float
 
 
 def shortened(spans: Mapping[int, OffsetSpan], records: int) -> dict[int, OffsetSpan] | None:
-    """Shorten the spans of all partitions to about `records` offsets in total.
+    """Shorten spans to their first `records` offsets; return None if they can't be shortened.
 
-    Returns:
-        The spans, each with at least one offset; None if they can't be shortened.
+    Each partition keeps at least one offset.
     """
     partitions = {p: TopicPartition("", p) for p in spans}
     ends = limit_offsets(

@@ -12,7 +12,6 @@ from bayou.kernel.iceberg.entries import DELETE_MANIFEST
 from bayou.kernel.iceberg.manifest_reader import live_entries, read_manifest_list
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder
 from bayou.kernel.iceberg.table_metadata import converted_version, current_snapshot
-from bayou.kernel.iceberg.values import IcebergValue
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.scan.scan import ScanBuilder
 
@@ -48,7 +47,7 @@ class _File:
     """What both formats say about a data file."""
 
     size: int
-    partition: tuple[IcebergValue, ...]
+    partition: str  # NaN isn't equal to itself
     deleted_rows: int
 
 
@@ -110,7 +109,7 @@ def _delta_files(engine: Engine, state: TableState) -> dict[str, _File]:
                 vector = file.deletion_vector
                 files[converter.location(file.path)] = _File(
                     file.size,
-                    converter.partition(file.path, file.partition_values),
+                    repr(converter.partition(file.path, file.partition_values)),
                     0 if vector is None else vector.cardinality,
                 )
     return files
@@ -129,9 +128,9 @@ def _iceberg_files(engine: Engine, table: str, metadata: dict[str, object]) -> d
                 path = file.referenced_data_file or ""
                 deleted[path] = deleted.get(path, 0) + file.record_count
             else:
-                files[file.file_path] = _File(file.file_size_in_bytes, file.partition, 0)
+                files[file.file_path] = _File(file.file_size_in_bytes, repr(file.partition), 0)
     for path, count in deleted.items():
-        file_of_vector = files.get(path, _File(0, (), 0))
+        file_of_vector = files.get(path, _File(0, "", 0))
         files[path] = _File(file_of_vector.size, file_of_vector.partition, count)
     return files
 

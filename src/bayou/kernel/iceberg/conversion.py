@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bayou.errors import BayouError, TableError, UniversalFormatError
+from bayou.errors import BayouError, TableError, TablePropertyError, UniversalFormatError
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
@@ -50,6 +50,7 @@ from bayou.kernel.table_features.iceberg_compat import (
 )
 from bayou.kernel.table_features.reader_support import table_schema
 from bayou.protocol.actions import AddFile, DomainMetadata, Metadata, RemoveFile
+from bayou.protocol.property_strings import PropertyValueError
 
 _LOG = logging.getLogger(__name__)
 
@@ -82,7 +83,10 @@ class Conversion:
 
 def is_enabled(configuration: Mapping[str, str]) -> bool:
     """Whether commits of a table with these properties are converted to Iceberg."""
-    return "iceberg" in universal_formats(configuration)
+    try:
+        return "iceberg" in universal_formats(configuration)
+    except PropertyValueError:  # another writer's formats
+        return False
 
 
 def convert(
@@ -195,11 +199,11 @@ class _Run:
                 metadata = self._full(snapshots, previous if base is not None else None)
                 base = None
             metadata, unreferenced = self._completed(metadata, base)
-            published = _publish(self._folder, number, previous, metadata, self._writer)
         except BaseException:
             self._discard(snapshots)
             raise
-        if not published:
+        # After a storage error, the metadata file may exist: its manifests must stay.
+        if not _publish(self._folder, number, previous, metadata, self._writer):
             self._discard(snapshots)
             return None
         self._clean_up(unreferenced)
@@ -279,7 +283,12 @@ class _Run:
         """Record the converted version, and expire surplus snapshots."""
         state = self._state
         properties = state.table_properties
-        retention = min(properties.log_retention_ms, properties.deleted_file_retention_ms)
+        try:
+            retention = min(properties.log_retention_ms, properties.deleted_file_retention_ms)
+        except PropertyValueError as error:
+            raise TablePropertyError(
+                f"{state.path}: {error}.", table=state.path, key=error.key
+            ) from error
         metadata = retention_property(metadata, retention)
         metadata = with_delta_version(metadata, state.version, commit_timestamp(state), base)
         surplus = len(metadata["snapshots"]) - _MAX_SNAPSHOTS

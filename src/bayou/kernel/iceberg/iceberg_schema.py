@@ -17,6 +17,11 @@ from bayou.kernel.table_features.column_mapping import (
     nested_field_ids,
     physical_name,
 )
+from bayou.kernel.table_features.iceberg_compat import (
+    ROW_COMMIT_VERSION_FIELD_ID,
+    ROW_ID_FIELD_ID,
+)
+from bayou.protocol.properties import ROW_COMMIT_VERSION_COLUMN, ROW_ID_COLUMN
 from bayou.protocol.schema import (
     ArrayType,
     DataType,
@@ -96,12 +101,21 @@ def to_partition_fields(
     return fields
 
 
-def to_name_mapping(table: str, schema: StructType) -> list[Json]:
+def to_name_mapping(table: str, schema: StructType, configuration: Mapping[str, str]) -> list[Json]:
     """Return the name mapping, for data files without field ids (`schema.name-mapping.default`).
 
-    These files have the columns' physical names.
+    These files have the columns' physical names. Columns of row tracking have no field ids before
+    format version 3; pyiceberg then reads the whole file by names.
     """
-    return [_mapped_field(table, field) for field in schema]
+    row_tracking = [
+        {"field-id": field_id, "names": [name]}
+        for table_property, field_id in (
+            (ROW_ID_COLUMN, ROW_ID_FIELD_ID),
+            (ROW_COMMIT_VERSION_COLUMN, ROW_COMMIT_VERSION_FIELD_ID),
+        )
+        if (name := configuration.get(table_property.key)) is not None
+    ]
+    return [*(_mapped_field(table, field) for field in schema), *row_tracking]
 
 
 def max_field_id(iceberg_schema: Json) -> int:

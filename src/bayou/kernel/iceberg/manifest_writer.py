@@ -28,6 +28,7 @@ from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.values import IcebergValue, value_bytes
 
 _COMPRESSION: Any = "gzip"
+_BLOCK_ENTRIES = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,30 +146,36 @@ class Version2Writer:
             snapshot_id=snapshot.snapshot_id,
             avro_compression=_COMPRESSION,
         )
-        with writer:
-            for entry in entries:
-                file = entry.data_file
-                new = entry.status == ADDED and entry.snapshot_id == snapshot.snapshot_id
-                writer.add_entry(
-                    iceberg.ManifestEntry.from_args(
-                        status=statuses[entry.status],
-                        snapshot_id=entry.snapshot_id,
-                        sequence_number=None if new else entry.sequence_number,
-                        file_sequence_number=None if new else entry.file_sequence_number,
-                        data_file=iceberg.DataFile.from_args(
-                            content=data,
-                            file_path=file.file_path,
-                            file_format=parquet,
-                            partition=Record(*file.partition),
-                            record_count=file.record_count,
-                            file_size_in_bytes=file.file_size_in_bytes,
-                            value_counts=file.value_counts or None,
-                            null_value_counts=file.null_value_counts or None,
-                            lower_bounds=file.lower_bounds or None,
-                            upper_bounds=file.upper_bounds or None,
-                        ),
-                    )
+
+        def converted(entry: ManifestEntry) -> Any:
+            file = entry.data_file
+            new = entry.status == ADDED and entry.snapshot_id == snapshot.snapshot_id
+            return writer.prepare_entry(
+                iceberg.ManifestEntry.from_args(
+                    status=statuses[entry.status],
+                    snapshot_id=entry.snapshot_id,
+                    sequence_number=None if new else entry.sequence_number,
+                    file_sequence_number=None if new else entry.file_sequence_number,
+                    data_file=iceberg.DataFile.from_args(
+                        content=data,
+                        file_path=file.file_path,
+                        file_format=parquet,
+                        partition=Record(*file.partition),
+                        record_count=file.record_count,
+                        file_size_in_bytes=file.file_size_in_bytes,
+                        value_counts=file.value_counts or None,
+                        null_value_counts=file.null_value_counts or None,
+                        lower_bounds=file.lower_bounds or None,
+                        upper_bounds=file.upper_bounds or None,
+                    ),
                 )
+            )
+
+        # `writer.add_entry` would write each entry as a block of its own, which hardly compresses.
+        with writer.new_writer() as blocks:
+            for start in range(0, len(entries), _BLOCK_ENTRIES):
+                chunk = entries[start : start + _BLOCK_ENTRIES]
+                blocks.write_block([converted(entry) for entry in chunk])
         written = output.getvalue()
         return written, described(
             location,

@@ -6,11 +6,13 @@ file; all other manifests stay. When many small manifests have accumulated, they
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from bayou.errors import UniversalFormatError
 from bayou.kernel.deletion_vectors.read import load
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
@@ -26,7 +28,11 @@ from bayou.kernel.iceberg.entries import (
     ManifestFile,
 )
 from bayou.kernel.iceberg.iceberg_schema import Json
-from bayou.kernel.iceberg.manifest_reader import contains_file, live_entries, read_manifest_list
+from bayou.kernel.iceberg.manifest_reader import (
+    live_entries,
+    manifests_with_files,
+    read_manifest_list,
+)
 from bayou.kernel.iceberg.manifest_writer import MetadataWriter, NewSnapshot, renewed
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, engine_path, location
 from bayou.kernel.iceberg.partition_pruning import may_contain
@@ -40,6 +46,8 @@ from bayou.kernel.iceberg.table_metadata import (
 )
 from bayou.kernel.iceberg.values import IcebergValue
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
+
+_LOG = logging.getLogger(__name__)
 
 MANIFEST_ENTRIES = 10_000
 """Number of files in a manifest. A removed file rewrites one manifest of this size."""
@@ -187,7 +195,8 @@ class SnapshotWriter:
             raise DivergedError(next(iter(removed_data - matches)))
         if optional and self._writer.format_version >= 3:
             # The action repeats a file, for example with other tags: the entry stays.
-            for path in self._live(manifests, optional, metadata, partitions):
+            live = self._manifests_with(metadata, manifests, optional, DATA_MANIFEST, partitions)
+            for path in set[str]().union(*live.values()):
                 del added.data[path]
         retained, _ = self._without(
             metadata,
@@ -277,25 +286,14 @@ class SnapshotWriter:
         totals: _Totals,
         partitions: Collection[tuple[IcebergValue, ...]] | None,
     ) -> tuple[list[ManifestFile], set[str]]:
-        """Remove files from manifests; return the new list, and the removed files' locations.
-
-        The newest manifests are searched first, because new files are removed more often.
-        """
-        missing = set(removed)
-        matches: set[str] = set()
+        """Remove files from manifests; return the new list, and the removed files' locations."""
+        hits_by_path = self._manifests_with(metadata, manifests, removed, content, partitions)
         result: list[ManifestFile] = []
         for manifest in manifests:
-            hits: set[str] = set()
-            if missing and manifest.content == content:
-                spec = partition_spec(metadata, manifest.partition_spec_id)
-                same_spec = manifest.partition_spec_id == metadata["default-spec-id"]
-                if not same_spec or may_contain(manifest, spec, partitions):
-                    hits = contains_file(self._engine, self._table, manifest, missing)
+            hits = hits_by_path.get(manifest.manifest_path)
             if not hits:
                 result.append(manifest)
                 continue
-            missing -= hits
-            matches |= hits
             entries = []
             for entry in live_entries(self._engine, self._table, manifest):
                 file = entry.data_file
@@ -307,21 +305,39 @@ class SnapshotWriter:
             result.append(
                 self._manifest(metadata, manifest.partition_spec_id, entries, new, content)
             )
-        return result, matches
+        return result, set[str]().union(*hits_by_path.values())
 
-    def _live(
+    def _manifests_with(
         self,
-        manifests: Sequence[ManifestFile],
-        paths: Collection[str],
         metadata: Json,
+        manifests: Sequence[ManifestFile],
+        files: Collection[str],
+        content: int,
         partitions: Collection[tuple[IcebergValue, ...]] | None,
-    ) -> set[str]:
-        live: set[str] = set()
+    ) -> dict[str, set[str]]:
+        """Return the files that each manifest has, by the manifest's path.
+
+        The newest manifests are searched first, because new files are removed more often.
+        """
+        if not files:
+            return {}
+        candidates = []
         for manifest in manifests:
             spec = partition_spec(metadata, manifest.partition_spec_id)
-            if manifest.content == DATA_MANIFEST and may_contain(manifest, spec, partitions):
-                live |= contains_file(self._engine, self._table, manifest, paths)
-        return live
+            same_spec = manifest.partition_spec_id == metadata["default-spec-id"]
+            if manifest.content == content and (
+                not same_spec or may_contain(manifest, spec, partitions)
+            ):
+                candidates.append(manifest)
+        result: dict[str, set[str]] = {}
+        missing = set(files)
+        with manifests_with_files(self._engine, self._table, candidates, files) as searched:
+            for manifest, hits in searched:
+                result[manifest.manifest_path] = hits
+                missing -= hits
+                if not missing:
+                    break
+        return result
 
     def _data_manifests(
         self,
@@ -493,7 +509,7 @@ def unreferenced_files(
         return []
     needed: set[str] = set()
     for snapshot in retained[:1]:
-        needed = _files(engine, table, snapshot)
+        needed = _read_files(engine, table, snapshot)
     unreferenced: set[str] = set()
     for snapshot in expired:
         unreferenced |= _files(engine, table, snapshot) - needed
@@ -501,7 +517,18 @@ def unreferenced_files(
 
 
 def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
-    """Return the manifest list of a snapshot, its manifests and its files of deletion vectors."""
+    """Return the manifest list of a snapshot, its manifests and its files of deletion vectors.
+
+    The result is empty if they can't be read: an expired snapshot may have lost its files.
+    """
+    try:
+        return _read_files(engine, table, snapshot)
+    except UniversalFormatError as error:
+        _LOG.debug("%s: files of a snapshot aren't deleted: %s", table, error)
+        return set()
+
+
+def _read_files(engine: Engine, table: str, snapshot: Json) -> set[str]:
     files = {snapshot["manifest-list"]}
     for manifest in read_manifest_list(engine, table, snapshot["manifest-list"]):
         files.add(manifest.manifest_path)

@@ -95,8 +95,9 @@ def with_delta_metadata(metadata: Json, table: DeltaTable) -> Json:
     fields = to_partition_fields(table.path, table.schema, table.metadata.partition_columns)
     with_spec = _with_spec(with_schema, fields)
     own = {key: value for key, value in metadata["properties"].items() if key in _OWN_PROPERTIES}
-    names = json.dumps(to_name_mapping(table.path, table.schema))
-    properties = {**_properties(table.metadata.configuration), **own, _NAME_MAPPING: names}
+    configuration = table.metadata.configuration
+    names = json.dumps(to_name_mapping(table.path, table.schema, configuration))
+    properties = {**_properties(configuration), **own, _NAME_MAPPING: names}
     return {**with_spec, "properties": properties}
 
 
@@ -179,6 +180,8 @@ def with_delta_version(
         "properties": properties,
         "last-updated-ms": max(metadata["last-updated-ms"], timestamp),
     }
+    if metadata["format-version"] >= 3:  # the sequence numbers are versions
+        updated["last-sequence-number"] = max(metadata["last-sequence-number"], version)
     return updated
 
 

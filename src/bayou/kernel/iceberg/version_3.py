@@ -89,7 +89,10 @@ def _entry_schema(spec: PartitionSpec) -> Any:
     from pyiceberg.schema import Schema
     from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-    schema = Schema.model_validate(spec.schema)
+    # Without other columns, whose types pyiceberg may not know.
+    sources = {field["source-id"] for field in spec.fields}
+    fields = [field for field in spec.schema["fields"] if field["id"] in sources]
+    schema = Schema.model_validate({**spec.schema, "fields": fields})
     iceberg_spec = IcebergSpec.model_validate({"spec-id": spec.spec_id, "fields": spec.fields})
     data_file = data_file_with_partition(iceberg_spec.partition_type(schema), 3)
     return AvroSchemaConversion().iceberg_to_avro(

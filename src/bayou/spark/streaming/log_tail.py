@@ -86,8 +86,7 @@ class CommitReader:
         except CorruptTableError as error:
             raise streaming_error(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-                f"{error.message} To skip the missing commits, set the option 'failOnDataLoss' to "
-                "'false'.",
+                f"{error.message} Or set the option 'failOnDataLoss' to 'false' to skip it.",
                 table=self._table,
             ) from error
 

@@ -115,8 +115,7 @@ def apply_definition(
     changed comment of a column.
 
     Raises:
-        IcebergCompatError, TablePropertyError, SchemaError, UnsupportedFeatureError: a change isn't
-            possible.
+        TablePropertyError, SchemaError, UnsupportedFeatureError: a change isn't possible.
         CommitConflictError: another writer changed the table at the same time.
     """
     changed = _changed_properties(topic, snapshot)
