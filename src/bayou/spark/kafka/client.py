@@ -221,8 +221,8 @@ class ClientErrors:
         reason = f" ({self._last})" if self._last else ""
         return KafkaError(
             f"Kafka brokers {self._properties.bootstrap_servers}: no answer within {seconds:g} s"
-            f"{reason}. Check that they run, and check kafka.bootstrap.servers, the network and "
-            "kafka.security.protocol."
+            f"{reason}. Check that they run, their addresses, the network, and the security "
+            "protocol (plain or TLS)."
         )
 
     def __str__(self) -> str:
