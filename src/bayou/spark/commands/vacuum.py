@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -227,17 +228,12 @@ def _delete_function(spark: Any, engine: Engine, table: str) -> DeleteFiles | No
         def delete_task(_: int, batches: Sequence[Sequence[str]]) -> bytes:
             engine = from_description(engine_description)
             for batch in batches:
-                lease.check(engine)
-                engine.files.delete_files(batch)
+                lease.delete_files(engine, batch)
             return b""
-
-        def delete_batch(batch: Sequence[str]) -> None:
-            lease.check(engine)
-            engine.files.delete_files(batch)
 
         if sum(map(len, batches)) <= max_local:
             with ThreadPoolExecutor(_DELETE_THREADS, thread_name_prefix="bayou-vacuum") as pool:
-                list(pool.map(delete_batch, batches))
+                list(pool.map(partial(lease.delete_files, engine), batches))
             return
         tasks = min(len(batches), number_of_tasks(spark))
         run_tasks(

@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
@@ -46,6 +46,8 @@ _GRACE_SECONDS = 10.0
 """Time that a request of a killed vacuum may take after the permit was deleted."""
 _POLL_SECONDS = 0.5
 _KEPT_MS = 86_400_000
+_PART_SIZE = 20
+"""Number of files that are deleted after one check, unless one request deletes many files."""
 
 
 class _Permit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -74,8 +76,27 @@ class VacuumLease:
     def heartbeat_path(self) -> str:
         return f"{log_path(self.table)}/{_PREFIX}{self.lease_id}{_HEARTBEAT}"
 
+    def delete_files(self, engine: Engine, paths: Sequence[str]) -> None:
+        """Delete files in parts, each after a look at the permit.
+
+        A process that is suspended for long therefore deletes few files after it resumes.
+
+        Raises:
+            CommitConflictError: a RESTORE has ended the vacuum.
+        """
+        for part in self.parts(paths):
+            self.check(engine)
+            engine.files.delete_files(part)
+
+    def parts(self, paths: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Yield paths in parts that are deleted together; object stores take one request."""
+        is_object_store = "://" in self.table and not self.table.startswith("hdfs://")
+        size = max(1, len(paths)) if is_object_store else _PART_SIZE
+        for start in range(0, len(paths), size):
+            yield paths[start : start + size]
+
     def check(self, engine: Engine) -> None:
-        """Check that the vacuum may delete files; called before each batch of files.
+        """Check that the vacuum may delete files.
 
         Raises:
             CommitConflictError: a RESTORE has ended the vacuum.
@@ -136,11 +157,13 @@ class HeldLease:
         self._ended.set()
         self._thread.join()
 
-    def check(self) -> None:
-        """Check that the vacuum may delete files; see `VacuumLease.check`."""
-        if _clock() - self._renewed > _MAX_HEARTBEAT_AGE:
-            self._renew()
-        self.lease.check(self._engine)
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Delete files; see `VacuumLease.delete_files`."""
+        for part in self.lease.parts(paths):
+            if _clock() - self._renewed > _MAX_HEARTBEAT_AGE:
+                self._renew()
+            self.lease.check(self._engine)
+            self._engine.files.delete_files(part)
 
     def release(self) -> None:
         """Delete the lease's files, after the last file was deleted."""

@@ -48,7 +48,7 @@ _MAX_END_TRIES = 5
 DeleteFiles: TypeAlias = Callable[[Sequence[Sequence[str]], VacuumLease], None]
 """Function that deletes batches of files by path; missing files aren't an error.
 
-It calls `VacuumLease.check` before each batch.
+It deletes each batch with `VacuumLease.delete_files`.
 """
 
 
@@ -283,15 +283,11 @@ def _delete(
     ]
     folders = set(_strings(pc.unique(pc.replace_substring_regex(files, "/[^/]*$", ""))))
 
-    def delete(batch: Sequence[str]) -> None:
-        held.check()
-        engine.files.delete_files(batch)
-
     with ThreadPoolExecutor(_NUM_THREADS, thread_name_prefix="bayou-vacuum") as pool:
         if delete_files is not None:
             delete_files(batches, held.lease)
         else:
-            list(pool.map(delete, batches))
+            list(pool.map(held.delete_files, batches))
         # Removing a folder that had many files is slow on a local disk.
         for _, level in groupby(_with_parents(table, {*folders, *plan.folders}), _depth):
             list(pool.map(lambda folder: engine.files.delete_empty_folders([folder]), level))
