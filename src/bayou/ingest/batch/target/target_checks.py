@@ -188,7 +188,7 @@ Commits without transaction identifiers have the tag, because they don't conflic
 """
 
 NEWEST_RESTORE = "bayou.newestRestore"
-"""The commit tag with the version of the newest RESTORE up to `CHECKED_VERSION`; -1 if none."""
+"""The commit tag with the version of the newest RESTORE up to `CHECKED_VERSION`, if any."""
 
 INGEST = " (ingest)"
 """Suffix of `engineInfo` in commits of pipelines."""

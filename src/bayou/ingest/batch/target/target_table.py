@@ -365,11 +365,9 @@ class TargetTable:
             The committed version; None if the table already covered the offsets.
         """
         if not spans and self._snapshot is not None:
-            checked = {
-                CHECKED_VERSION: str(self._snapshot.version),
-                NEWEST_RESTORE: str(self._newest_restore),
-            }
-            tags = {**(tags or {}), **checked}
+            tags = {**(tags or {}), CHECKED_VERSION: str(self._snapshot.version)}
+            if self._newest_restore >= 0:
+                tags[NEWEST_RESTORE] = str(self._newest_restore)
         result = transaction.commit(self._engine, adds, tags=tags)
         result.run_post_commit_hooks(self._engine)
         compact_after(self._engine, transaction, result)
