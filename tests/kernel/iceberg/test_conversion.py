@@ -15,7 +15,7 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import PrerequisiteError, StorageError, UniversalFormatError
 from bayou.kernel.iceberg import conversion, manifest_writer, snapshot_writer
-from bayou.kernel.iceberg.conversion import convert, expire_snapshots
+from bayou.kernel.iceberg.conversion import convert, delete_orphans, expire_snapshots
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder
 from support.iceberg_tables import (
     ICEBERG,
@@ -450,4 +450,21 @@ def test_metadata_that_may_have_been_published_keeps_its_manifests(
         patched.setattr(MetadataFolder, "update_hint", fail)
         write(path, ROWS)
     assert not convert(ArrowEngine(), str(path)).converted  # moves the hint
+    assert_equal_formats(path)
+
+
+def test_files_of_killed_conversions_are_deleted(path: Path) -> None:
+    write(path, ROWS, configuration=ICEBERG_V3)
+    bayou.table(path).delete("id = 1")
+    folder = MetadataFolder(ArrowEngine(), str(path))
+    orphan, young = folder.new_manifest(), folder.new_puffin_file()
+    for file in (orphan, young, f"{folder.path}/of-another-writer.avro"):
+        folder.put(file, b"x")
+    for file in (path / "metadata").iterdir():
+        if str(file) != young:
+            os.utime(file, (1, 1))
+    now = 1_000 * int(dt.datetime.now(dt.UTC).timestamp())
+    assert delete_orphans(ArrowEngine(), str(path), now) == 1
+    assert not os.path.exists(orphan)
+    assert os.path.exists(young)
     assert_equal_formats(path)

@@ -9,6 +9,7 @@ commits, or if there are too many of them.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from bayou.kernel.iceberg.snapshot_writer import (
     DivergedError,
     FileChanges,
     SnapshotWriter,
+    needed_files,
     unreferenced_files,
 )
 from bayou.kernel.iceberg.table_metadata import (
@@ -61,6 +63,7 @@ _MAX_SNAPSHOTS = 1000
 _METADATA_FILES = 100
 """Number of metadata files that are retained."""
 _MAX_ATTEMPTS = 50
+_DAY = 86_400_000
 _ROW_TRACKING_DOMAIN = "delta.rowTracking"
 
 
@@ -160,10 +163,22 @@ def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
     return 0
 
 
-def has_metadata(engine: Engine, table: str) -> bool:
-    """Whether a table has Iceberg metadata that a conversion wrote."""
-    newest = MetadataFolder(engine, table).newest()
-    return newest is not None and converted_version(newest[1]) is not None
+def delete_orphans(engine: Engine, table: str, before: int) -> int:
+    """Delete files that killed conversions left in the folder `metadata`; return their number.
+
+    Args:
+        before: time in ms since the epoch; files modified at or after it are retained, because a
+            conversion may be about to publish them. Files of the last day are always retained.
+    """
+    folder = MetadataFolder(engine, table)
+    candidates = folder.written_before(min(before, time.time_ns() // 1_000_000 - _DAY))
+    newest = folder.newest()
+    if not candidates or newest is None or converted_version(newest[1]) is None:
+        return 0
+    needed = needed_files(engine, table, newest[1]["snapshots"])
+    orphans = [path for path in candidates if path not in needed]
+    folder.delete(orphans)
+    return len(orphans)
 
 
 class _Run:

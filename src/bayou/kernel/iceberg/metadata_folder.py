@@ -20,6 +20,8 @@ from bayou.kernel.iceberg.iceberg_schema import Json
 
 FOLDER = "metadata"
 _HINT = "version-hint.text"
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_WRITTEN = re.compile(rf"{_UUID}-m0\.avro|snap-[0-9]+-1-{_UUID}\.avro|{_UUID}-deletes\.puffin")
 _METADATA_FILE = re.compile(r"v([0-9]{1,18})\.metadata\.json")
 
 
@@ -128,6 +130,19 @@ class MetadataFolder:
             return int(text.decode().strip())
         except ValueError:
             return None
+
+    def written_before(self, timestamp: int) -> list[str]:
+        """List the manifests, manifest lists and Puffin files last modified before a time in ms."""
+        paths = []
+        try:
+            with self._engine.files.list_from(f"{self.path}/") as files:
+                for file in files:
+                    name = file.path.rpartition("/")[2]
+                    if file.modification_time < timestamp and _WRITTEN.fullmatch(name):
+                        paths.append(file.path)
+        except FileMissingError:
+            pass
+        return paths
 
     def put(self, path: str, data: bytes) -> None:
         """Write a manifest, a manifest list or a file of deletion vectors."""

@@ -516,6 +516,12 @@ def unreferenced_files(
     return sorted(engine_path(each) for each in unreferenced)
 
 
+def needed_files(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
+    """Return the paths of all metadata files of snapshots."""
+    locations = set[str]().union(*(_read_files(engine, table, each) for each in snapshots))
+    return {engine_path(each) for each in locations}
+
+
 def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
     """Return the manifest list of a snapshot, its manifests and its files of deletion vectors.
 

@@ -29,7 +29,7 @@ from bayou.kernel.commands.vacuum.plan import (
     record_lite,
 )
 from bayou.kernel.engine import Engine
-from bayou.kernel.iceberg.conversion import expire_snapshots, is_enabled
+from bayou.kernel.iceberg.conversion import delete_orphans, expire_snapshots, is_enabled
 from bayou.kernel.log.commit_times import last_version_at_or_before
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
@@ -177,13 +177,14 @@ def vacuum(
 
 
 def _expire_iceberg_snapshots(engine: Engine, state: TableState, before: int) -> None:
-    """Remove the snapshots that need files which the vacuum deletes."""
+    """Remove the snapshots that need files which the vacuum deletes, and unreferenced metadata."""
     if not is_enabled(state.properties):
         return
     try:
         version = last_version_at_or_before(engine, state, before)
         if version is not None:
             expire_snapshots(engine, state.path, version)
+        delete_orphans(engine, state.path, before)
     except BayouError as error:
         _LOG.warning("%s: no Iceberg snapshots are expired: %s", state.path, error)
 
