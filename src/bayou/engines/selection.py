@@ -11,7 +11,12 @@ from bayou.kernel.engine.engine import EngineDescription
 
 
 def for_path(path: str, storage_options: Mapping[str, str] | None = None) -> Engine:
-    """Return the engine for a table's path: `MemoryEngine` for `memory://`, else `ArrowEngine`."""
+    """Return the engine for a table's path: `MemoryEngine` for `memory://`, else `ArrowEngine`.
+
+    Examples:
+        >>> engine = for_path("lake/orders")
+        >>> engine = for_path("s3://lake/orders", {"AWS_REGION": "eu-west-1"})
+    """
     if path.startswith("memory://"):
         from bayou.engines.memory import MemoryEngine
 
@@ -24,6 +29,10 @@ def from_description(description: EngineDescription) -> Engine:
 
     Raises:
         SerializationError: the kind of engine is unknown, or its factory can't be imported.
+
+    Examples:
+        >>> engine = for_path("lake/orders")
+        >>> same = from_description(engine.description())
     """
     from bayou.engines.memory import MemoryEngine
 

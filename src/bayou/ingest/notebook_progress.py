@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class NotebookProgress:
     """Shows a progress bar for each topic in a Jupyter notebook; implements `Reporter`.
 
-    Example:
-        run_pipeline(configuration, once=True, reporter=NotebookProgress())
+    Examples:
+        >>> configuration = load_configuration("pipeline.yaml")
+        >>> summaries = run_pipeline(configuration, once=True, reporter=NotebookProgress())
     """
 
     def __init__(self) -> None:

@@ -24,6 +24,10 @@ class FileCatalog:
         folder: folder in which the catalog stores these files.
         maintenance: whether clients may run VACUUM, OPTIMIZE and log cleanup on the catalog's
             tables.
+
+    Examples:
+        >>> catalog = FileCatalog("catalog")
+        >>> table = bayou.table("lake/orders", catalog=catalog)
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, maintenance: bool = True) -> None:

@@ -45,6 +45,11 @@ def load_configuration(
     Raises:
         ConfigurationError: the configuration is invalid. The message has one line for each
             problem. The line names the problem's file, line and key.
+
+    Examples:
+        >>> configuration = load_configuration("pipeline.yaml")
+        >>> print([topic.key for topic in configuration.topics])
+        >>> less = load_configuration("pipeline.yaml", settings=["connector.state-path=/tmp/state"])
     """
     environment = os.environ if environment is None else environment
     path = Path(file)

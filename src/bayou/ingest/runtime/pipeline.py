@@ -58,6 +58,11 @@ def run_pipeline(
         ConfigurationError: a schema file is invalid, or the configuration has unsupported settings.
         PrerequisiteError: Java isn't installed.
         PipelineError: Spark doesn't start, or ends before any topic has started.
+
+    Examples:
+        >>> configuration = load_configuration("pipeline.yaml")
+        >>> summaries = run_pipeline(configuration, once=True, reporter=NotebookProgress())
+        >>> print([(summary.topic, summary.rows) for summary in summaries])
     """
     configuration.check_runnable()
     schemas = topic_schemas(configuration)

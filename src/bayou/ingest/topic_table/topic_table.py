@@ -71,16 +71,17 @@ def _encode_other(value: Any) -> Any:
 class TopicTable:
     """The table of one topic of a configuration.
 
-        events = TopicTable(load_configuration("pipeline.yaml"), "user-events")
-        events.write([{"user_id": "u1", "event_type": "click"}])
-        events.read(version=0).num_rows
-
     Args:
         configuration: the configuration.
         topic: the topic's key in the configuration, or the name or path of its table.
 
     Raises:
         ArgumentError: the configuration has no such topic.
+
+    Examples:
+        >>> events = TopicTable(load_configuration("pipeline.yaml"), "events")
+        >>> events.write([{"id": 1, "name": "click"}])
+        >>> print(events.read(version=0).num_rows)
     """
 
     def __init__(self, configuration: Configuration, topic: str) -> None:

@@ -47,6 +47,10 @@ def topic_identity(
 
     Raises:
         KafkaError: the brokers don't answer, or the topic doesn't exist.
+
+    Examples:
+        >>> with EmbeddedBroker({"orders": 2}) as broker:
+        ...     cluster_id, topic_id = topic_identity(broker.bootstrap_servers, "orders")
     """
     client = {name.removeprefix(PREFIX): value for name, value in (properties or {}).items()}
     parsed = parse_properties({**client, "bootstrap.servers": bootstrap_servers})

@@ -27,6 +27,10 @@ class ProducedRecord(NamedTuple):
         partition: if None, it is chosen by the key, or at random if there is no key.
         timestamp: milliseconds since the epoch; None for the current time.
         headers: names and values; None for no headers.
+
+    Examples:
+        >>> with EmbeddedBroker({"orders": 2}) as broker:
+        ...     broker.produce("orders", [ProducedRecord(b'{"id": 1}', key=b"1", partition=0)])
     """
 
     value: bytes | None
@@ -43,6 +47,11 @@ class EmbeddedBroker:
         topics: the topics to create, each with its number of partitions. Other topics are created
             only with `create_topic`, never by a client's request.
         brokers: number of brokers.
+
+    Examples:
+        >>> with EmbeddedBroker({"orders": 2}) as broker:
+        ...     broker.produce("orders", [b'{"id": 1}', b'{"id": 2}'])
+        ...     print(broker.bootstrap_servers)
     """
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:

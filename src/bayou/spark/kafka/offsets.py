@@ -24,7 +24,11 @@ LATEST_OFFSET = -1
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic."""
+    """A partition of a topic.
+
+    Examples:
+        >>> offsets = {TopicPartition("orders", 0): 23, TopicPartition("orders", 1): 0}
+    """
 
     topic: str
     partition: int
@@ -34,7 +38,11 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """The records of a partition with `start` <= offset < `end`."""
+    """The records of a partition with `start` <= offset < `end`.
+
+    Examples:
+        >>> records = OffsetRange(TopicPartition("orders", 0), 23, 100)
+    """
 
     partition: TopicPartition
     start: int
@@ -51,12 +59,19 @@ def parse_offsets(text: str, option: str = "startingOffsets") -> dict[TopicParti
 
     Raises:
         ArgumentError: the string isn't the JSON of offsets; the message names `option`.
+
+    Examples:
+        >>> parse_offsets('{"orders": {"0": 23, "1": -2}}')
     """
     return offsets_from_json(_load(text, option), option)
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Format offsets as JSON, sorted by partition; equal offsets give equal strings."""
+    """Format offsets as JSON, sorted by partition; equal offsets give equal strings.
+
+    Examples:
+        >>> format_offsets({TopicPartition("orders", 0): 23})
+    """
     return json.dumps(offsets_to_json(offsets))
 
 
