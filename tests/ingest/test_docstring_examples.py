@@ -15,8 +15,7 @@ from support.docstring_examples import program_of, write_orders
 
 MODULES = (bayou.engines, bayou.ingest, bayou.spark.kafka, bayou.testing)
 WITHOUT_EXAMPLE = {"EngineSuite", "KafkaCluster", "KafkaDataSource", "KafkaTasks", "TO_GO_ON"}
-"""A suite to inherit from, which the guide shows; the source, which is an option of Spark; names for
-Bayou's own layers."""
+"""A suite to inherit from, the source, an option of Spark, and names of Bayou's layers."""
 
 OBJECTS = {name: getattr(module, name) for module in MODULES for name in module.__all__}
 
