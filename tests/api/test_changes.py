@@ -204,6 +204,26 @@ def test_a_time_outside_of_the_log_is_an_error(dated, start, end):
         dated.changes(start, end)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "versions"),
+    [
+        ({"starting_version": 3}, []),
+        ({"starting_timestamp": "2024-01-04"}, []),
+        ({"starting_version": 1, "ending_version": 9}, [1, 2]),
+        ({"starting_version": 1, "ending_timestamp": "2024-01-04"}, [1, 2]),
+        ({"starting_timestamp": "2024-01-02", "ending_timestamp": "2024-01-04"}, [1, 2]),
+    ],
+)
+def test_load_cdf_reads_the_part_of_a_range_that_is_in_the_log(dated, arguments, versions):
+    found = dated.load_cdf(**arguments, columns=["_commit_version"], allow_out_of_range=True)
+    assert found.read_all().column(0).to_pylist() == versions
+
+
+def test_load_cdf_refuses_a_range_that_ends_before_the_first_commit(dated):
+    with pytest.raises(VersionNotFoundError):
+        dated.load_cdf(ending_timestamp="2023-12-31", allow_out_of_range=True)
+
+
 def test_times_of_files_are_monotonic_in_the_rows_too(dated):
     folder = Path(dated.table_uri) / "_delta_log"
     os.utime(folder / f"{1:020d}.json", (0, 0))

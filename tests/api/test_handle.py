@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pyarrow as pa
 import pytest
 
 import bayou
 from bayou.errors import ArgumentError, TableNotFoundError
 from bayou.kernel.table_features import column_mapping
+from bayou.protocol.schema import StructType
 
 ROWS = pa.table({"id": [1, 2, 3], "day": ["a", "b", None], "x": [1.5, None, 2.5]})
 
@@ -27,6 +30,16 @@ def test_the_handle_tells_version_schema_metadata_and_protocol(table):
     bayou.write(table.table_uri, ROWS)
     assert table.version() == 1
     assert table.snapshot(0).version == 0
+
+
+def test_the_schema_is_an_arrow_schema_for_other_libraries(table):
+    schema = table.schema()
+    assert schema.to_arrow() == table.snapshot().arrow_schema == pa.schema(schema)
+    assert schema == StructType(schema.fields)
+    assert StructType(schema.fields) == schema
+    assert hash(schema) == hash(StructType(schema.fields))
+    assert schema != StructType(schema.fields[:1])
+    assert pickle.loads(pickle.dumps(schema)) == schema
 
 
 def test_rows_are_counted_without_and_with_statistics(table):

@@ -98,7 +98,7 @@ class DataFrames(ABC):
         columns: Sequence[str] | None = None,
         filters: Condition | None = None,
     ) -> pa.Table:
-        """Read rows into an Arrow table: `to_arrow` with the arguments of `to_pandas`.
+        """Read rows into an Arrow table: deltalake's spelling of `to_arrow`.
 
         Examples:
             >>> bayou.table("lake/orders").to_pyarrow_table(columns=["id", "price"])

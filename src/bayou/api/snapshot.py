@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bayou.api.conditions import Condition, checked_condition
+from bayou.api.conditions import Condition, both, checked_condition
 from bayou.api.data_frames import DataFrames
 from bayou.api.files import file_batches, file_uris, partitions
 from bayou.api.rows.read import PlannedRead, row_count_from_statistics
 from bayou.kernel import Engine, Snapshot
+from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.schema import StructType
 
 if TYPE_CHECKING:
     from bayou.api.datasets.dataset import DeltaDataset
+
+
+class TableSchema(StructType):
+    """A table's schema. `pyarrow.schema(s)` and other libraries read it as an Arrow schema.
+
+    Examples:
+        >>> bayou.table("lake/orders").schema().to_arrow()
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self.fields == other.fields if isinstance(other, StructType) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(StructType(self.fields))
+
+    def to_arrow(self) -> pa.Schema:
+        """Return the schema in Arrow types."""
+        return to_arrow_schema(self)
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the Arrow schema (Arrow PyCapsule interface)."""
+        schema: Any = self.to_arrow()
+        return schema.__arrow_c_schema__()
 
 
 class SnapshotHandle(DataFrames):
@@ -47,9 +73,9 @@ class SnapshotHandle(DataFrames):
         return self._snapshot.timestamp
 
     @property
-    def schema(self) -> StructType:
+    def schema(self) -> TableSchema:
         """The table schema; `arrow_schema` is the same schema in Arrow types."""
-        return self._snapshot.schema
+        return TableSchema(self._snapshot.schema.fields)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -155,7 +181,9 @@ class SnapshotHandle(DataFrames):
     ) -> PlannedRead:
         return PlannedRead.plan(self._engine, self._snapshot, columns, filter, limit)
 
-    def to_pyarrow_dataset(self, filter: Condition | None = None) -> DeltaDataset:
+    def to_pyarrow_dataset(
+        self, partitions: Condition | None = None, filter: Condition | None = None
+    ) -> DeltaDataset:
         """Return this version as a `pyarrow.dataset`, for DuckDB, Polars and other engines.
 
         These engines push column selections and filters into the dataset. It skips files and row
@@ -163,6 +191,7 @@ class SnapshotHandle(DataFrames):
         `to_arrow` reads has a dataset; see `bayou.api.datasets.dataset.DeltaDataset`.
 
         Args:
+            partitions: condition on partition columns, in addition to `filter`.
             filter: condition on rows; the dataset has only matching rows.
 
         Raises:
@@ -174,7 +203,10 @@ class SnapshotHandle(DataFrames):
         """
         from bayou.api.datasets.dataset import to_dataset
 
-        return to_dataset(self._engine, self._snapshot, checked_condition(filter, "filter"))
+        condition = both(
+            checked_condition(partitions, "partitions"), checked_condition(filter, "filter")
+        )
+        return to_dataset(self._engine, self._snapshot, condition)
 
     def diff(
         self,

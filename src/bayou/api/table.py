@@ -21,13 +21,12 @@ from bayou.api.commands.row_operations import RowOperations
 from bayou.api.conditions import Condition
 from bayou.api.data_frames import DataFrames
 from bayou.api.rows.read import Timestamp, milliseconds
-from bayou.api.snapshot import SnapshotHandle
+from bayou.api.snapshot import SnapshotHandle, TableSchema
 from bayou.engines import for_path
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, VersionNotFoundError
 from bayou.kernel import Catalog, Engine, Table
 from bayou.kernel.table_detail import TableDetail, table_detail
 from bayou.protocol.actions import Metadata, Protocol
-from bayou.protocol.schema import StructType
 from bayou.unity.names import is_unity_name
 
 if TYPE_CHECKING:
@@ -158,8 +157,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         """
         return self.snapshot().version
 
-    def schema(self) -> StructType:
-        """Return the latest version's schema; `snapshot().arrow_schema` has Arrow types.
+    def schema(self) -> TableSchema:
+        """Return the latest version's schema: `fields`, `names`, `to_arrow()`, `to_json()`.
 
         Examples:
             >>> bayou.table("lake/orders").schema().names
@@ -316,6 +315,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
 
     def to_pyarrow_dataset(
         self,
+        partitions: Condition | None = None,
         filter: Condition | None = None,
         version: int | None = None,
         timestamp: Timestamp | None = None,
@@ -326,7 +326,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
             >>> dataset = bayou.table("lake/orders").to_pyarrow_dataset()
             >>> dataset.count_rows()
         """
-        return self.snapshot(version, timestamp).to_pyarrow_dataset(filter)
+        return self.snapshot(version, timestamp).to_pyarrow_dataset(partitions, filter)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return the commits in the log, newest first.
@@ -358,13 +358,16 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         ending_timestamp: dt.datetime | str | None = None,
         columns: Sequence[str] | None = None,
         predicate: Condition | None = None,
+        allow_out_of_range: bool = False,
     ) -> pa.RecordBatchReader:
-        """Stream the change data feed of a range: `changes` with the arguments of deltalake.
+        """Stream the change data feed of a range: deltalake's spelling of `changes`.
 
         Args:
             starting_version, ending_version: the range of versions, both ends included.
             starting_timestamp, ending_timestamp: timestamps instead of versions.
             columns, predicate: columns and filter; see `ChangesHandle.to_arrow`.
+            allow_out_of_range: return no rows if the range starts after the latest version, and end
+                at the latest version if `ending_timestamp` is later. Otherwise both are errors.
 
         Raises:
             VersionNotFoundError, ChangeDataFeedError, ArgumentError: see `changes`.
@@ -374,6 +377,16 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         """
         start = starting_version if starting_timestamp is None else starting_timestamp
         end = ending_version if ending_timestamp is None else ending_timestamp
+        try:
+            return self.changes(start, end).to_batches(columns, predicate)
+        except VersionNotFoundError as error:
+            if not allow_out_of_range or error.latest is None:
+                raise
+            latest = self.snapshot(error.latest)
+        if _is_after(start, latest):
+            rows = self.changes(latest.version).to_batches(columns, predicate)
+            return pa.RecordBatchReader.from_batches(rows.schema, iter(()))
+        end = None if end is not None and _is_after(end, latest) else end
         return self.changes(start, end).to_batches(columns, predicate)
 
     def changes(
@@ -401,6 +414,12 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         last = None if end is None else _boundary(end, "end")
         changes = self._table.changes(self._engine, _boundary(start, "start"), last)
         return ChangesHandle(self._engine, changes)
+
+
+def _is_after(at: int | dt.datetime | str, snapshot: SnapshotHandle) -> bool:
+    if isinstance(at, int):
+        return at > snapshot.version
+    return milliseconds(at) > snapshot.timestamp
 
 
 def _boundary(at: int | dt.datetime | str, argument: str) -> CommitBoundary:

@@ -91,9 +91,9 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
             new rows must satisfy it.
         partition_overwrite: `dynamic` if an overwrite replaces only the partitions that have new
             rows.
-        schema_mode: `merge` for `merge_schema`, `overwrite` for `overwrite_schema`, as in
-            deltalake.
-        predicate: `replace_where`, as in deltalake.
+        schema_mode: deltalake's spelling: `merge` is `merge_schema`, `overwrite` is
+            `overwrite_schema`.
+        predicate: deltalake's spelling of `replace_where`.
         commit_metadata: what the commit records for its readers: a string (`userMetadata`, as in
             Spark), or a dictionary of entries. `history` shows it.
         transaction: an application id and a version. If the table has recorded this version or a
@@ -128,13 +128,14 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
     options = checked_strings(storage_options, "storage_options")
     if schema_mode is not None:
         _checked_choice(schema_mode, "schema_mode", ("merge", "overwrite"), "a schema mode")
-        merge_schema = merge_schema or schema_mode == "merge"
-        overwrite_schema = overwrite_schema or schema_mode == "overwrite"
-    if predicate is not None and replace_where is not None:
-        raise ArgumentError(
-            "predicate: predicate and replace_where are both set. Give one of them.",
-            argument="predicate",
+        _check_one_spelling(
+            "schema_mode", merge_schema=merge_schema, overwrite_schema=overwrite_schema
         )
+        merge_schema, overwrite_schema = schema_mode == "merge", schema_mode == "overwrite"
+    condition_argument = "replace_where" if predicate is None else "predicate"
+    if predicate is not None:
+        _check_one_spelling("predicate", replace_where=replace_where is not None)
+        replace_where = predicate
     request = _Request(
         path=checked_path(path),
         mode=_checked_choice(mode, "mode", _MODES, "a write mode"),
@@ -142,9 +143,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         configuration=checked_strings(configuration, "configuration"),
         merge_schema=merge_schema,
         overwrite_schema=overwrite_schema,
-        replace_where=_optional_string(
-            predicate if replace_where is None else replace_where, "replace_where"
-        ),
+        replace_where=_optional_string(replace_where, condition_argument),
         dynamic=_checked_choice(
             partition_overwrite, "partition_overwrite", ("static", "dynamic"), "a kind of overwrite"
         )
@@ -160,7 +159,12 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         name=_optional_string(name, "name"),
         description=_optional_string(description, "description"),
     )
-    request.check()
+    request.check(
+        {
+            "overwrite_schema": "overwrite_schema" if schema_mode is None else "schema_mode",
+            "replace_where": condition_argument,
+        }
+    )
     if is_unity_name(request.path):
         return _write_to_unity(request, data, options, catalog, location)
     if location is not None:
@@ -193,11 +197,15 @@ class _Request:
     name: str | None
     description: str | None
 
-    def check(self) -> None:
-        """Refuse arguments that contradict each other."""
+    def check(self, spelled: Mapping[str, str]) -> None:
+        """Refuse arguments that contradict each other.
+
+        Args:
+            spelled: the argument that the caller used, for those with two spellings.
+        """
         overwrites = {
-            "overwrite_schema": self.overwrite_schema,
-            "replace_where": self.replace_where is not None,
+            spelled["overwrite_schema"]: self.overwrite_schema,
+            spelled["replace_where"]: self.replace_where is not None,
             "partition_overwrite": self.dynamic,
         }
         given = [argument for argument, is_given in overwrites.items() if is_given]
@@ -207,7 +215,7 @@ class _Request:
                 f"{given[0]} out.",
                 argument=given[0],
             )
-        if len(given) > 1 and given != ["overwrite_schema", "partition_overwrite"]:
+        if len(given) > 1 and not (self.replace_where is None and self.dynamic):
             raise ArgumentError(
                 f"{given[1]}: {given[0]} and {given[1]} can't be combined. Set one of them.",
                 argument=given[1],
@@ -309,6 +317,16 @@ def _checked_choice(
             argument=argument,
         )
     return str(value)
+
+
+def _check_one_spelling(spelling: str, **others: bool) -> None:
+    """Refuse an argument beside another spelling of it."""
+    for other, is_given in others.items():
+        if is_given:
+            raise ArgumentError(
+                f"{spelling}: {spelling} and {other} are both set. Give one of them.",
+                argument=spelling,
+            )
 
 
 def _checked_columns(partition_by: str | Sequence[str] | None) -> tuple[str, ...] | None:

@@ -99,6 +99,8 @@ def test_a_condition_of_the_dataset_and_filters_of_a_query_are_combined(path: st
     assert narrow.to_table(["id"]).column("id").to_pylist() == [40, 42, 44, 46, 48]
     assert narrow.count_rows(pc.field("id") == 42) == 1
     assert "day = 'd1'" not in repr(narrow)
+    by_tuples = bayou.table(path).to_pyarrow_dataset([("day", "=", "d1")], filter="id % 2 = 0")
+    assert by_tuples.count_rows() == 20
 
 
 def test_a_dataset_stays_at_its_version(path: str) -> None:
