@@ -65,6 +65,18 @@ RowsTo: TypeAlias = Annotated[
     ),
 ]
 
+Limit: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        "-n",
+        metavar="N",
+        min=0,
+        help="Maximum number of rows; 0 for all. Default: 20 on a terminal, otherwise all.",
+        show_default=False,
+    ),
+]
+
 AtVersion: TypeAlias = Annotated[
     int | None,
     typer.Option(

@@ -5,6 +5,6 @@ commands use `output_for`: text, or JSON lines.
 """
 
 from bayou.cli.output.interface import Output, RowsOutput
-from bayou.cli.output.selection import output_for, rows_output
+from bayou.cli.output.selection import output_for, row_limit, rows_output
 
-__all__ = ["Output", "RowsOutput", "output_for", "rows_output"]
+__all__ = ["Output", "RowsOutput", "output_for", "row_limit", "rows_output"]

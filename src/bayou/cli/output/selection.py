@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 import typer
 
 from bayou.cli.output.interface import Output, RowsOutput
 from bayou.errors import ArgumentError
+
+_ROWS_OF_A_TABLE = 20
 
 
 def output_for(*, as_json: bool) -> Output:
@@ -55,3 +58,23 @@ def rows_output(value: str | None, *, as_json: bool = False) -> RowsOutput:
     from bayou.cli.output.data import DataOutput
 
     return DataOutput(destination)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowLimit:
+    """How many rows a command prints; None stands for all.
+
+    Attributes:
+        shown: number of rows to print.
+        read: number of rows to read. A table reads one more, to know whether there are more rows.
+    """
+
+    shown: int | None
+    read: int | None
+
+
+def row_limit(printed: RowsOutput, limit: int | None) -> RowLimit:
+    """Return the limit of the option `--limit`; 0 is no limit, None the default of the output."""
+    shown = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
+    one_more = 1 if printed.is_table else 0
+    return RowLimit(shown=shown, read=None if shown is None else shown + one_more)

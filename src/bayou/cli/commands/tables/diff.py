@@ -11,6 +11,7 @@ from bayou.cli import completions
 from bayou.cli.arguments import (
     Columns,
     FromConfig,
+    Limit,
     RowsAsJson,
     RowsTo,
     Settings,
@@ -18,15 +19,13 @@ from bayou.cli.arguments import (
     split_names,
 )
 from bayou.cli.exit_codes import FAILED, exit_on_error
-from bayou.cli.output import RowsOutput, rows_output
+from bayou.cli.output import RowsOutput, row_limit, rows_output
 from bayou.cli.tables import open_table, split_reference
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from bayou.api import SnapshotHandle
-
-_ROWS_OF_A_TABLE = 20
 
 Version: TypeAlias = Annotated[
     str,
@@ -55,17 +54,7 @@ def diff(
     ] = None,
     where: Where = None,
     columns: Columns = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            "-n",
-            metavar="N",
-            min=0,
-            help="Maximum number of rows; 0 for all. Default: 20 on a terminal, otherwise all.",
-            show_default=False,
-        ),
-    ] = None,
+    limit: Limit = None,
     config: FromConfig = None,
     settings: Settings = None,
     output: RowsTo = None,
@@ -95,13 +84,13 @@ def diff(
         _show(printed, "Schema", [(c.column, c.before, c.after) for c in schema])
         _show(printed, "Properties", [(c.name, c.before, c.after) for c in properties])
         counts = {"-": 0, "+": 0}
-        most = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
-        rows = _counted(reader, counts, CHANGE, None if printed.is_table else most)
+        rows_limit = row_limit(printed, limit)
+        rows = _counted(reader, counts, CHANGE, None if printed.is_table else rows_limit.shown)
         printed.batches(
             rows,
             title="Rows" if schema or properties else "",
             empty="" if schema or properties else "no difference",
-            most=most,
+            most=rows_limit.shown,
         )
         if schema or properties or any(counts.values()):
             raise typer.Exit(FAILED)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from bayou.cli.arguments import (
     AsOf,
     AtVersion,
     Columns,
     FromConfig,
+    Limit,
     RowsAsJson,
     RowsTo,
     Settings,
@@ -20,10 +17,8 @@ from bayou.cli.arguments import (
     split_names,
 )
 from bayou.cli.exit_codes import exit_on_error
-from bayou.cli.output import rows_output
+from bayou.cli.output import row_limit, rows_output
 from bayou.cli.tables import check_columns, open_table
-
-_ROWS_OF_A_TABLE = 20
 
 
 def read(
@@ -32,17 +27,7 @@ def read(
     as_of: AsOf = None,
     where: Where = None,
     columns: Columns = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            "-n",
-            metavar="N",
-            min=0,
-            help="Maximum number of rows; 0 for all. Default: 20 on a terminal, otherwise all.",
-            show_default=False,
-        ),
-    ] = None,
+    limit: Limit = None,
     config: FromConfig = None,
     settings: Settings = None,
     output: RowsTo = None,
@@ -58,10 +43,9 @@ def read(
         snapshot = open_table(table, config, settings).snapshot(version, check_time(as_of))
         names = split_names(columns)
         check_columns(snapshot, names, "--columns")
-        most = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
-        read_most = most if most is None or not printed.is_table else most + 1
+        rows_limit = row_limit(printed, limit)
         printed.batches(
-            snapshot.to_batches(names, where, read_most),
+            snapshot.to_batches(names, where, rows_limit.read),
             empty="no row matches --where" if where else "the table has no rows",
-            most=most,
+            most=rows_limit.shown,
         )

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli.arguments import FromConfig, RowsAsJson, RowsTo, Settings
+from bayou.cli.arguments import FromConfig, Limit, RowsAsJson, RowsTo, Settings
 from bayou.cli.exit_codes import exit_on_error
-from bayou.cli.output import rows_output
+from bayou.cli.output import row_limit, rows_output
 from bayou.cli.tables import open_table, split_reference
 from bayou.errors import ArgumentError, ConfigurationError
 from bayou.suggestions import did_you_mean
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bayou.api import SnapshotHandle, TableHandle
     from bayou.ingest.config import Configuration
 
-_ROWS_OF_A_TABLE = 20
 _SYSTEM_TABLES = ("duckdb_", "pg_", "pragma_", "sqlite_")
 """Prefixes of tables that DuckDB itself has."""
 
@@ -46,17 +45,7 @@ def sql(
             show_default=False,
         ),
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            "-n",
-            metavar="N",
-            min=0,
-            help="Maximum number of rows; 0 for all. Default: 20 on a terminal, otherwise all.",
-            show_default=False,
-        ),
-    ] = None,
+    limit: Limit = None,
     config: FromConfig = None,
     settings: Settings = None,
     output: RowsTo = None,
@@ -77,10 +66,11 @@ def sql(
         if query == "-":
             query = sys.stdin.read()
         opened = _open_tables(query, tables or (), config, settings)
-        most = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
-        read_most = most if most is None or not printed.is_table else most + 1
+        rows_limit = row_limit(printed, limit)
         printed.batches(
-            query_batches(query, opened, read_most), empty="the query has no rows", most=most
+            query_batches(query, opened, rows_limit.read),
+            empty="the query has no rows",
+            most=rows_limit.shown,
         )
 
 
