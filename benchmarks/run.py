@@ -19,7 +19,6 @@ import kafka_to_delta
 import measure
 import optimize
 import plan_million_files
-import query_rows
 import read_changes
 import scan_rows
 import spark_many_files
@@ -49,9 +48,11 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     ),
     "many-files": lambda console, _: spark_many_files.run(console),
     "scan": lambda console, runs: scan_rows.run(
-        console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs
+        console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs, ["reads"]
     ),
-    "query": lambda console, runs: query_rows.run(console, query_rows.ROWS, runs),
+    "query": lambda console, runs: scan_rows.run(
+        console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs, ["queries"]
+    ),
     "changes": lambda console, runs: read_changes.run(console, read_changes.ROWS, runs),
     "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
     "spark": spark_scan.run,

@@ -1,19 +1,23 @@
-"""Measures reading rows in one process, compared with `deltalake`, pyarrow and polars.
+"""Measures reads and queries in one process, compared with `deltalake`, DuckDB, pyarrow and Polars.
 
-usage: scan_rows.py [--rows N] [--small-files N] [--runs N]
+usage: scan_rows.py [--rows N] [--small-files N] [--runs N] [--only reads|queries]
 
-There are two tables: 16 files of a million rows with 8 columns, of which all or 2 columns are read,
-and 10,000 files of 100 rows each. Rows are streamed and only counted, and all programs read the
-same columns. pyarrow reads a list of the files instead of the log. Each number is the median of
-runs in separate processes, with the files in the disk's cache.
+There are two tables: 16 files of a million rows with 8 columns, and 10,000 files of 100 rows each.
+A read streams all or 2 columns, and its rows are only counted. One query groups all rows of the
+large files, one groups the rows of one file, which the statistics select. "No log" programs get a
+list of the files. Each number is the median of runs in separate processes, with the files in the
+disk's cache. Each process first does the same with a small table, so that imports aren't measured;
+opening the table is.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import measure
 import pyarrow as pa
@@ -26,10 +30,14 @@ import bayou
 
 ROWS, FILES = 16_000_000, 16
 SMALL_FILES, SMALL_ROWS = 10_000, 100
-TWO = ("id", "amount")
+ALL, TWO = "", "id,amount"
+GROUPED = "SELECT kind, sum(count) AS total FROM t GROUP BY kind"
+SELECTED = "SELECT kind, sum(count) AS total FROM t WHERE id >= {low} AND id < {high} GROUP BY kind"
 
 Work = Callable[[], int]
-Columns = Sequence[str] | None
+Program = Callable[[str, str], Work]
+"""A function of a table and of what is read (comma-separated columns, or SQL). It returns the
+function to measure."""
 
 
 def rows_table(rows: int) -> Path:
@@ -80,103 +88,206 @@ def rows_from(start: int, count: int) -> pa.Table:
     )
 
 
-def by_bayou(table: str, columns: Columns) -> Work:
+def read_by_bayou(table: str, columns: str) -> Work:
     """Return the function to measure: count the rows of `to_batches`."""
-    pa.array([""])  # where pandas is installed, pyarrow imports it for the first list it is given
-    open_table = bayou.table  # imported now, as the peers are
-
-    def count() -> int:
-        found = open_table(table).to_batches(columns=columns)
-        return sum(batch.num_rows for batch in found)
-
-    return count
+    open_table = bayou.table
+    return lambda: sum(b.num_rows for b in open_table(table).to_batches(columns=_names(columns)))
 
 
-def by_deltalake(table: str, columns: Columns) -> Work:
+def read_by_deltalake(table: str, columns: str) -> Work:
     """Return the function to measure: count rows streamed by `deltalake`'s query engine."""
-    import deltalake
-
-    def count() -> int:
-        names = ", ".join(columns or ("*",))
-        found = (
-            deltalake.QueryBuilder()
-            .register("t", deltalake.DeltaTable(table))
-            .execute(f"SELECT {names} FROM t")  # noqa: S608  # the names are ours
-        )
-        return sum(pa.record_batch(batch).num_rows for batch in found)
-
-    return count
+    query = f"SELECT {columns or '*'} FROM t"  # noqa: S608  # the names are ours
+    return lambda: sum(batch.num_rows for batch in _query_builder(table, query))
 
 
-def by_pyarrow(table: str, columns: Columns) -> Work:
+def read_by_pyarrow(table: str, columns: str) -> Work:
     """Return the function to measure: count rows of a pyarrow dataset of the table's files."""
     import pyarrow.dataset as ds
 
-    files = [str(file) for file in sorted(Path(table).rglob("*.parquet"))]
-    files = [file for file in files if "_delta_log" not in file]
-
-    def count() -> int:
-        found = ds.dataset(files).to_batches(columns=None if columns is None else list(columns))
-        return sum(batch.num_rows for batch in found)
-
-    return count
+    files = _data_files(table)
+    return lambda: sum(b.num_rows for b in ds.dataset(files).to_batches(columns=_names(columns)))
 
 
-def by_polars(table: str, columns: Columns) -> Work:
-    """Return the function to measure: count rows of polars' scan of a Delta table."""
+def read_by_polars(table: str, columns: str) -> Work:
+    """Return the function to measure: count rows of Polars' scan of a Delta table."""
     import polars as pl
 
     def count() -> int:
         frame = pl.scan_delta(table)
-        if columns is not None:
-            frame = frame.select(columns)
+        names = _names(columns)
+        if names is not None:
+            frame = frame.select(names)
         return frame.collect(engine="streaming").height
 
     return count
 
 
-PROGRAMS: dict[str, Callable[[str, Columns], Work]] = {
-    "bayou": by_bayou,
-    "deltalake": by_deltalake,
-    "pyarrow, no log": by_pyarrow,
-    "polars": by_polars,
+def query_by_bayou_sql(table: str, query: str) -> Work:
+    """Return the function to measure: `bayou.sql`."""
+    run_query = bayou.sql
+    return lambda: sum(total for _, total in run_query(query, t=table).fetchall())
+
+
+def query_by_bayou_polars(table: str, query: str) -> Work:
+    """Return the function to measure: Polars over `bayou.scan_polars`."""
+    scan = bayou.scan_polars
+    return lambda: _by_polars(scan(table), query)
+
+
+def query_by_deltalake(table: str, query: str) -> Work:
+    """Return the function to measure: `deltalake`'s own query engine."""
+    return lambda: sum(sum(b.column("total").to_pylist()) for b in _query_builder(table, query))
+
+
+def query_by_deltalake_dataset(table: str, query: str) -> Work:
+    """Return the function to measure: DuckDB over `deltalake`'s `to_pyarrow_dataset`."""
+    import deltalake
+    import duckdb
+
+    def total() -> int:
+        with duckdb.connect() as connection:
+            connection.register("t", deltalake.DeltaTable(table).to_pyarrow_dataset())
+            return sum(total for _, total in connection.sql(query).fetchall())
+
+    return total
+
+
+def query_by_duckdb(table: str, query: str) -> Work:
+    """Return the function to measure: DuckDB over the table's files, without the log."""
+    import duckdb
+
+    files = _data_files(table)
+
+    def total() -> int:
+        with duckdb.connect() as connection:
+            connection.read_parquet(files).create_view("t")
+            return sum(total for _, total in connection.sql(query).fetchall())
+
+    return total
+
+
+def query_by_polars(table: str, query: str) -> Work:
+    """Return the function to measure: Polars' scan of a Delta table."""
+    import polars as pl
+
+    return lambda: _by_polars(pl.scan_delta(table), query)
+
+
+def _names(columns: str) -> list[str] | None:
+    return columns.split(",") if columns else None
+
+
+def _data_files(table: str) -> list[str]:
+    files = [str(file) for file in sorted(Path(table).rglob("*.parquet"))]
+    return [file for file in files if "_delta_log" not in file]
+
+
+def _query_builder(table: str, query: str) -> Iterator[pa.RecordBatch]:
+    import deltalake
+
+    found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(table)).execute(query)
+    return (pa.record_batch(batch) for batch in found)
+
+
+def _by_polars(frame: Any, query: str) -> int:
+    import polars as pl
+
+    if "WHERE" in query:
+        low, high = (int(word) for word in query.split() if word.isdigit())
+        frame = frame.filter((pl.col("id") >= low) & (pl.col("id") < high))
+    grouped = frame.group_by("kind").agg(pl.col("count").sum().alias("total"))
+    return sum(grouped.collect(engine="streaming")["total"].to_list())
+
+
+READS: dict[str, Program] = {
+    "Bayou": read_by_bayou,
+    "deltalake": read_by_deltalake,
+    "pyarrow, no log": read_by_pyarrow,
+    "Polars scan_delta": read_by_polars,
 }
-COLUMNS: dict[str, Columns] = {"all": None, "2": TWO}
+QUERIES: dict[str, Program] = {
+    "bayou.sql": query_by_bayou_sql,
+    "bayou.scan_polars": query_by_bayou_polars,
+    "deltalake QueryBuilder": query_by_deltalake,
+    "deltalake dataset in DuckDB": query_by_deltalake_dataset,
+    "DuckDB, no log": query_by_duckdb,
+    "Polars over scan_delta": query_by_polars,
+}
+PROGRAMS = {"reads": READS, "queries": QUERIES}
 
 
-def run(console: Console, rows: int, small_files: int, runs: int) -> None:
-    """Measure every program on both tables, and print tables of the results."""
-    cases = (
-        (f"{rows:,} rows in {FILES} files, all 8 columns", rows_table(rows), "all"),
-        (f"{rows:,} rows in {FILES} files, 2 of 8 columns", rows_table(rows), "2"),
-        (
-            f"{small_files * SMALL_ROWS:,} rows in {small_files:,} files, 2 of 9 columns",
-            small_files_table(small_files),
-            "2",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What all programs of a kind do with a table.
+
+    Attributes:
+        kind: `reads` or `queries`.
+        table: creates the table if it doesn't exist, and returns its path.
+        what: comma-separated columns, or SQL.
+    """
+
+    title: str
+    kind: str
+    table: Callable[[], Path]
+    what: str
+
+
+def _cases(rows: int, small_files: int) -> Sequence[Case]:
+    def large() -> Path:
+        return rows_table(rows)
+
+    part = rows // FILES
+    table = f"{rows:,} rows in {FILES} files"
+    return (
+        Case(title=f"{table}, all 8 columns", kind="reads", table=large, what=ALL),
+        Case(title=f"{table}, 2 of 8 columns", kind="reads", table=large, what=TWO),
+        Case(
+            title=f"{small_files * SMALL_ROWS:,} rows in {small_files:,} files, 2 of 9 columns",
+            kind="reads",
+            table=lambda: small_files_table(small_files),
+            what=TWO,
+        ),
+        Case(title=f"{table}, grouped", kind="queries", table=large, what=GROUPED),
+        Case(
+            title=f"the rows of one of {FILES} files, grouped",
+            kind="queries",
+            table=large,
+            what=SELECTED.format(low=3 * part, high=4 * part),
         ),
     )
-    for title, table, columns in cases:
+
+
+def run(
+    console: Console, rows: int, small_files: int, runs: int, kinds: Sequence[str] = tuple(PROGRAMS)
+) -> None:
+    """Measure the programs of each kind with its cases, and print tables of the results."""
+    rows_table(FILES)
+    for case in _cases(rows, small_files):
+        if case.kind not in kinds:
+            continue
+        table = str(case.table())
         measured = {
-            name: measure.repeat([__file__, "--measure", name, str(table), columns], runs)
-            for name in PROGRAMS
+            name: measure.repeat([__file__, "--measure", name, table, case.what], runs)
+            for name in PROGRAMS[case.kind]
         }
-        assert len({one.result for one in measured.values()}) == 1, title
-        console.print(_grid(title, measured))
+        assert len({one.result for one in measured.values()}) == 1, case.title
+        console.print(_grid(case.title, measured))
 
 
 def _grid(title: str, measured: dict[str, measure.Measurement]) -> Grid:
+    ours, *_ = measured
     grid = Grid(title=title, title_justify="left")
     grid.add_column("")
-    for heading in ("seconds", "bayou beside it", "peak MB", "bayou beside it"):
+    for heading in ("seconds", f"{ours} beside it", "peak MB", f"{ours} beside it"):
         grid.add_column(heading, justify="right")
-    ours = measured["bayou"]
+    base = measured[ours]
     for name, one in measured.items():
         grid.add_row(
             name,
-            f"{one.seconds:.2f}",
-            "" if one is ours else f"{ours.seconds / one.seconds:.2f}x",
+            f"{one.seconds:.3f}",
+            "" if one is base else f"{base.seconds / one.seconds:.2f}x",
             f"{one.peak_bytes / 1e6:,.0f}",
-            "" if one is ours else f"{ours.peak_bytes / one.peak_bytes:.2f}x",
+            "" if one is base else f"{base.peak_bytes / one.peak_bytes:.2f}x",
         )
     return grid
 
@@ -187,13 +298,17 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--small-files", type=int, default=SMALL_FILES)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", choices=PROGRAMS, help="all by default")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
-        name, table, columns = options.measure
-        measure.report(PROGRAMS[name](table, COLUMNS[columns]))
+        name, table, what = options.measure
+        program = (READS | QUERIES)[name]
+        program(str(rows_table(FILES)), what)()
+        measure.report(program(table, what))
     else:
-        run(Console(width=measure.WIDTH), options.rows, options.small_files, options.runs)
+        kinds = (options.only,) if options.only else tuple(PROGRAMS)
+        run(Console(width=measure.WIDTH), options.rows, options.small_files, options.runs, kinds)
 
 
 if __name__ == "__main__":
