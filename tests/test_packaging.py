@@ -64,8 +64,13 @@ def test_reading_a_small_table_loads_what_it_needs_only(tmp_path: Path) -> None:
     assert not loaded & {
         "bayou.api.commands.alter",
         "bayou.api.commands.merge",
+        "bayou.engines.arrow.parquet_files.writer",
         "bayou.kernel.commands",
+        "bayou.kernel.expressions.evaluation",
+        "bayou.kernel.log.spilled_replay",
+        "bayou.kernel.scan.data_skipping",
         "bayou.kernel.table_changes",
+        "bayou.kernel.table_detail",
         "bayou.kernel.transaction.builder",
         "bayou.unity.client",
         "duckdb",

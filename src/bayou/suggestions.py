@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -14,6 +13,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most similar to `name`, without regard to case."""
+    import difflib
+
     by_folded = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
     return by_folded[close[0]] if close else None

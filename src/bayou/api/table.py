@@ -25,7 +25,6 @@ from bayou.api.snapshot import SnapshotHandle, TableSchema
 from bayou.engines import for_path
 from bayou.errors import ArgumentError, VersionNotFoundError
 from bayou.kernel import Catalog, Engine, Table
-from bayou.kernel.table_detail import TableDetail, table_detail
 from bayou.protocol.actions import Metadata, Protocol
 from bayou.unity.names import is_unity_name
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from bayou.api.datasets.dataset import DeltaDataset
     from bayou.api.iceberg_metadata import IcebergMetadata
     from bayou.kernel import CommitBoundary
+    from bayou.kernel.table_detail import TableDetail
 
 
 def table(
@@ -348,6 +348,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         Examples:
             >>> bayou.table("lake/orders").detail().size_in_bytes
         """
+        from bayou.kernel.table_detail import table_detail
+
         return table_detail(self._engine, self._table.latest_snapshot(self._engine))
 
     def load_cdf(  # noqa: PLR0917 - deltalake's order of parameters

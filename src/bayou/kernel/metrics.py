@@ -90,6 +90,16 @@ class ScanReport:
     error: str | None = None
 
 
+@dataclass(slots=True)
+class ScanCounts:
+    """Counters for the `ScanReport` of one listing of scan files. Not thread-safe."""
+
+    log_bytes: int = 0
+    considered: int = 0
+    pruned_by_partition: int = 0
+    skipped_by_statistics: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReadReport:
     """A Parquet file of the table or its log was read, completely or in part.

@@ -5,7 +5,6 @@ Only keys under `delta.` are interpreted; all other keys belong to the user.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -241,6 +240,8 @@ _BY_FOLDED_KEY = {key.lower(): known for key, known in PROPERTIES.items()}
 
 
 def _unknown(key: str) -> str:
+    import difflib
+
     close = difflib.get_close_matches(key.lower(), _BY_FOLDED_KEY, n=1, cutoff=0.6)
     hint = f" (did you mean {_BY_FOLDED_KEY[close[0]].key!r}?)" if close else ""
     return f"unknown table property {key!r}{hint}"

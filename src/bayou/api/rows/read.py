@@ -35,7 +35,6 @@ from bayou.kernel import (
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
-from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.suggestions import did_you_mean
 
 _MAX_THREADS = 16
@@ -107,6 +106,8 @@ class PlannedRead:
         needed = {path[0] for path in referenced_columns(remaining)} if remaining else set()
         if skipping is not None:
             if isinstance(condition, str):
+                from bayou.kernel.expressions.sql.parser import parse_predicate
+
                 condition = parse_predicate(condition)
             builder = builder.with_filter(skipping if condition is None else condition & skipping)
         read = [f for f in snapshot.schema if f.name in needed or f.name in names]

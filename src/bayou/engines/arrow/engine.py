@@ -15,7 +15,6 @@ from bayou.kernel.engine import (
     ParquetHandler,
 )
 from bayou.kernel.engine.engine import EngineDescription, EngineFactory
-from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.kernel.metrics import MetricsReporter
 
 
@@ -59,7 +58,7 @@ class ArrowEngine:
         self._json = json or ArrowJsonHandler(self._files)
         self._metrics_reporter = metrics_reporter
         self._parquet = parquet or ArrowParquetHandler(self._files, metrics_reporter)
-        self._expressions = expressions or DefaultExpressionHandler()
+        self._expressions = expressions
 
     @property
     def files(self) -> FileSystemClient:
@@ -79,6 +78,10 @@ class ArrowEngine:
     @property
     def expressions(self) -> ExpressionHandler:
         """The expression handler."""
+        if self._expressions is None:
+            from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
+
+            self._expressions = DefaultExpressionHandler()
         return self._expressions
 
     @property

@@ -9,7 +9,6 @@ import pyarrow as pa
 from bayou.engines.arrow.parquet_files.footer import read_footer
 from bayou.engines.arrow.parquet_files.projection_cache import ReadPlans
 from bayou.engines.arrow.parquet_files.reader import OpenParquet, read_files
-from bayou.engines.arrow.parquet_files.writer import write_atomically, write_data_files
 from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine import (
     DataFileStatus,
@@ -76,9 +75,13 @@ class ArrowParquetHandler:
         statistics_columns: Sequence[str],
         options: ParquetWriteOptions,
     ) -> CloseableIterator[DataFileStatus]:
+        from bayou.engines.arrow.parquet_files.writer import write_data_files
+
         return write_data_files(self._files, directory, batches, statistics_columns, options)
 
     def write_parquet_file_atomically(
         self, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     ) -> FileStatus:
+        from bayou.engines.arrow.parquet_files.writer import write_atomically
+
         return write_atomically(self._files, path, schema, batches)

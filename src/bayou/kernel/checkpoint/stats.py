@@ -21,7 +21,6 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.scan.data_skipping.pruning import partition_strings
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol import partition_values
 from bayou.protocol.properties import TableProperties
@@ -68,6 +67,8 @@ def parsed_partition_values(
         values: maps from physical name to serialized value.
         columns: types by physical name.
     """
+    from bayou.kernel.scan.data_skipping.pruning import partition_strings
+
     arrays = [_parse_values(partition_strings(values, n), kind) for n, kind in columns.items()]
     fields: list[pa.Field[Any]] = [pa.field(n, to_arrow_type(k)) for n, k in columns.items()]
     return pa.StructArray.from_arrays(arrays, fields=fields)

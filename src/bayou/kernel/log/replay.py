@@ -29,7 +29,6 @@ from bayou.kernel.log.action_reconciliation import (
 )
 from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.segment import LogSegment
-from bayou.kernel.log.spilled_replay import SpilledStore
 from bayou.protocol.actions import (
     Action,
     AddFile,
@@ -275,6 +274,8 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActio
     with ExitStack() as stack:
         store: FileActionStore = MemoryStore()
         if size > SPILL_THRESHOLD_BYTES:
+            from bayou.kernel.log.spilled_replay import SpilledStore
+
             store = stack.enter_context(SpilledStore(size))
         accumulator = ActionAccumulator(store)
         contents = stack.enter_context(read_commit_files(engine, segment.table, files))

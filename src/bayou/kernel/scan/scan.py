@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,10 +23,7 @@ from bayou.kernel.checkpoint.parsed_stats import full_stats_type
 from bayou.kernel.checkpoint.stats import cache_statistics, with_cached_statistics
 from bayou.kernel.crc.read import FileTotals, compare_totals
 from bayou.kernel.engine import Engine, FileSplit
-from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.kernel.expressions.model import And, Predicate, referenced_columns
-from bayou.kernel.expressions.resolution import resolve
-from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.log.slices import (
     LogSlice,
@@ -34,9 +31,7 @@ from bayou.kernel.log.slices import (
     tail_slices,
 )
 from bayou.kernel.log.table_state import TableState
-from bayou.kernel.metrics import ScanReport, measured
-from bayou.kernel.scan.data_skipping.pruning import Pruning, ScanCounts
-from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
+from bayou.kernel.metrics import ScanCounts, ScanReport, measured
 from bayou.kernel.scan.scan_definition import ScanDefinition, ScanSource
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch, scan_batch
 from bayou.kernel.scan.scan_state import (
@@ -49,6 +44,10 @@ from bayou.kernel.scan.scan_state import (
 from bayou.kernel.scan.transform import select_columns, transform_physical_data
 from bayou.kernel.table_features.column_mapping import to_physical_schema
 from bayou.protocol.schema import VOID, StructType
+
+if TYPE_CHECKING:
+    from bayou.kernel.scan.data_skipping.pruning import Pruning
+    from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 
 _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
 
@@ -115,6 +114,8 @@ class ScanBuilder:
         Raises:
             ArgumentError: the time zone doesn't exist.
         """
+        from bayou.kernel.expressions.literals import normalize_time_zone
+
         builder = copy.copy(self)
         builder._time_zone = normalize_time_zone(name)
         return builder
@@ -140,8 +141,12 @@ class ScanBuilder:
             source = source.with_whole_adds()
         predicate = self._filter
         if isinstance(predicate, str):
+            from bayou.kernel.expressions.sql.parser import parse_predicate
+
             predicate = parse_predicate(predicate)
         if predicate is not None:
+            from bayou.kernel.expressions.resolution import resolve
+
             predicate = resolve(predicate, source.schema)
         read_schema = source.schema
         if self._read_schema is not None:
@@ -188,6 +193,9 @@ class Scan:
         self._plan: SkippingPlan | None = None
         self._pruning: Pruning | None = None
         if predicate is not None:
+            from bayou.kernel.scan.data_skipping.pruning import Pruning
+            from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
+
             self._plan = SkippingPlan.build(predicate, source.schema, source.partition_columns)
             self._pruning = Pruning(
                 source.table,

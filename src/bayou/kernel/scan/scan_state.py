@@ -15,7 +15,6 @@ from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.checkpoint.add_files import StatsForm
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
 from bayou.kernel.expressions.model import Predicate
-from bayou.kernel.expressions.resolution import map_columns
 from bayou.kernel.expressions.serialization import from_tree, to_tree
 from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.scan.scan_definition import ScanDefinition, ScanSource
@@ -182,6 +181,8 @@ class ScanState:
         if self.predicate is None or self.column_mapping == "none":
             return self.predicate
         try:
+            from bayou.kernel.expressions.resolution import map_columns
+
             return map_columns(
                 self.predicate, lambda path: physical_path(self.logical_schema, path)
             )

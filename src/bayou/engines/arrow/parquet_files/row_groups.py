@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,9 +21,10 @@ from bayou.errors import PredicateError, SchemaError
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.engine import METADATA_COLUMN_KEY
 from bayou.kernel.expressions.model import Predicate, referenced_columns
-from bayou.kernel.expressions.resolution import resolve
-from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.protocol.stats import FileStatistics, to_json
+
+if TYPE_CHECKING:
+    from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 
 
 class RowGroupFilter:
@@ -37,6 +38,9 @@ class RowGroupFilter:
         self._fields: dict[tuple[str, ...], list[pa.Field[Any]]] = {}
         if predicate is None:
             return
+        from bayou.kernel.expressions.resolution import resolve
+        from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
+
         columns = [f for f in requested if METADATA_COLUMN_KEY not in (f.metadata or {})]
         try:
             schema = from_arrow_schema(pa.schema(columns))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from bayou.kernel.checkpoint.parsed_stats import parsed_stats_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import And, Column, In, IsNull, Literal, Or, Predicate
 from bayou.kernel.log.file_action_keys import FileActionKeys
+from bayou.kernel.metrics import ScanCounts
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 from bayou.kernel.table_features.column_mapping import physical_name, physical_stats_schema
 from bayou.protocol import partition_values
@@ -25,16 +25,6 @@ from bayou.protocol.schema import DataType, StructField, StructType
 
 _MAX_CACHED_VALUES = 100_000
 """Maximum number of parsed partition values that are cached per column."""
-
-
-@dataclass(slots=True)
-class ScanCounts:
-    """Counters for the `ScanReport` of one listing of scan files. Not thread-safe."""
-
-    log_bytes: int = 0
-    considered: int = 0
-    pruned_by_partition: int = 0
-    skipped_by_statistics: int = 0
 
 
 class Pruning:
