@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_MIN_SIMILARITY = 0.65
+"""Minimum similarity of a suggestion. At 0.6, `migration` would be suggested for `destination`."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -16,5 +20,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     import difflib
 
     by_folded = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
-    return by_folded[close[0]] if close else None
+    close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=_MIN_SIMILARITY)
+    # `path` means `table-path`, if that is the only name with this word.
+    close = close or [known for known in by_folded if name.lower() in re.split("[-_.]", known)]
+    return by_folded[close[0]] if len(close) == 1 else None

@@ -41,8 +41,11 @@ _OPTIONS = frozenset({"columns", "key", "limit", "retention_hours", "target_size
 
 
 @contextlib.contextmanager
-def exit_on_error(output: Messages) -> Iterator[None]:
+def exit_on_error(output: Messages, *, where: str | None = None) -> Iterator[None]:
     """Context manager that prints an exception on one line and exits with the exit code for it.
+
+    Args:
+        where: the value of the option `--where`, which messages about conditions then name.
 
     If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.
     """
@@ -64,11 +67,14 @@ def exit_on_error(output: Messages) -> Iterator[None]:
             raise
         if os.environ.get("BAYOU_DEBUG"):
             raise
+        message = _message(error)
+        if where is not None and isinstance(error, PredicateError):
+            message = f"--where: {message}"
         try:
-            output.error(_message(error), kind=type(error).__name__)
+            output.error(message, kind=type(error).__name__)
         except OSError:  # stdout is full, which may be the error itself
             _discard_stdout()
-            typer.echo(f"error: {_message(error)}", err=True)
+            typer.echo(f"error: {message}", err=True)
         raise typer.Exit(_code(error)) from error
 
 

@@ -136,7 +136,7 @@ def _section(title: str, rows: list[tuple[str, str]], width: int) -> str:
     indent = 4 + min(_MAX_NAME_WIDTH, max(len(name) for name, _ in rows))
     lines = [f"{title}:"]
     for name, text in rows:
-        first = f"  {name}".ljust(indent)
+        first = f"  {name}  ".ljust(indent)
         wrapped = textwrap.wrap(
             text, width - indent, break_on_hyphens=False, break_long_words=False
         ) or [""]

@@ -69,7 +69,7 @@ def list_(
         bayou dlq list pipeline.yaml
     """
     printed = rows_output(output, as_json=as_json)
-    with exit_on_error(printed):
+    with exit_on_error(printed, where=where):
         from bayou.errors import PipelineError, StorageError, TableError
         from bayou.ingest.inspection import TopicTables, group_letters
 
@@ -121,7 +121,7 @@ def show(
         bayou dlq show pipeline.yaml user-events --where "partition = 0 AND offset = 17"
     """
     printed = rows_output(output, as_json=as_json)
-    with exit_on_error(printed):
+    with exit_on_error(printed, where=where):
         from bayou.ingest.inspection import TopicTables, list_letters
 
         configuration, topic_config = _topic(config, topic, settings)
@@ -174,7 +174,7 @@ def replay(
         bayou dlq replay pipeline.yaml user-events --dry-run
     """
     output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    with exit_on_error(output, where=where):
         from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 
         configuration, topic_config = _topic(config, topic, settings)
@@ -221,7 +221,7 @@ def drop(
         bayou dlq drop pipeline.yaml user-events --where "reason LIKE '%not JSON%'"
     """
     output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    with exit_on_error(output, where=where):
         if (where is None) is not every:
             output.error("dlq drop: use either --where or --all", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)

@@ -72,7 +72,7 @@ def diff(
         bayou diff lake/events@2024-01-05 lake/events --key id --output changes.parquet
     """
     printed = rows_output(output, as_json=as_json)
-    with exit_on_error(printed):
+    with exit_on_error(printed, where=where):
         from bayou.api.diff import CHANGE
         from bayou.ingest.inspection import compare_properties, compare_schemas
 

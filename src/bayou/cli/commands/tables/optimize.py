@@ -56,7 +56,7 @@ def optimize(
         bayou optimize lake/events --zorder customer_id,user_id --dry-run
     """
     output = output_for(as_json=as_json)
-    with exit_on_error(output):
+    with exit_on_error(output, where=where):
         handle = open_table(table, config, settings)
         names = split_names(zorder)
         if names is None:

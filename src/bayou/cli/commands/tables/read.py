@@ -39,7 +39,7 @@ def read(
         bayou read lake/events --where "day = '05'" --columns id,name --output rows.parquet
     """
     printed = rows_output(output, as_json=as_json)
-    with exit_on_error(printed):
+    with exit_on_error(printed, where=where):
         snapshot = open_table(table, config, settings).snapshot(version, check_time(as_of))
         names = split_names(columns)
         check_columns(snapshot, names, "--columns")

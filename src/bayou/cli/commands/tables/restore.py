@@ -50,7 +50,7 @@ def restore(
         output.facts(
             "Would be restored" if dry_run else "Restored",
             {
-                "version": None if dry_run else metrics.version,
+                **({} if dry_run else {"version": metrics.version}),
                 "files": metrics.num_of_files_after_restore,
                 "files taken out": metrics.num_removed_files,
                 "files brought back": metrics.num_restored_files,
