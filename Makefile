@@ -71,7 +71,7 @@ demo: java $(VENV)/.installed
 # The oldest PySpark, everything else as it is.
 $(OLDEST)/.installed: pyproject.toml constraints.txt tools/environment.sh tools/spark_home.py
 	@mkdir -p .cache && sed 's/^pyspark==.*/pyspark==$(OLDEST_PYSPARK)/' constraints.txt > .cache/constraints-oldest.txt
-	@tools/environment.sh $(OLDEST) .cache/constraints-oldest.txt -e '.[spark]'
+	@tools/environment.sh $(OLDEST) .cache/constraints-oldest.txt -e '.[spark]' 'pyspark[connect]'
 	@$(OLDEST)/bin/python tools/spark_home.py $(OLDEST)/spark-home
 	@touch $@
 
@@ -107,9 +107,10 @@ READ_BY_PEERS := $(PIPELINES)/test_all_features.py \
   $(PIPELINES)/test_upserts.py::test_the_table_of_upserts_equals_a_dictionary \
   $(PIPELINES)/test_upserts.py::test_killed_at_random_points_the_table_equals_the_dictionary
 
-test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed
+test-peers: java $(VENV)/.installed-dev $(PEERS)/.installed $(OLDEST)/.installed
 	@$(BIN)/python tools/fetch_servers.py
-	@BAYOU_PEERS=$(CURDIR)/$(PEERS) $(BIN)/python -m pytest -q tests/peers $(READ_BY_PEERS)
+	@BAYOU_PEERS=$(CURDIR)/$(PEERS) BAYOU_OLDEST_PYTHON=$(CURDIR)/$(OLDEST)/bin/python \
+	  $(BIN)/python -m pytest -q tests/peers $(READ_BY_PEERS)
 
 ICEBERG := .venv-iceberg
 $(ICEBERG)/.installed: tests/iceberg/constraints.txt tools/environment.sh

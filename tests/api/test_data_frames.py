@@ -6,6 +6,7 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import bayou
@@ -51,6 +52,13 @@ def test_rows_become_a_polars_frame(table):
 def test_rows_become_an_arrow_table(table):
     rows = table.to_pyarrow_table(partitions="day = 'b'", columns=["id", "day"])
     assert rows.column("day").to_pylist() == ["b", "b"]
+
+
+def test_a_filter_may_be_an_expression_of_pyarrow(table):
+    expression = (pc.field("id") > 1) & pc.field("flag").is_null()
+    assert table.to_pyarrow_table(columns=["day"], filters=expression).to_pylist() == [{"day": "b"}]
+    assert table.to_pandas(partitions="day = 'a'", filters=expression)["id"].to_list() == []
+    assert table.snapshot(0).to_pandas(filters=pc.field("id") == 1)["day"].to_list() == ["a"]
 
 
 def test_other_libraries_read_the_table_itself(table):

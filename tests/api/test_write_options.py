@@ -97,6 +97,22 @@ def test_arguments_that_contradict_each_other_are_refused_by_name(path, options,
     assert not bayou.exists(path)
 
 
+def test_rows_are_written_through_a_handle(path):
+    table = bayou.create(path, ROWS.schema, partition_by="day")
+    assert bayou.write(table, ROWS) == 1
+    assert bayou.write(table, ROWS.slice(0, 1), mode="overwrite", predicate="id < 3") == 2
+    assert ids(path) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "options", [{"storage_options": {"AWS_REGION": "x"}}, {"location": "elsewhere"}]
+)
+def test_a_handle_has_its_own_storage_options_and_location(path, options):
+    with pytest.raises(ArgumentError) as refused:
+        bayou.write(bayou.table(path), ROWS, **options)
+    assert refused.value.argument in options
+
+
 def test_commit_metadata_is_in_the_history(path):
     bayou.write(path, ROWS, commit_metadata="nightly load")
     bayou.write(path, ROWS, commit_metadata={"job": "nightly", "owner": "me"})

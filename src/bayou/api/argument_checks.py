@@ -143,3 +143,8 @@ class BoundTable:
     def table_uri(self) -> str:
         """The table's fully qualified path or URI."""
         return self._table.path
+
+
+def engine_and_table(handle: BoundTable) -> tuple[Engine, Table]:
+    """Return what a handle is bound to."""
+    return handle._engine, handle._table  # noqa: SLF001  # the class is above

@@ -11,10 +11,16 @@ import pyarrow as pa
 from bayou.api.conditions import Condition, both, checked_condition
 from bayou.api.optional_packages import missing_extra
 from bayou.errors import ArgumentError
+from bayou.kernel.arrow.compute import pc
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped,unused-ignore]
     import polars as pl
+
+    from bayou.api.datasets.dataset import DeltaDataset
+
+RowFilter: TypeAlias = Condition | pc.Expression
+"""A condition on rows, or an expression of pyarrow such as `pc.field("id") > 3`."""
 
 DtypeBackend: TypeAlias = Literal["numpy_nullable", "pyarrow"]
 
@@ -36,11 +42,15 @@ class DataFrames(ABC):
     ) -> pa.RecordBatchReader:
         """Stream rows."""
 
+    @abstractmethod
+    def to_pyarrow_dataset(self, partitions: Condition | None = None) -> DeltaDataset:
+        """Return the rows as a dataset."""
+
     def to_pandas(
         self,
         partitions: Condition | None = None,
         columns: Sequence[str] | None = None,
-        filters: Condition | None = None,
+        filters: RowFilter | None = None,
         types_mapper: Callable[[pa.DataType], Any] | None = None,
         *,
         dtype_backend: DtypeBackend | None = None,
@@ -50,7 +60,7 @@ class DataFrames(ABC):
         Args:
             partitions: condition on partition columns, in addition to `filters`.
             columns: columns in result order; None for all. See `to_arrow`.
-            filters: condition on rows.
+            filters: condition on rows, or an expression of pyarrow.
             types_mapper: function that returns the pandas type of an Arrow type, or None.
             dtype_backend: `numpy_nullable` for pandas' nullable types, `pyarrow` for Arrow types.
                 By default, an integer column with nulls becomes `float64`.
@@ -69,7 +79,7 @@ class DataFrames(ABC):
             )
         if dtype_backend is not None:
             types_mapper = _types_mapper(pandas, dtype_backend)
-        rows = self.to_arrow(columns, _combined(partitions, filters))
+        rows = self.to_pyarrow_table(partitions, columns, filters)
         frame: pd.DataFrame = rows.to_pandas(types_mapper=types_mapper)
         return frame
 
@@ -96,13 +106,16 @@ class DataFrames(ABC):
         self,
         partitions: Condition | None = None,
         columns: Sequence[str] | None = None,
-        filters: Condition | None = None,
+        filters: RowFilter | None = None,
     ) -> pa.Table:
         """Read rows into an Arrow table: deltalake's spelling of `to_arrow`.
 
         Examples:
             >>> bayou.table("lake/orders").to_pyarrow_table(columns=["id", "price"])
         """
+        if isinstance(filters, pc.Expression):
+            dataset = self.to_pyarrow_dataset(partitions)
+            return dataset.to_table(None if columns is None else list(columns), filters)
         return self.to_arrow(columns, _combined(partitions, filters))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

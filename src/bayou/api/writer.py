@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from bayou.api.argument_checks import (
+    BoundTable,
     checked_names,
     checked_number,
     checked_path,
     checked_string,
     checked_strings,
     checked_version,
+    engine_and_table,
 )
 from bayou.api.commit_metadata import CommitMetadata, checked_commit_metadata
 from bayou.api.rows.arrow_stream import ArrowStream, record_batches
@@ -33,6 +35,9 @@ from bayou.protocol.schema import StructType
 from bayou.unity.names import is_unity_name
 from bayou.version import ENGINE_INFO
 
+if TYPE_CHECKING:
+    from bayou.api.table import TableHandle
+
 Mode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 PartitionOverwrite: TypeAlias = Literal["static", "dynamic"]
 Compression: TypeAlias = Literal["zstd", "snappy", "gzip", "brotli", "lz4_raw", "none"]
@@ -48,7 +53,7 @@ _CODECS = ("zstd", "snappy", "gzip", "brotli", "lz4_raw", "none")
 
 
 def write(  # noqa: PLR0917 - the order of the parameters is part of the public API
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | TableHandle,
     data: ArrowStream,
     mode: Mode = "append",
     partition_by: str | Sequence[str] | None = None,
@@ -77,7 +82,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
     is an error.
 
     Args:
-        path: see `bayou.table`.
+        path: a table's path, see `bayou.table`; or the handle of a table, which has its own storage
+            options and catalog.
         data: any object with `__arrow_c_stream__`; streamed once.
         mode: `append`; `overwrite` (replaces all rows, keeps schema and partitioning); `error`
             fails if the table exists; `ignore` does nothing if the table exists.
@@ -137,7 +143,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         _check_one_spelling("predicate", replace_where=replace_where is not None)
         replace_where = predicate
     request = _Request(
-        path=checked_path(path),
+        path=path.table_uri if isinstance(path, BoundTable) else checked_path(path),
         mode=_checked_choice(mode, "mode", _MODES, "a write mode"),
         partition_by=_checked_columns(partition_by),
         configuration=checked_strings(configuration, "configuration"),
@@ -165,6 +171,11 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
             "replace_where": condition_argument,
         }
     )
+    if isinstance(path, BoundTable):
+        own = {"storage_options": bool(options), "catalog": catalog, "location": location}
+        _check_handle_only(request.path, own)
+        stream = record_batches(data, "data")
+        return _write(*engine_and_table(path), stream, request, {})
     if is_unity_name(request.path):
         return _write_to_unity(request, data, options, catalog, location)
     if location is not None:
@@ -317,6 +328,17 @@ def _checked_choice(
             argument=argument,
         )
     return str(value)
+
+
+def _check_handle_only(table: str, arguments: Mapping[str, object]) -> None:
+    """Refuse arguments that a table's handle already has."""
+    for argument, value in arguments.items():
+        if value:
+            raise ArgumentError(
+                f"{argument}: the handle of {table} has its own. Leave {argument} out, or give the "
+                "table's path.",
+                argument=argument,
+            )
 
 
 def _check_one_spelling(spelling: str, **others: bool) -> None:

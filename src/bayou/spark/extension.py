@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -44,6 +45,7 @@ _ADDED_REDACTION = (
 writes these options to plans and event logs. Spark also searches the options' values, so the
 pattern contains no word that is common in paths."""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
+_DELTA_SPARK_VERSION = "SELECT java_method('io.delta.package', 'VERSION')"
 _LAUNCH_PREFIXES = ("spark.driver.", "spark.jars", "spark.submit.")
 """Settings that the JVM needs as launch arguments."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -70,7 +72,7 @@ def enable(spark: Any) -> None:
     logs (`spark.sql.redaction.options.regex`).
 
     Args:
-        spark: a `SparkSession`, classic or Connect. With Connect, the class path isn't checked.
+        spark: a `SparkSession`, classic or Connect.
 
     Raises:
         ArgumentError: `spark` isn't a session.
@@ -80,7 +82,7 @@ def enable(spark: Any) -> None:
         >>> spark.read.format("delta").load("lake/orders").where("price > 10").show()
     """
     hooks.check_session(spark)
-    if isinstance(spark, SparkSession) and has_resource(spark, _DELTA_SPARK):
+    if _has_delta_spark(spark):
         warnings.warn(
             "spark.jars: delta-spark's JAR is on the class path, so Spark uses it for the format "
             "'delta' and never calls Bayou. Remove io.delta:delta-spark from spark.jars and "
@@ -110,6 +112,17 @@ def enable(spark: Any) -> None:
         _set_conf(spark, _REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
     if isinstance(spark, SparkSession):
         _use_this_python(spark)
+
+
+def _has_delta_spark(spark: Any) -> bool:
+    """Whether delta-spark's JAR is on the class path of the driver, or of the Connect server."""
+    if isinstance(spark, SparkSession):
+        return has_resource(spark, _DELTA_SPARK)
+    try:
+        hooks.plain_sql(spark, _DELTA_SPARK_VERSION).collect()
+    except PySparkException:  # there is no such class
+        return False
+    return True
 
 
 def disable(spark: Any) -> None:

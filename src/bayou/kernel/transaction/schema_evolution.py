@@ -97,7 +97,7 @@ def check_fits(table: str, current: StructType, incoming: StructType) -> None:
         raise SchemaError(
             f"{table}: the table has no column {', '.join(map(repr, new))}; it has "
             f"{', '.join(current.names)} (DELTA_METADATA_MISMATCH). Drop the column from the data, "
-            "or allow schema evolution (mergeSchema, with_schema_evolution).",
+            "or write with merge_schema=True (in Spark, the option mergeSchema) to add it.",
             table=table,
             column=new[0],
         )

@@ -1,0 +1,3 @@
+"""`delta.exceptions`."""
+
+from bayou.spark.exceptions import *  # noqa: F403
