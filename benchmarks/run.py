@@ -28,6 +28,7 @@ import spark_stream
 import spark_tables
 import spark_upkeep
 import spark_write
+import start_time
 import steady_latency
 import uniform
 import write_rows
@@ -54,6 +55,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
         console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs, ["queries"]
     ),
     "changes": lambda console, runs: read_changes.run(console, read_changes.ROWS, runs),
+    "start": lambda console, runs: start_time.run(console, 5 * runs),
     "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
     "spark": spark_scan.run,
     "spark-tables": lambda console, _: spark_tables.run(console, tuple(spark_tables.CASES), 1),

@@ -1,0 +1,81 @@
+"""Measures how long a new process takes to import Bayou and to read a small table.
+
+usage: start_time.py [--runs N]
+
+Each number is the median and the minimum of the wall time of processes, with their start. The goals
+are 60 ms for the import and 250 ms for the read. The peer reads the same table with `deltalake`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import measure
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table as Grid
+
+import bayou
+
+PROGRAMS = {
+    "start of Python": "pass",
+    "import bayou": "import bayou",
+    "import pyarrow": "import pyarrow",
+    "Bayou, read 3 rows": "import bayou; bayou.table({path!r}).to_arrow()",
+    "deltalake, read 3 rows": "import deltalake; deltalake.DeltaTable({path!r}).to_pyarrow_table()",
+}
+GOALS_MS = {"import bayou": 60, "Bayou, read 3 rows": 250}
+PEERS = {"import bayou": "import pyarrow", "Bayou, read 3 rows": "deltalake, read 3 rows"}
+
+
+def run(console: Console, runs: int) -> None:
+    """Measure every program in new processes, and print a table."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "table")
+        bayou.write(path, pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}))
+        measured = {
+            name: _milliseconds(program.format(path=path), runs)
+            for name, program in PROGRAMS.items()
+        }
+    grid = Grid(title=f"a new process, {runs} runs", title_justify="left")
+    grid.add_column("")
+    for heading in ("median ms", "minimum ms", "goal ms", "beside its peer"):
+        grid.add_column(heading, justify="right")
+    for name, times in measured.items():
+        goal, peer = GOALS_MS.get(name), PEERS.get(name)
+        grid.add_row(
+            name,
+            f"{median(times):.0f}",
+            f"{min(times):.0f}",
+            "" if goal is None else str(goal),
+            "" if peer is None else f"{median(times) / median(measured[peer]):.2f}x",
+        )
+    console.print(grid)
+
+
+def _milliseconds(program: str, runs: int) -> list[float]:
+    """Run a program in new processes; the first run fills the disk's cache and isn't counted."""
+    times = []
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", program], check=True)
+        times.append((time.perf_counter() - start) * 1000)
+    return times[1:]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Parse the arguments, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=15)
+    run(Console(width=measure.WIDTH), parser.parse_args(arguments).runs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
