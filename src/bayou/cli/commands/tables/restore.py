@@ -47,10 +47,11 @@ def restore(
         handle = open_table(table, config, settings)
         before = handle.snapshot()
         metrics = handle.restore(target, dry_run=dry_run)
+        restored = {"version": None if dry_run else metrics.version}
         output.facts(
             "Would be restored" if dry_run else "Restored",
             {
-                **({} if dry_run else {"version": metrics.version}),
+                **(restored if as_json or not dry_run else {}),
                 "files": metrics.num_of_files_after_restore,
                 "files taken out": metrics.num_removed_files,
                 "files brought back": metrics.num_restored_files,
