@@ -22,6 +22,13 @@ import bayou
 import bayou.spark
 
 BAYOU, DELTA_SPARK, NEITHER = "Bayou", "delta-spark", "error"
+NOT_CONFIGURED = "DELTA_CONFIGURE_SPARK_SESSION_WITH_EXTENSION_AND_CATALOG"
+
+
+def refused_by(error: Exception) -> str:
+    """The library that raises an error."""
+    print(str(error)[:300], file=sys.stderr)
+    return "delta-spark's error" if NOT_CONFIGURED in str(error) else NEITHER
 
 
 def by_commit(path: Path, call: Callable[[], object]) -> str:
@@ -29,8 +36,7 @@ def by_commit(path: Path, call: Callable[[], object]) -> str:
     try:
         call()
     except Exception as error:
-        print(f"{path.name}: {str(error)[:300]}", file=sys.stderr)
-        return NEITHER
+        return refused_by(error)
     newest = max((path / "_delta_log").glob("*.json"))
     infos = [json.loads(line).get("commitInfo") for line in newest.read_text().splitlines()]
     engine = next(info for info in infos if info)["engineInfo"]
@@ -39,7 +45,10 @@ def by_commit(path: Path, call: Callable[[], object]) -> str:
 
 def by_columns(frame: Callable[[], Any]) -> str:
     """The library that reads a DataFrame: only Bayou has the option `metadataColumn`."""
-    return BAYOU if "_metadata" in frame().columns else DELTA_SPARK
+    try:
+        return BAYOU if "_metadata" in frame().columns else DELTA_SPARK
+    except Exception as error:
+        return refused_by(error)
 
 
 def served_by(spark: Any, folder: Path) -> dict[str, str]:

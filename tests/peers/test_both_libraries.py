@@ -69,8 +69,8 @@ DATA_SOURCE = {
 }
 """Without delta-spark's JAR and without `enable`: Bayou's data source; Spark can't run the SQL."""
 ENABLED = {**DATA_SOURCE, "sql": "Bayou", "warning": "False"}
-JAR = {**DATA_SOURCE, "read": "delta-spark", "write": "delta-spark"}
-JAR_AND_EXTENSION = {**JAR, "sql": "delta-spark"}
+JAR = {**DATA_SOURCE, "read": "delta-spark's error", "write": "delta-spark's error"}
+JAR_AND_EXTENSION = {**DATA_SOURCE, **dict.fromkeys(("read", "write", "sql"), "delta-spark")}
 REMOTE = {"remote": "local[2]"}
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
@@ -45,7 +44,7 @@ _ADDED_REDACTION = (
 writes these options to plans and event logs. Spark also searches the options' values, so the
 pattern contains no word that is common in paths."""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
-_DELTA_SPARK_VERSION = "SELECT java_method('io.delta.package', 'VERSION')"
+_JAR_SETTINGS = ("spark.jars", "spark.jars.packages", "spark.sql.extensions")
 _LAUNCH_PREFIXES = ("spark.driver.", "spark.jars", "spark.submit.")
 """Settings that the JVM needs as launch arguments."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -72,7 +71,8 @@ def enable(spark: Any) -> None:
     logs (`spark.sql.redaction.options.regex`).
 
     Args:
-        spark: a `SparkSession`, classic or Connect.
+        spark: a `SparkSession`, classic or Connect. With Connect, the JAR is recognized by the
+            server's settings `spark.jars`, `spark.jars.packages` and `spark.sql.extensions`.
 
     Raises:
         ArgumentError: `spark` isn't a session.
@@ -115,14 +115,11 @@ def enable(spark: Any) -> None:
 
 
 def _has_delta_spark(spark: Any) -> bool:
-    """Whether delta-spark's JAR is on the class path of the driver, or of the Connect server."""
+    """Whether delta-spark's JAR is on the class path; under Connect, whether settings name it."""
     if isinstance(spark, SparkSession):
         return has_resource(spark, _DELTA_SPARK)
-    try:
-        hooks.plain_sql(spark, _DELTA_SPARK_VERSION).collect()
-    except PySparkException:  # there is no such class
-        return False
-    return True
+    settings = ",".join(str(spark.conf.get(key, "")) for key in _JAR_SETTINGS)
+    return "delta-spark" in settings or "io.delta" in settings
 
 
 def disable(spark: Any) -> None:

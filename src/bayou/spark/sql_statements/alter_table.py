@@ -44,7 +44,7 @@ class AlterTable:
             return NotImplemented
         for change in self.changes:
             change(target)
-        if target.name is not None:
+        if target.name is not None and context.is_classic:
             refresh_columns(context.spark, target.name, target.path)
         return context.empty_result()
 
@@ -80,7 +80,8 @@ class SetLocation:
                 table=new.path,
             )
         plain_sql(context.spark, context.text)
-        refresh_columns(context.spark, target.name, new.path)
+        if context.is_classic:
+            refresh_columns(context.spark, target.name, new.path)
         return context.empty_result()
 
 
