@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,9 +23,15 @@ FILES, ROWS = 8, 10
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> str:
+def path(tmp_path: Path, written: str) -> str:
     """A table of 8 files with 10 rows each, partitioned by `day`, with mapped columns."""
-    path = str(tmp_path / "orders")
+    return str(shutil.copytree(written, tmp_path / "orders"))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The table that `path` copies."""
+    path = str(tmp_path_factory.mktemp("written") / "orders")
     for number in range(FILES):
         first = number * ROWS
         rows = pa.table(
