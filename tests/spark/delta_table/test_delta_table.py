@@ -121,6 +121,20 @@ def test_a_table_gets_iceberg_compatibility_and_its_errors(spark, table, tmp_pat
         str(tmp_path / "t")
     )
     assert made.toDF().count() == 3
+    query = (
+        spark.readStream.format("delta")
+        .load(str(tmp_path / "t"))
+        .writeStream.format("delta")
+        .option(f"delta.{key}", "true")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "streamed"))
+    )
+    assert query.awaitTermination(120)
+    streamed = bayou.table(str(tmp_path / "streamed"))
+    assert streamed.snapshot().properties[f"delta.{key}"] == "true"
+    assert streamed.snapshot().properties["delta.columnMapping.mode"] == "name"
+    assert streamed.count() == 3
     builder = DeltaTable.create(spark).location(str(tmp_path / "u")).addColumn("v", "void")
     with pytest.raises(UnsupportedOperationException) as caught:
         builder.property(f"delta.{key}", "true").execute()
