@@ -1,13 +1,15 @@
-"""Runs the blocks of docs/guide/quickstart.md with an installed package, outside of the clone.
+"""Runs the pages for a first hour with an installed package, outside of the clone.
 
 usage: quick_start.py PYTHON FOLDER
 
-The commands of the page run against Bayou's embedded broker.
+Their blocks run as they stand: consecutive Python blocks as one program, commands in a shell. The
+topic of the quick start is one of Bayou's embedded broker.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import subprocess
@@ -15,10 +17,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "guide" / "quickstart.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGES = (
+    "get-started/installation.md",
+    "guide/quickstart.md",
+    "guide/sql-without-spark.md",
+    "guide/from-deltalake.md",
+    "guide/delta-table.md",
+)
+"""Pages whose blocks need no table or topic except that of the quick start."""
+
+EXTRAS = "demo,polars"
+"""The extras that the pages need."""
 
 _BLOCK = re.compile(
-    r"^(<!-- not run: .*? -->\n)?```(python|sh|yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL
+    r"^(<!-- not run: .*? -->\n)?```(python|sh|bash|yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL
 )
 _BROKER = """
 import json, sys
@@ -36,26 +49,32 @@ with EmbeddedBroker({"user.events.v1": 2}) as broker:
 
 
 class BlockError(Exception):
-    """A block of the page failed. The message contains the block and its output."""
+    """A block of a page failed. The message contains the page, the block and its output."""
 
 
 def run(python: Path, folder: Path) -> int:
-    """Run all blocks in order in a folder; return their number."""
-    environment = {
-        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        "PATH": f"{python.parent}:{os.environ['PATH']}",
-        "PYSPARK_PYTHON": str(python),
-    }
-    page = PAGE.read_text()
-    blocks = [(language, text) for reason, language, text in _BLOCK.findall(page) if not reason]
+    """Run the blocks of all pages, each in a folder of its own; return their number."""
     with broker(python, folder) as address:
-        environment["KAFKA_BOOTSTRAP_SERVERS"] = address
-        for language, block in blocks:
-            if language == "yaml":
-                (folder / "pipeline.yaml").write_text(block)
-                continue
-            shell = ["bash", "-euo", "pipefail"] if language == "sh" else [str(python)]
-            _run([*shell, "-c", block], folder, environment)
+        environment = {
+            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            "KAFKA_BOOTSTRAP_SERVERS": address,
+            "PATH": f"{python.parent}:{os.environ['PATH']}",
+            "PYSPARK_PYTHON": str(python),
+        }
+        return sum(_run_page(page, python, folder / Path(page).stem, environment) for page in PAGES)
+
+
+def _run_page(page: str, python: Path, folder: Path, environment: dict[str, str]) -> int:
+    folder.mkdir()
+    found = _BLOCK.findall((DOCS / page).read_text())
+    blocks = [(language, text) for reason, language, text in found if not reason]
+    for language, group in itertools.groupby(blocks, key=lambda block: block[0]):
+        texts = [text for _, text in group]
+        if language == "yaml":
+            (folder / "pipeline.yaml").write_text(texts[-1])
+            continue
+        shell = [str(python)] if language == "python" else ["bash", "-euo", "pipefail"]
+        _run([*shell, "-c", "\n".join(texts)], page, folder, environment)
     return len(blocks)
 
 
@@ -78,13 +97,13 @@ def broker(python: Path, folder: Path) -> Iterator[str]:
             process.communicate("")
 
 
-def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+def _run(command: list[str], page: str, folder: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         output = (done.stdout + done.stderr)[-3000:]
-        raise BlockError(f"a block of {PAGE.name} failed.\n{command[-1]}\nIts output:\n{output}")
+        raise BlockError(f"a block of {page} failed.\n{command[-1]}\nIts output:\n{output}")
 
 
 if __name__ == "__main__":

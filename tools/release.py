@@ -174,20 +174,20 @@ def _audit_problem(output: str) -> str:
 
 
 def _quick_start(folder: Path) -> str:
-    """Install the wheel into a fresh environment, and run the quick start outside of the clone."""
+    """Install the wheel into a fresh environment, and run the first pages outside of the clone."""
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
         _run([sys.executable, "-m", "venv", home / "venv"])
         (wheel,) = folder.glob("*.whl")
         pip = [home / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet"]
-        _run([*pip, "--constraint", ROOT / "constraints.txt", f"{wheel}[cli]"])
+        _run([*pip, "--constraint", ROOT / "constraints.txt", f"{wheel}[{quick_start.EXTRAS}]"])
         work = home / "work"
         work.mkdir()
         try:
             blocks = quick_start.run(home / "venv" / "bin" / "python", work)
         except quick_start.BlockError as error:
             raise ReleaseError(str(error)) from None
-    return f"{blocks} blocks of docs/guide/quickstart.md ran with the wheel"
+    return f"{blocks} blocks of {len(quick_start.PAGES)} pages ran with the wheel"
 
 
 if __name__ == "__main__":
