@@ -51,7 +51,7 @@ def reader(request: Any) -> str:
 
 
 def assert_read(readers: IcebergReaders, reader: str, path: Path, where: str | None = None) -> None:
-    expected = bayou.table(path).to_arrow(filters=where)
+    expected = bayou.table(path).to_arrow(filter=where)
     assert comparable_rows(readers.read(reader, path, where=where)) == comparable_rows(expected)
 
 

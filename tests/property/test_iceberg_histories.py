@@ -183,5 +183,5 @@ def test_random_histories_end_with_both_formats_equal(
 
 
 def delta_rows_where(path: Path, condition: str) -> list[dict[str, Any]]:
-    rows = bayou.table(path).to_arrow(filters=condition.replace("'2024-01-01'", "DATE'2024-01-01'"))
+    rows = bayou.table(path).to_arrow(filter=condition.replace("'2024-01-01'", "DATE'2024-01-01'"))
     return sorted(rows.to_pylist(), key=repr)
