@@ -30,6 +30,8 @@ def start_spark(warehouse: str) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.jars.packages": RUNTIME,
+        # Otherwise the metadata answers counts, and no file is read.
+        "spark.sql.iceberg.aggregate-push-down.enabled": "false",
         "spark.sql.adaptive.enabled": "false",  # its plans have no metrics of the scan
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -57,7 +59,7 @@ def read_with_spark(spark: SparkSession, request: dict) -> int:
     """Copy a table's rows to a Parquet file; return the number of data files read."""
     reader = spark.read.format("iceberg")
     if request.get("snapshot") is not None:
-        reader = reader.option("snapshot-id", str(request["snapshot"]))
+        reader = reader.option("versionAsOf", str(request["snapshot"]))
     rows = reader.load(request["table"])
     if request.get("where"):
         rows = rows.where(request["where"])
