@@ -106,7 +106,8 @@ def merge(path: Path, data: st.DataObject) -> None:
     rows = data.draw(st.lists(VALUES, min_size=1, max_size=4, unique_by=lambda row: row["id"]))
     source = table_of(rows, columns_of(path))
     merger = bayou.table(path).merge(source, "t.id = s.id", source_alias="s", target_alias="t")
-    merger.when_matched_update_all().when_not_matched_insert_all().execute()
+    values = {name: f"s.{name}" for name in source.schema.names}
+    merger.when_matched_update(values).when_not_matched_insert(values).execute()
 
 
 def optimize(path: Path, data: st.DataObject) -> None:
@@ -136,7 +137,8 @@ def drop_column(path: Path, data: st.DataObject) -> None:
 
 def restore(path: Path, data: st.DataObject) -> None:
     table = bayou.table(path)
-    table.restore(data.draw(st.integers(0, table.version())))
+    if version := table.version():
+        table.restore(data.draw(st.integers(0, version - 1)))
 
 
 def checkpoint(path: Path, data: st.DataObject) -> None:
