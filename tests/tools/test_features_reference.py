@@ -10,7 +10,10 @@ import write_reference
 
 from bayou.protocol.features import FEATURES
 
-ROWS = dict(re.findall(r"^\| `(\S+)` (\|.*\|)$", features_reference.page(), flags=re.MULTILINE))
+FEATURE_PART, REASON_PART = features_reference.page().split("## Reasons")
+ROW = re.compile(r"^\| `(\S+)` (\|.*\|)$", flags=re.MULTILINE)
+ROWS = dict(ROW.findall(FEATURE_PART))
+REASONS = dict(ROW.findall(REASON_PART))
 
 
 def test_the_page_is_the_one_that_is_published():
@@ -27,3 +30,8 @@ def test_every_feature_is_listed_as_read_and_written_or_not(name):
 
 def test_no_other_feature_is_listed():
     assert set(ROWS) == set(FEATURES)
+
+
+def test_every_feature_that_is_not_supported_has_its_reason():
+    assert set(REASONS) == {f.name for f in FEATURES.values() if not (f.read and f.write)}
+    assert all(len(reason) > 40 for reason in REASONS.values())
