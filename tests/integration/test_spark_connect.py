@@ -72,19 +72,6 @@ MORE = """
         old.load(path).count()
     except Exception as error:
         print("zone", "2010-01-01T03:00" in str(error) or str(error)[:900])
-    try:
-        spark.range(1).write.format("delta").saveAsTable("named")
-    except bayou.errors.ArgumentError as error:
-        print("by name", "Spark Connect" in str(error))
-    try:
-        spark.range(1).writeTo("named").using("delta").create()
-    except bayou.errors.ArgumentError as error:
-        print("by name", "Spark Connect" in str(error))
-    try:
-        stream = spark.readStream.format("rate").load().writeStream.format("delta")
-        stream.option("checkpointLocation", path + "-c").toTable("named")
-    except Exception as error:
-        print("by name", "Spark Connect" in str(error) or str(error)[:300])
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     DeltaTable = bayou_spark.DeltaTable
     things = (
@@ -116,12 +103,84 @@ MORE = """
         things.delete(source["id"] > 1)
     except bayou.errors.ArgumentError as error:
         print("columns", "SQL string" in str(error))
-    try:
-        DeltaTable.forName(spark, "named")
-    except bayou.errors.ArgumentError as error:
-        print("names", "path" in str(error))
     bayou_spark.disable(spark)
     print("without pushdown", read.where("id >= 15").count())
+    spark.stop()
+"""
+
+NAMES = """
+    import sys
+    import warnings
+
+    warnings.simplefilter("ignore")
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import SparkSession, functions as F
+
+    from bayou import spark as bayou_spark
+    from bayou.spark import DeltaTable
+
+    path = sys.argv[1]
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    bayou_spark.enable(spark)
+    rows = spark.range(3).selectExpr("id", "cast(id AS string) AS v")
+    rows.write.format("delta").saveAsTable("named")
+    print("created", spark.catalog.tableExists("named"), spark.table("named").count())
+    location = spark.sql("DESCRIBE DETAIL named").first().location
+    print("located", location.endswith("warehouse/named"))
+    rows.write.mode("append").saveAsTable("named")
+    rows.write.insertInto("named")
+    rows.writeTo("named").append()
+    print("appended", spark.read.table("named").count())
+    rows.where("id = 0").writeTo("named").overwrite(F.col("id") == 0)
+    print("overwritten", spark.sql("SELECT count(*) FROM named WHERE id = 0").first()[0])
+    try:
+        rows.write.format("delta").saveAsTable("named")
+    except AnalysisException as error:
+        print("exists", error.getCondition())
+    rows.write.format("delta").mode("ignore").saveAsTable("named")
+    rows.write.format("delta").option("path", path).saveAsTable("elsewhere")
+    print("elsewhere", spark.read.format("delta").load(path).count())
+    rows.writeTo("other").using("delta").partitionedBy("v").create()
+    rows.limit(1).writeTo("other").createOrReplace()
+    print("other", spark.table("other").count(), len(spark.sql("DESCRIBE HISTORY other").collect()))
+    spark.sql("CREATE TABLE made (id BIGINT, v STRING) USING delta")
+    spark.sql("INSERT INTO made SELECT * FROM named WHERE id = 1")
+    spark.sql("UPDATE made SET v = 'new'")
+    spark.sql("ALTER TABLE made ADD COLUMNS (n INT)")
+    spark.sql("DELETE FROM made WHERE id > 5")
+    print("made", sorted(map(tuple, spark.sql("SELECT DISTINCT * FROM made").collect())))
+    spark.sql("CREATE TABLE selected USING delta AS SELECT id FROM named VERSION AS OF 0")
+    print("selected", spark.sql("SELECT sum(s.id) FROM selected s JOIN named n USING (id)").first())
+    table = DeltaTable.forName(spark, "made")
+    merge = table.alias("t").merge(rows.alias("s"), "t.id = s.id")
+    merge.whenNotMatchedInsert(values={"id": "s.id", "v": "s.v"}).execute()
+    print("merged", spark.table("made").count(), DeltaTable.forName(spark, "made").toDF().count())
+    DeltaTable.createIfNotExists(spark).tableName("built").addColumn("id", "BIGINT").execute()
+    query = (
+        spark.readStream.table("named")
+        .select("id")
+        .writeStream.option("checkpointLocation", path + "-c")
+        .trigger(availableNow=True)
+        .toTable("built")
+    )
+    query.awaitTermination(120)
+    print("streamed", spark.table("built").count() == spark.table("named").count())
+    spark.sql("CREATE DATABASE shop")
+    rows.write.format("delta").saveAsTable("shop.Orders")
+    print("database", spark.table("spark_catalog.shop.orders").count())
+    rows.createOrReplaceTempView("seen")
+    print("view", spark.table("seen").count(), spark.sql("SELECT count(*) FROM seen").first()[0])
+    for failing in (
+        lambda: DeltaTable.forName(spark, "missing"),
+        lambda: DeltaTable.forName(spark, "seen"),
+        lambda: rows.write.format("delta").saveAsTable("nowhere.named"),
+    ):
+        try:
+            failing()
+        except Exception as error:
+            print(type(error).__name__, isinstance(error, AnalysisException))
+    spark.sql("DROP TABLE named")
+    print("dropped", spark.catalog.tableExists("named"))
     spark.stop()
 """
 
@@ -171,9 +230,6 @@ def test_zones_names_and_delta_table_work_through_spark_connect(tmp_path):
     assert done.stdout.splitlines() == [
         *PRINTED,
         "zone True",
-        "by name True",
-        "by name True",
-        "by name True",
         "merged 3 0 0 3",
         "again 2 2 0 0",
         "things [(2, 'bb', 4), (3, 'third', 6)]",
@@ -183,6 +239,30 @@ def test_zones_names_and_delta_table_work_through_spark_connect(tmp_path):
         "cloned 3",
         "vacuumed [] True",
         "columns True",
-        "names True",
         "without pushdown 5",
+    ], done.stderr[-3000:]
+
+
+@pytest.mark.usefixtures("connect_port")
+@pytest.mark.slow
+def test_names_of_the_session_catalog_work_through_spark_connect(tmp_path):
+    done = run(NAMES, tmp_path)
+    assert done.stdout.splitlines() == [
+        "created True 3",
+        "located True",
+        "appended 12",
+        "overwritten 1",
+        "exists TABLE_OR_VIEW_ALREADY_EXISTS",
+        "elsewhere 3",
+        "other 1 2",
+        "made [(1, 'new', None)]",
+        "selected Row(sum(id)=12)",
+        "merged 6 6",
+        "streamed True",
+        "database 3",
+        "view 3 3",
+        "TableNotFoundError True",
+        "TableNotFoundError True",
+        "ArgumentError False",
+        "dropped False",
     ], done.stderr[-3000:]

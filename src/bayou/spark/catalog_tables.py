@@ -15,7 +15,8 @@ from pyspark.errors import PySparkException
 
 from bayou.errors import ArgumentError, StorageError
 from bayou.protocol.schema import StructType
-from bayou.protocol.sql import quote_identifier, string_literal, tokenize
+from bayou.protocol.sql import quote_identifier, string_literal
+from bayou.spark.connect_catalog import ConnectCatalogTable
 from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.hooks.requests import TableReadRequest
 from bayou.spark.jvm.catalog import CatalogTable
@@ -149,8 +150,6 @@ def read(request: TableReadRequest) -> Any:
 
     Returns NotImplemented if no Delta table has the name.
     """
-    if not is_classic(request.spark):
-        return NotImplemented
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
         return NotImplemented
@@ -165,13 +164,11 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
 
     Raises:
         ArgumentError: the catalog has no location for a table of this name, for example because the
-            database doesn't exist; or the session is one of Spark Connect, and the name isn't a
-            path name.
+            database doesn't exist.
     """
-    if not is_classic(spark):
-        return _path_name(name)
+    table: CatalogTable | ConnectCatalogTable
     try:
-        table = CatalogTable(spark, name)
+        table = CatalogTable(spark, name) if is_classic(spark) else ConnectCatalogTable(spark, name)
     except JvmError:
         return None
     if table.database is not None and table.database.lower() == "delta":
@@ -181,7 +178,7 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
     if not table.exists():
         try:
             path = table.default_location()
-        except JvmError as error:
+        except (JvmError, PySparkException) as error:
             raise ArgumentError(
                 f"{name}: this isn't a valid table name: {error_reason(error)}", argument="name"
             ) from error
@@ -192,19 +189,8 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
     return NamedTable(name=name, path=location, exists=True)
 
 
-def _path_name(name: str) -> NamedTable:
-    """Return the table of a path name; other names aren't known under Spark Connect."""
-    parts = [token.text for token in tokenize(name) if token.is_name]
-    if len(parts) == 2 and parts[0].lower() == "delta":
-        return NamedTable(name=name, path=parts[1], exists=True, is_path=True)
-    raise ArgumentError(
-        f"{name}: under Spark Connect, the path of a named table isn't known. Use its path.",
-        argument="name",
-    )
-
-
 def refresh_columns(spark: Any, name: str, path: str) -> None:
-    """Copy a table's columns from its log to the catalog; only in a classic session.
+    """Copy a table's columns from its log to the catalog; does nothing under Spark Connect.
 
     An error of the catalog is ignored, because reads and writes don't use the catalog's columns.
     """

@@ -81,7 +81,7 @@ class CountRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReadRequest:
-    """A call of `table` on a classic session, on `session.read` or on `session.readStream`.
+    """A call of `table` on a session, on `session.read` or on `session.readStream`.
 
     `reader` is None for a call on the session.
     """

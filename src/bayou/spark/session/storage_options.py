@@ -14,8 +14,8 @@ _NO_PATH = (
     "path: the format 'delta' got no path. Read with spark.read.format('delta').load(path) and "
     "write with df.write.format('delta').save(path): Spark passes no path to a Python data source "
     "for catalog tables (saveAsTable, insertInto, CREATE TABLE ... USING delta, spark.table). Call "
-    "bayou.spark.enable(spark) to read and write catalog tables (except with Spark Connect), or "
-    "create a temporary view over a DataFrame."
+    "bayou.spark.enable(spark) to read and write catalog tables, or create a temporary view over a "
+    "DataFrame."
 )
 
 

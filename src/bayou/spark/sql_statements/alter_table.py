@@ -44,7 +44,7 @@ class AlterTable:
             return NotImplemented
         for change in self.changes:
             change(target)
-        if target.name is not None and context.is_classic:
+        if target.name is not None:
             refresh_columns(context.spark, target.name, target.path)
         return context.empty_result()
 
@@ -80,8 +80,7 @@ class SetLocation:
                 table=new.path,
             )
         plain_sql(context.spark, context.text)
-        if context.is_classic:
-            refresh_columns(context.spark, target.name, new.path)
+        refresh_columns(context.spark, target.name, new.path)
         return context.empty_result()
 
 

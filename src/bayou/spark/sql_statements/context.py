@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pyspark.sql import SparkSession
-
 from bayou.errors import ArgumentError, StatementError
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import NamedTable, named_table
@@ -37,10 +35,6 @@ class StatementContext:
     text: str
     query: Callable[[str], Any]
     names_tables: Callable[[str], bool]
-
-    @property
-    def is_classic(self) -> bool:
-        return isinstance(self.spark, SparkSession)
 
     def find_table(self, table: Sequence[str]) -> TargetTable | None:
         """Return the Delta table with a name or path; None if no Delta table has the name.

@@ -47,7 +47,7 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
     unchanged.
 
     Args:
-        spark: a session, classic or Connect. Catalog names of Delta tables require a classic one.
+        spark: a session, classic or Connect.
         text: one statement.
         args: values of `?` or `:name`, as in `spark.sql`.
         frames: DataFrames and values of `{name}` in the statement, as in `spark.sql`.

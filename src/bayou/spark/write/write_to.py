@@ -27,9 +27,6 @@ def write_to(request: WriteToRequest) -> Any:
     """
     if request.provider not in (None, "delta"):
         return NotImplemented
-    is_delta = request.provider == "delta" or request.table.lower().startswith("delta.")
-    if request.connect and not is_delta:
-        return NotImplemented
     table = named_table(request.spark, request.table)
     if table is None:
         return NotImplemented

@@ -28,8 +28,6 @@ def save(request: WriteRequest) -> Any:
     other_format = request.format != "delta" and request.method == "saveAsTable"
     if other_format and (request.mode != "append" or not _is_delta_table(request)):
         return NotImplemented
-    if request.connect and request.method == "insertInto":
-        return NotImplemented  # only the server knows the table's format
     if request.bucket_columns is not None or request.sort_columns is not None:
         raise ArgumentError(
             "bucketBy: Delta tables have no buckets. Use clusterBy or partitionBy instead of "
@@ -85,8 +83,6 @@ def start(request: StreamWriteRequest) -> Any:
 
 
 def _is_delta_table(request: WriteRequest | StreamWriteRequest) -> bool:
-    if request.connect:
-        return False
     assert request.table is not None  # only methods with a table name are called for other formats
     table = named_table(request.spark, request.table)
     return table is not None and table.exists and not table.is_path

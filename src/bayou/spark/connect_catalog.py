@@ -1,0 +1,79 @@
+"""Tables of the session catalog under Spark Connect, where Python can't access the JVM."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from bayou.protocol.sql import quote_identifier, string_literal, tokenize
+from bayou.spark.hooks.hooks import plain_sql
+
+
+class ConnectCatalogTable:
+    """A table name in the server's session catalog; the table need not exist.
+
+    It has the read-only members of `bayou.spark.jvm.catalog.CatalogTable`. The methods send
+    requests to the server, and raise `PySparkException` if the server refuses the name.
+
+    Attributes:
+        database, table: the parts of the name; database is None for an unqualified name.
+    """
+
+    def __init__(self, spark: Any, name: str) -> None:
+        parts = [token.text for token in tokenize(name) if token.is_name]
+        self._spark = spark
+        self._name = name
+        self.database = parts[-2] if len(parts) > 1 else None
+        self.table = parts[-1] if parts else name
+
+    def is_temp_view(self) -> bool:
+        return self.exists() and "Provider" not in self._details
+
+    def exists(self) -> bool:
+        return self._exists
+
+    def default_location(self) -> str:
+        """The location that the catalog would choose for a new table of this name."""
+        catalog = self._spark.catalog
+        database = catalog.getDatabase(self.database or catalog.currentDatabase())
+        sensitive = str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+        table = self.table if sensitive else self.table.lower()
+        return f"{_path(database.locationUri).rstrip('/')}/{table}"
+
+    @property
+    def provider(self) -> str | None:
+        """The table's format; None for a view."""
+        return self._details.get("Provider")
+
+    @property
+    def location(self) -> str | None:
+        """The table's location; None for a view."""
+        location = self._details.get("Location")
+        return None if location is None else _path(location)
+
+    @cached_property
+    def _exists(self) -> bool:
+        return bool(self._spark.catalog.tableExists(self._name))
+
+    @cached_property
+    def _details(self) -> Mapping[str, str]:
+        """The catalog's entry as `SHOW TABLE EXTENDED` prints it; empty for a temporary view.
+
+        `DESCRIBE TABLE EXTENDED` has neither format nor location for a Python data source.
+        """
+        database = quote_identifier(self.database or self._spark.catalog.currentDatabase())
+        pattern = string_literal(re.sub(r"\W", ".", self.table))  # a regular expression
+        shown = plain_sql(self._spark, f"SHOW TABLE EXTENDED IN {database} LIKE {pattern}")
+        rows = [row for row in shown.collect() if row["tableName"].lower() == self.table.lower()]
+        if self.database is None and any(row["isTemporary"] for row in rows):
+            return {}  # it hides a table of the same name
+        entries = [row["information"] for row in rows if not row["isTemporary"]]
+        lines = [line for entry in entries for line in entry.splitlines()]
+        return {name: value for name, _, value in (line.partition(": ") for line in lines)}
+
+
+def _path(uri: str) -> str:
+    scheme, separator, rest = uri.partition(":")
+    return "/" + rest.lstrip("/") if separator and scheme == "file" else uri
