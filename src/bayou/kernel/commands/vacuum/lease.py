@@ -211,6 +211,12 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
         for lease in _leases(engine, table)
         if lease.read_version is None or lease.read_version >= version
     }
+    if watched:
+        _LOG.warning(
+            "%s: a vacuum hasn't ended; waiting up to %d seconds for its heartbeat",
+            table,
+            _WATCH_SECONDS,
+        )
     deadline = time.monotonic() + _WATCH_SECONDS
     while watched and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
@@ -222,7 +228,7 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
                 raise _vacuum_runs(lease, version)
     if not watched or dry_run:
         return
-    _LOG.warning("%s: RESTORE ends a vacuum that doesn't respond", table)
+    _LOG.warning("%s: the vacuum doesn't respond and is ended", table)
     engine.files.delete_files(lease.permit_path for lease in watched)
     time.sleep(_GRACE_SECONDS)
     engine.files.delete_files(lease.heartbeat_path for lease in watched)
