@@ -208,7 +208,7 @@ def test_a_partition_value_that_is_too_long_for_a_folder_is_refused_before_a_fil
     assert bayou.table(str(path)).to_arrow(filter="p <> 'x'").num_rows == 1
 
 
-def test_partition_columns_stand_in_the_files_where_the_table_asks_for_it(tmp_path):
+def test_partition_columns_are_the_last_in_files_if_the_table_requires_them(tmp_path):
     path = tmp_path / "table"
     asked = {"delta.enableMaterializePartitionColumnsFeature": "true"}
     rows = pa.table({"p": ["a", "b", None], "id": [1, 2, 3]})
@@ -217,7 +217,7 @@ def test_partition_columns_stand_in_the_files_where_the_table_asks_for_it(tmp_pa
         bayou.table(str(path)).snapshot().protocol.writer_features
     )
     found = pa.concat_tables([pq.ParquetFile(file).read() for file in path.rglob("part-*.parquet")])
-    assert found.column_names == ["p", "id"]
+    assert found.column_names == ["id", "p"]
     assert sorted(found.to_pylist(), key=repr) == sorted(rows.to_pylist(), key=repr)
     assert '"p"' not in "".join(bayou.table(str(path)).snapshot().files()["stats"].to_pylist())
     assert bayou.table(str(path)).to_arrow(filter="p = 'a'").to_pylist() == [{"p": "a", "id": 1}]

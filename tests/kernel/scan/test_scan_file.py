@@ -189,6 +189,7 @@ def test_paths_of_a_log_are_resolved_in_one_place():
         "kernel/checkpoint/contents.py",  # sidecars, by their names only
         "kernel/deletion_vectors/read.py",  # where in the file
         "kernel/commands/clone.py",  # where in the file
+        "kernel/commands/copied_files.py",  # where in the file
         "kernel/commands/file_sink_log.py",  # no log of Delta's; checks by itself
         "kernel/scan/scan_file.py",
         "kernel/commands/vacuum/referenced_files.py",  # compares texts

@@ -27,7 +27,6 @@ from bayou.protocol.deletion_vectors import file_path, stored_vector, vector_in_
 from bayou.protocol.file_names import (
     canonical_path,
     data_file_path_to_uri,
-    decode_data_file_uri,
     is_absolute_uri,
 )
 from bayou.protocol.json_decoding import decode_json
@@ -139,10 +138,11 @@ class CopiedFiles:
 
     def _copied(self, file: ScanFile) -> AddFile:
         """Copy a data file and its deletion vector; return the copy's `add` action."""
-        path = file.add.path
-        folder = "" if is_absolute_uri(path) else posixpath.dirname(decode_data_file_uri(path))
+        path = file.status.path
+        relative = path.removeprefix(f"{file.table_root}/")
+        folder = "" if relative == path else posixpath.dirname(relative)
         name = posixpath.join(folder, f"part-00000-{uuid.uuid4()}-c000.parquet")
-        self._copy(file.status.path, f"{self._table}/{name}", file.add.size)
+        self._copy(path, f"{self._table}/{name}", file.add.size)
         add = msgspec.structs.replace(
             file.add,
             path=data_file_path_to_uri(name),
