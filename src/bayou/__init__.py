@@ -39,5 +39,16 @@ __all__ = [
 __getattr__ = lazy_import.lazy_getattr(
     __name__,
     {name: "bayou.api" for name in __all__ if name not in ("BayouError", "__version__")},
+    {
+        "DeltaTable": "bayou.table(path)",
+        "write_deltalake": "bayou.write(path, data)",
+        "convert_to_deltalake": "bayou.table(path).convert()",
+        "QueryBuilder": "bayou.sql(query, name=table)",
+        "CommitProperties": "the arguments commit_metadata and transaction",
+        "WriterProperties": "the arguments compression and target_file_size",
+        "Schema": "a pyarrow.Schema",
+        "Field": "a pyarrow.Field",
+        "read": "bayou.table(path).to_arrow()",
+    },
 )
 __dir__ = lazy_import.public_dir(__all__)

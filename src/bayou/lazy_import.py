@@ -4,13 +4,22 @@ import importlib
 from collections.abc import Callable, Mapping
 
 
-def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a `__getattr__` (PEP 562) for a package whose names are defined in other modules."""
+def lazy_getattr(
+    package: str, modules: Mapping[str, str], replacements: Mapping[str, str] | None = None
+) -> Callable[[str], object]:
+    """Return a `__getattr__` (PEP 562) for a package whose names are defined in other modules.
+
+    Args:
+        modules: the module of each name.
+        replacements: what to use instead of names that other libraries have.
+    """
 
     def __getattr__(name: str) -> object:  # noqa: N807  # the package assigns it to this name
         if name in modules:
             return getattr(importlib.import_module(modules[name]), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        use = (replacements or {}).get(name)
+        hint = f". Use {use}." if use else ""
+        raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
 
     return __getattr__
 

@@ -14,7 +14,12 @@ from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot, closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.scan.scan_file import data_file_path
-from bayou.kernel.table_features.column_mapping import physical_name
+from bayou.kernel.table_features.column_mapping import (
+    ColumnMappingMode,
+    physical_name,
+    to_physical_schema,
+)
+from bayou.protocol.schema import StructField
 
 _TYPES: dict[str, pa.Field[Any]] = {
     field.name: field
@@ -96,3 +101,57 @@ def partitions(
     arrays = [pc.map_lookup(values, pa.scalar(name), "first") for name in physical]
     distinct = pa.table(arrays, names=list(columns)).group_by(list(columns)).aggregate([])
     return distinct.sort_by([(name, "ascending") for name in columns]).to_pylist()
+
+
+def add_actions(engine: Engine, snapshot: Snapshot, *, flatten: bool) -> pa.Table:
+    """Return the live files with typed statistics; see `TableHandle.get_add_actions`."""
+    from bayou.kernel.checkpoint.parsed_stats import full_stats_type
+    from bayou.kernel.checkpoint.stats import parse_stats, parsed_partition_values
+
+    partitions = snapshot.schema.select(list(snapshot.partition_columns))
+    names_of_data = [n for n in snapshot.schema.names if n not in snapshot.partition_columns]
+    data = snapshot.schema.select(names_of_data)
+    stored = to_physical_schema(data, snapshot.column_mapping)
+    names: Any = full_stats_type(data)
+    types: Any = full_stats_type(stored)
+    files = file_batches(engine, snapshot, None, None).read_all().combine_chunks()
+    stats = _renamed(parse_stats(engine, _array(files.column("stats")), types), names)
+    columns: dict[str, Any] = {
+        "path": files.column("path"),
+        "size_bytes": files.column("size"),
+        "modification_time": files.column("modification_time"),
+        "num_records": files.column("num_records"),
+    }
+    for name, key in (("null_count", "nullCount"), ("min", "minValues"), ("max", "maxValues")):
+        if names.get_field_index(key) >= 0:
+            columns[name] = pc.struct_field(stats, key)
+    if partitions.fields:
+        kinds = {
+            _stored_name(field, snapshot.column_mapping): field.data_type for field in partitions
+        }
+        values = parsed_partition_values(_array(files.column("partition_values")), kinds)
+        columns["partition"] = pa.StructArray.from_arrays(
+            values.flatten(), names=list(partitions.names)
+        )
+    table = pa.table(columns)
+    while flatten and any(pa.types.is_struct(kind) for kind in table.schema.types):
+        table = table.flatten()
+    return table
+
+
+def _stored_name(field: StructField, mode: ColumnMappingMode) -> str:
+    return field.name if mode == "none" else physical_name(field)
+
+
+def _array(column: Any) -> Any:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _renamed(array: Any, arrow_type: Any) -> Any:
+    """Return an array with the names of fields of `arrow_type`, whose structure is the same."""
+    if not pa.types.is_struct(arrow_type):
+        return array
+    fields = list(arrow_type)
+    children = [array.field(number) for number in range(len(fields))]
+    renamed = [_renamed(child, field.type) for child, field in zip(children, fields, strict=True)]
+    return pa.StructArray.from_arrays(renamed, fields=fields, mask=pc.is_null(array))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bayou.api.conditions import Condition, both, checked_condition
 from bayou.api.data_frames import DataFrames
-from bayou.api.files import file_batches, file_uris, partitions
+from bayou.api.files import add_actions, file_batches, file_uris, partitions
 from bayou.api.rows.read import PlannedRead, row_count_from_statistics
 from bayou.kernel import Engine, Snapshot
 from bayou.kernel.arrow.types import to_arrow_schema
@@ -134,6 +134,10 @@ class SnapshotHandle(DataFrames):
     ) -> pa.RecordBatchReader:
         """Stream the live files, for logs that don't fit into memory; see `files`."""
         return file_batches(self._engine, self._snapshot, columns, filter)
+
+    def get_add_actions(self, flatten: bool = False) -> pa.Table:
+        """Return the live files with their typed statistics; see `TableHandle.get_add_actions`."""
+        return add_actions(self._engine, self._snapshot, flatten=flatten)
 
     def file_uris(self, partition_filters: Condition | None = None) -> list[str]:
         """Return the full paths or URIs of the live files that may match a filter.

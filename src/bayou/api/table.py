@@ -20,6 +20,7 @@ from bayou.api.commands.maintenance import Maintenance
 from bayou.api.commands.row_operations import RowOperations
 from bayou.api.conditions import Condition
 from bayou.api.data_frames import DataFrames
+from bayou.api.fixed_version import TableAtVersion
 from bayou.api.rows.read import Timestamp, milliseconds
 from bayou.api.snapshot import SnapshotHandle, TableSchema
 from bayou.engines import for_path
@@ -43,8 +44,9 @@ def table(
     *,
     engine: Engine | None = None,
     catalog: Catalog | None = None,
+    version: int | None = None,
 ) -> TableHandle:
-    """Return a handle of the Delta table at a path. Nothing is read yet.
+    """Return a handle of the Delta table at a path. Nothing is read yet, unless `version` is set.
 
     Args:
         path: local path or URI: `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`, `az://`, `hdfs://`;
@@ -57,17 +59,32 @@ def table(
         engine: engine to use instead of Bayou's, for custom handlers or a `MetricsReporter`.
         catalog: catalog that manages the table (table feature `catalogManaged`) and knows the
             table's latest commits; any object with the methods of `bayou.kernel.Catalog`.
+        version: a version that stays the handle's version; see `TableHandle.load_as_version`. None
+            for the latest version at each call.
 
     Raises:
         ArgumentError: the path isn't valid or its scheme is unknown; the storage options aren't
             valid, or are combined with an engine.
         TableNotFoundError: Unity Catalog has no such table.
         CatalogError: Unity Catalog can't be reached, or refuses the request.
+        VersionNotFoundError: the log can't reconstruct `version`.
 
     Examples:
         >>> orders = bayou.table("lake/orders")
         >>> orders.to_arrow(filter="price > 10")
     """
+    handle = _open(path, storage_options, engine, catalog)
+    if version is not None:
+        handle.load_as_version(version)
+    return handle
+
+
+def _open(
+    path: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    engine: Engine | None,
+    catalog: Catalog | None,
+) -> TableHandle:
     location = checked_path(path)
     options = checked_strings(storage_options, "storage_options")
     if is_unity_name(location):
@@ -93,7 +110,9 @@ def table(
 
 
 class TableHandle(RowOperations, Maintenance, DataFrames):
-    """A table and the engine that accesses it; thread-safe. Every call reads the log again.
+    """A table and the engine that accesses it. Every call reads the log again.
+
+    A handle is thread-safe, except for `load_as_version` and `update_incremental`.
 
     `bayou.table` returns it. It exports an Arrow stream: `pyarrow.table(t)`, `polars.DataFrame(t)`
     and `duckdb.sql("SELECT * FROM t")` read it.
@@ -150,12 +169,46 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return IcebergMetadata(self._engine, self._table)
 
     def version(self) -> int:
-        """Return the number of the latest version.
+        """Return the number of the latest version, or of the version that was loaded.
 
         Examples:
             >>> bayou.table("lake/orders").version()
         """
         return self.snapshot().version
+
+    def load_as_version(self, version: int | dt.datetime | str) -> None:
+        """Read one version with this handle from now on, until `update_incremental`.
+
+        Row operations then start at this version, and fail if a later commit conflicts with them.
+
+        Args:
+            version: a version; or a datetime or an ISO 8601 string, which stands for the last
+                version at or before this time.
+
+        Raises:
+            VersionNotFoundError: the log can't reconstruct the version or timestamp.
+
+        Examples:
+            >>> orders = bayou.table("lake/orders")
+            >>> orders.load_as_version(0)
+            >>> orders.version()
+        """
+        self.update_incremental()
+        if isinstance(version, int):
+            snapshot = self.snapshot(version)
+        else:
+            snapshot = self.snapshot(timestamp=version)
+        self._table = TableAtVersion(self._table, snapshot.version)
+
+    def update_incremental(self) -> None:
+        """Read the latest version with this handle again; see `load_as_version`.
+
+        Examples:
+            >>> orders = bayou.table("lake/orders", version=0)
+            >>> orders.update_incremental()
+        """
+        if isinstance(self._table, TableAtVersion):
+            self._table = self._table.latest()
 
     def schema(self) -> TableSchema:
         """Return the latest version's schema: `fields`, `names`, `to_arrow()`, `to_json()`.
@@ -209,6 +262,20 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
             ...     print(batch.num_rows)
         """
         return self.snapshot().file_batches(columns, filter)
+
+    def get_add_actions(self, flatten: bool = False) -> pa.Table:
+        """Return the live files with their typed statistics and partition values.
+
+        Columns: `path`, `size_bytes`, `modification_time` (ms since the epoch), `num_records`, and
+        the structs `null_count`, `min`, `max` and `partition` with a field for each column.
+
+        Args:
+            flatten: whether each field of a struct is a column, such as `min.id`.
+
+        Examples:
+            >>> bayou.table("lake/orders").get_add_actions(flatten=True).column_names
+        """
+        return self.snapshot().get_add_actions(flatten)
 
     def file_uris(self, partition_filters: Condition | None = None) -> list[str]:
         """Return the full paths or URIs of the live files that may match a filter.

@@ -22,6 +22,7 @@ from bayou.errors import (
 )
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.copied_files import CopiedFiles
+from bayou.kernel.commands.metrics_by_name import MetricsByName
 from bayou.kernel.commands.version_files import (
     check_files_exist,
     file_keys,
@@ -117,7 +118,7 @@ _UNCLONED_FEATURES = frozenset({*features.CATALOG_FEATURES, features.CHECKPOINT_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloneMetrics:
+class CloneMetrics(MetricsByName):
     """Metrics of a clone, with the names of delta-spark's metrics. Sizes are in bytes.
 
     Attributes:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from bayou.errors import ArgumentError, CommitConflictError, SchemaError, TableNotFoundError
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.commands.file_sink_log import SINK_LOG_DIRECTORY, sink_files
+from bayou.kernel.commands.metrics_by_name import MetricsByName
 from bayou.kernel.engine import Engine, FileStatus, ParquetFooter
 from bayou.kernel.log.table_state import load_table_state
 from bayou.kernel.operation import Operation
@@ -256,7 +257,7 @@ def _nullable_type(data_type: DataType) -> DataType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertMetrics:
+class ConvertMetrics(MetricsByName):
     """Metrics of a conversion; `num_converted_files` is 0 if the folder was a table already."""
 
     version: int

@@ -19,6 +19,7 @@ from bayou.kernel.commands.clone import (
     with_enablement_of,
     with_high_water_marks,
 )
+from bayou.kernel.commands.metrics_by_name import MetricsByName
 from bayou.kernel.commands.vacuum.lease import LEASE_TAG, end_killed_vacuums
 from bayou.kernel.commands.version_files import (
     FileCounts,
@@ -47,7 +48,7 @@ _MAX_VACUUM_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreMetrics:
+class RestoreMetrics(MetricsByName):
     """Metrics of a restore, with the names of delta-spark's metrics. Sizes are in bytes."""
 
     version: int

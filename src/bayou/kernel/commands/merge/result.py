@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pyroaring import BitMap64
 
 from bayou.kernel.arrow.serialization import PickledTask
+from bayou.kernel.commands.metrics_by_name import MetricsByName
 from bayou.kernel.commands.row_changes.result import RowChanges
 
 
@@ -43,7 +44,7 @@ class MergeResult(PickledTask):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeMetrics:
+class MergeMetrics(MetricsByName):
     """Metrics of a MERGE. In the history their names are in camel case. Times are in milliseconds.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bayou.kernel.commands.metrics_by_name import MetricsByName
 from bayou.kernel.commands.optimize.z_cubes import ClusteringStats
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor
 
@@ -64,7 +65,7 @@ class ZOrderStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeMetrics:
+class OptimizeMetrics(MetricsByName):
     """Metrics of an OPTIMIZE, Z-order or purge; times are in milliseconds since the epoch.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bayou.kernel.commands.metrics_by_name import MetricsByName
 from bayou.kernel.commands.row_changes.operation import RowOperation
 from bayou.kernel.commands.row_changes.result import RowChanges
 from bayou.kernel.engine import Engine
@@ -14,7 +15,7 @@ from bayou.protocol.actions import UserMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteMetrics:
+class DeleteMetrics(MetricsByName):
     """Metrics of a DELETE; times are in milliseconds. Names in the history are in camel case.
 
     Attributes:

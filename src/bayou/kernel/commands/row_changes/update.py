@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bayou.errors import ArgumentError
+from bayou.kernel.commands.metrics_by_name import MetricsByName
 from bayou.kernel.commands.row_changes.assignments import Assignments
 from bayou.kernel.commands.row_changes.operation import RowOperation
 from bayou.kernel.commands.row_changes.result import RowChanges
@@ -17,7 +18,7 @@ from bayou.protocol.actions import UserMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateMetrics:
+class UpdateMetrics(MetricsByName):
     """Metrics of an UPDATE; times are in milliseconds. Names in the history are in camel case.
 
     Attributes:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import pyarrow as pa
 
@@ -52,9 +52,9 @@ It deletes each batch with `VacuumLease.delete_files`.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumMetrics:
-    """Metrics of a vacuum.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VacuumMetrics(Sequence[str]):
+    """Metrics of a vacuum; as a sequence, the paths of the unreferenced files.
 
     Attributes:
         inventory: unreferenced files: `path` (decoded, fully qualified), `size` (bytes),
@@ -71,6 +71,24 @@ class VacuumMetrics:
     size_of_data_to_delete: int
     num_deleted_files: int = 0
     num_vacuumed_directories: int
+
+    def __len__(self) -> int:
+        return self.inventory.num_rows
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        paths: list[Any] = self.inventory.column("path").to_pylist()
+        return paths[index]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, list) and list(self) == other)
+
+    __hash__ = object.__hash__
 
 
 def vacuum(

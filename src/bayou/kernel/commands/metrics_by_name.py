@@ -1,0 +1,32 @@
+"""Access to the metrics of commands by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class MetricsByName:
+    """Metrics that can also be read by name: `metrics["num_deleted_rows"]`, `dict(metrics)`.
+
+    A name is that of an attribute, or the same name in camel case, as in the history of a table.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        attribute = _WORD.sub("_", name).lower()
+        if attribute not in self.keys():  # not a mapping
+            raise KeyError(name)
+        return getattr(self, attribute)
+
+    def keys(self) -> list[str]:
+        """Return the names of the metrics."""
+        return [field.name for field in fields(self)]  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
