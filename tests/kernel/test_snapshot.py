@@ -216,7 +216,7 @@ def test_a_schema_nested_too_deeply_is_an_error(log, levels):
 )
 def test_an_action_that_is_nested_too_deeply_or_out_of_range_is_named(log, action):
     log.commit(protocol(), metadata({"id": "long"}))
-    line = json.dumps(action).replace('"DEEP"', "[" * 20_000 + "]" * 20_000)
+    line = json.dumps(action).replace('"DEEP"', "[" * 1_000_000 + "]" * 1_000_000)
     path = log.put(f"{1:020d}.json", f"{json.dumps(add('b'))}\n{line}\n".encode())
     with pytest.raises(CorruptTableError, match="line 2: ") as caught:
         open_table(log)
