@@ -18,12 +18,19 @@ DOCS = ROOT / "docs"
 CONSTRAINTS = ROOT / "constraints.txt"
 MERMAID = ROOT / ".cache" / "site" / "node_modules" / "mermaid" / "dist" / "mermaid.min.js"
 
+_PICTURE = "```mermaid\n"
+# Pictures keep their size and scroll on narrow screens; arrows are visible in both color schemes.
+_SETTINGS = (
+    '%%{init: {"flowchart": {"useMaxWidth": false, "nodeSpacing": 25}, '
+    '"sequence": {"useMaxWidth": false, "actorMargin": 15, "width": 120}, '
+    '"themeVariables": {"signalColor": "#5f8f88"}}}%%\n'
+)
 _COMMENT = re.compile(r"^ *<!-- (?:not run|claim): .*? -->\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Remove comments for tests, and replace links to files outside of `docs` by their text."""
+    """Remove comments for tests and links to files outside of `docs`; set up the pictures."""
     folder = (DOCS / page.file.src_uri).parent
 
     def replaced(link: re.Match[str]) -> str:
@@ -32,7 +39,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return f"[{link.group(1)}]({os.path.relpath(DOCS / target.name, folder)})"
         return link.group(0) if target.is_relative_to(DOCS) else link.group(1)
 
-    return _LINK.sub(replaced, _COMMENT.sub("", markdown))
+    text = _COMMENT.sub("", markdown).replace(_PICTURE, _PICTURE + _SETTINGS)
+    return _LINK.sub(replaced, text)
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import sys
 
 import pytest
@@ -27,6 +28,7 @@ def on_a_terminal(*arguments, answer):
     """Run a command on a terminal of its own; return its exit code and what it showed."""
     process, terminal = pty.fork()
     if process == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it
         os.execv(sys.executable, [sys.executable, "-m", "bayou.cli", *map(str, arguments)])
     shown = b""
     answered = False

@@ -1,8 +1,4 @@
-"""A pipeline around a broker of its own.
-
-Each test runs by the scheduler that serves many topics; `make test-all` repeats it with a streaming
-query for each topic.
-"""
+"""A pipeline around a broker of its own."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,6 +48,50 @@ def test_full_batches_do_not_wait_for_the_flush_interval_and_the_rest_does(pipel
     running.wait(lambda seen: seen.batches)
     assert [batch.records for batch in running.stop().batches] == [120 - sum(full)]
     assert ids(pipeline) == list(range(120))
+
+
+SLOW_JAVA = """\
+#!/bin/sh
+if [ "$1" != -version ]; then
+    while [ ! -e "{go}" ]; do sleep 0.1; done
+fi
+exec "{java}" "$@"
+"""
+
+
+@pytest.mark.process
+def test_small_batches_do_not_wait_for_spark(pipeline, tmp_path):
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    go = pipeline.table / "_delta_log" / "00000000000000000001.json"
+    java.write_text(SLOW_JAVA.format(go=go, java=shutil.which("java")))
+    java.chmod(0o755)
+    pipeline.configure(processing={"flush-interval": 0.1})
+    pipeline.broker.produce("events", [*records(10), b"no JSON"])
+    arguments = ["-m", "bayou.cli", "run", str(pipeline.file), "--json"]
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        env={**os.environ, "JAVA_HOME": str(java.parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    commits = (e for line in process.stdout if (e := json.loads(line)).get("version") is not None)
+    first = next(commits)
+    assert (first["version"], first["rows"], first["dead_letters"]) == (0, 10, 1)
+    pipeline.broker.produce("events", records(5, 10))
+    assert next(commits)["version"] == 1  # Java starts after this commit
+    wait_until(
+        lambda: not any(b"startup_worker" in line for line in process_tree(process.pid).values()),
+        timeout=120,
+        what="Spark",
+    )
+    pipeline.broker.produce("events", records(5, 15))
+    assert next(commits)["version"] == 2
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=180)
+    assert (process.returncode, err) == (0, "")
+    assert ids(pipeline) == list(range(20))
 
 
 def test_sigterm_finishes_the_running_batch_and_the_page_answers_until_then(pipeline):

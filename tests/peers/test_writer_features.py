@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,15 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.errors import CommitConflictError, ConstraintViolationError
+from bayou.errors import CommitConflictError, ConstraintViolationError, IcebergCompatError
 from bayou.kernel import Operation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import DeltaSpark
+
+    from bayou.api.commands.alter import TableAlterer
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -110,3 +115,78 @@ def test_what_delta_spark_commits_meanwhile_is_judged_by_the_rules(
         with pytest.raises(CommitConflictError) as caught:
             late.commit(engine, removes)
         assert caught.value.rule == rule
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_tables_of_delta_spark_with_iceberg_compatibility_are_written_by_both(
+    delta_spark: DeltaSpark, tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "t"
+    arrays = "" if version == 1 else ", l ARRAY<STRUCT<x: MAP<STRING, INT>>>"
+    value = "" if version == 1 else ", array(named_struct('x', map('k', 1)))"
+    delta_spark.sql(
+        f"CREATE TABLE delta.`{path}` (p STRING, id BIGINT{arrays}) USING delta PARTITIONED BY (p) "
+        f"TBLPROPERTIES ('delta.enableIcebergCompatV{version}' = 'true', "
+        "'delta.enableDeletionVectors' = 'false')"
+    )
+    delta_spark.sql(f"INSERT INTO delta.`{path}` VALUES ('a', 1{value}), ('b', 2{value})")
+    before = bayou.table(str(path)).snapshot().kernel.schema
+    rows = bayou.table(str(path)).to_arrow()
+    bayou.write(str(path), rows)
+    bayou.table(str(path)).update({"p": "'c'"}, predicate="id = 2")
+    assert bayou.table(str(path)).snapshot().kernel.schema == before
+    delta_spark.sql(f"INSERT INTO delta.`{path}` VALUES ('d', 3{value})")
+    delta_spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMN later BIGINT")
+    bayou.table(str(path)).alter.add_column("last", "string")
+    delta_spark.sql(f"UPDATE delta.`{path}` SET last = 'x' WHERE id = 3")
+    bayou.table(str(path)).optimize.compact()
+    assert [row["id"] for row in both(delta_spark, path)] == [1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "ours", "condition"),
+    [
+        (
+            "ADD COLUMN v VARIANT",
+            lambda alter: alter.add_column("v", "variant"),
+            "UNSUPPORTED_DATA_TYPE",
+        ),
+        (
+            "SET TBLPROPERTIES ('delta.enableIcebergCompatV1' = 'true')",
+            lambda alter: alter.set_table_properties({"delta.enableIcebergCompatV1": "true"}),
+            "VERSION_MUTUAL_EXCLUSIVE",
+        ),
+        (
+            "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+            lambda alter: alter.set_table_properties({"delta.enableDeletionVectors": "true"}),
+            "DELETION_VECTORS_SHOULD_BE_DISABLED",
+        ),
+    ],
+)
+def test_violations_have_the_conditions_of_delta_spark(
+    delta_spark: DeltaSpark,
+    tmp_path: Path,
+    change: str,
+    ours: Callable[[TableAlterer], object],
+    condition: str,
+) -> None:
+    path = str(tmp_path / "t")
+    bayou.create(path, {"id": "bigint"}, configuration={"delta.enableIcebergCompatV2": "true"})
+    with pytest.raises(AssertionError, match=f"DELTA_ICEBERG_COMPAT_VIOLATION.{condition}"):
+        delta_spark.sql(f"ALTER TABLE delta.`{path}` {change}")
+    alter = bayou.table(path).alter
+    with pytest.raises(IcebergCompatError) as caught:
+        ours(alter)
+    assert caught.value.condition == f"DELTA_ICEBERG_COMPAT_VIOLATION.{condition}"
+
+
+def test_delta_spark_refuses_decimal_partitions_from_version_2_on(
+    delta_spark: DeltaSpark, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "t")
+    columns = {"id": "bigint", "p": "decimal(5,2)"}
+    properties = {"delta.enableIcebergCompatV2": "true"}
+    bayou.create(path, columns, partition_by="p", configuration=properties)
+    with pytest.raises(AssertionError, match="UNSUPPORTED_PARTITION_DATA_TYPE"):
+        delta_spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 1.5)")
+    bayou.write(path, pa.table({"id": [1], "p": pa.array([Decimal("1.50")], pa.decimal128(5, 2))}))

@@ -197,6 +197,11 @@ def test_versions_only_rise_and_list_what_they_implied():
     assert listed_now.writer_features == ["appendOnly", "invariants", "checkConstraints"]
 
 
+def test_every_feature_that_is_not_supported_has_a_reason():
+    for feature in FEATURES.values():
+        assert bool(feature.reason) == (not (feature.read and feature.write)), feature.name
+
+
 def test_every_feature_of_the_spec_is_known():
     assert set(FEATURES) >= {
         "appendOnly", "invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults",

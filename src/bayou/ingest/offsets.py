@@ -54,9 +54,9 @@ def app_id(topic: KafkaTopic, partition: int) -> str:
 def start_app_id(topic: KafkaTopic, partition: int) -> str:
     """Return the `appId` with which a table records a partition's start offset.
 
-    The start offset is the offset at which the first run starts to read the partition. It is in the
-    target from the topic's first commit on, and before that in the dead letter table if
-    `starting-offsets` isn't `earliest`.
+    The start offset is the offset at which the first run starts to read the partition. The topic's
+    first commit stores it in the target. Before that commit, the dead letter table stores it, but
+    only if `starting-offsets` isn't `earliest`.
     """
     return f"{app_id(topic, partition)}{_START}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def topic_key(section: str, kafka_topic: str) -> str:
-    """Return the key of one of several topics of a section."""
+    """Return the identifier of a topic whose section has several topics."""
     return f"{section}/{kafka_topic}"
 
 

@@ -273,10 +273,14 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
 
 
 def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -> Any:
-    """Return masks of the rows after their key's last tombstone, and of the rows at its offset.
+    """Compare the offset of each row with that of its key's last tombstone.
 
-    The masks select only rows in the tombstone's Kafka partition. `is_last` is the mask of the last
-    tombstones.
+    Args:
+        is_last: mask of the last tombstones.
+
+    Returns:
+        A mask of the rows with a higher offset, and a mask of the rows with the same offset. Both
+        select only rows in the tombstone's Kafka partition.
     """
     partitions, offsets = _positions(everything, kinds)
     partition, offset = (

@@ -130,6 +130,14 @@ _COORDINATED_COMMITS = (
     "A commit coordinator must ratify each commit; catalogManaged has replaced the feature. Drop "
     "the feature with delta-spark."
 )
+_COLLATIONS = (
+    "Bounds and comparisons of strings with a collation follow the collation's rules, which Bayou "
+    "doesn't apply. Write the table with the writer that added the feature."
+)
+_ICEBERG_WRITER_COMPAT = (
+    "Delta Kernel's rules for tables that Iceberg writers change too, such as fixed physical "
+    "names. Write the table with Delta Kernel, or use icebergCompatV2 or V3 in a new table."
+)
 _REDIRECT = (
     "The table is redirected to another table, which the error names. Read and write that table."
 )
@@ -187,6 +195,10 @@ FEATURES: Mapping[str, TableFeature] = {
             kind="writer",
             reason=_COORDINATED_COMMITS,
         ),
+        TableFeature(name="collations", kind="writer", reason=_COLLATIONS),
+        TableFeature(name="collations-preview", kind="writer", reason=_COLLATIONS),
+        TableFeature(name="icebergWriterCompatV1", kind="writer", reason=_ICEBERG_WRITER_COMPAT),
+        TableFeature(name="icebergWriterCompatV3", kind="writer", reason=_ICEBERG_WRITER_COMPAT),
         _reader_writer(ADAPTIVE_METADATA, read=False, reason=_ADAPTIVE_METADATA),
         _reader_writer(ADAPTIVE_METADATA_PREVIEW, read=False, reason=_ADAPTIVE_METADATA),
         _reader_writer(REDIRECT_READER_WRITER, read=False, reason=_REDIRECT),

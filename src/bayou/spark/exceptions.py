@@ -195,7 +195,7 @@ _EXCEPTIONS: dict[ExceptionKind, type[PySparkException]] = {
 
 
 def _condition(error: BayouError) -> str | None:
-    """The condition that the error or its message names, or else the one of the error's class."""
+    """Return the Spark error condition in the error's facts or message, or that of its class."""
     named = error.facts.get("condition")
     if isinstance(named, str):
         return named

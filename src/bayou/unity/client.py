@@ -197,7 +197,7 @@ class UnityClient:
             return msgspec.json.decode(answer, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CatalogError(
-                f"{name}: the answer of {self._settings.uri} isn't one of the UC Delta API: "
+                f"{name}: {self._settings.uri} doesn't answer like a server of the UC Delta API: "
                 f"{error}. Check {URI}.",
                 path=str(name),
                 status=200,

@@ -74,7 +74,7 @@ def open_table(uri: str, options: Mapping[str, str]) -> UnityTable:
 def open_for_write(
     uri: str, options: Mapping[str, str], location: str | None, properties: Mapping[str, str]
 ) -> UnityTable:
-    """Resolve a name for a write, which creates the table if it doesn't exist.
+    """Resolve the name of a table to write. If it doesn't exist, the write will create it.
 
     Args:
         location: location of a new external table; None to create a managed table.

@@ -92,6 +92,28 @@ def test_a_refused_feature_has_a_reason(tmp_path, feature):
         bayou.table(path).to_arrow()
 
 
+@pytest.mark.parametrize(
+    ("feature", "reason"),
+    [
+        ("collations", "collation's rules"),
+        ("icebergWriterCompatV1", "Delta Kernel's rules"),
+    ],
+)
+def test_a_feature_that_is_only_read_has_a_reason(tmp_path, feature, reason):
+    path = str(tmp_path / "t")
+    bayou.write(path, ROWS)
+    log = tmp_path / "t" / "_delta_log"
+    commit = log / f"{0:020d}.json"
+    old = '"protocol":{"minReaderVersion":1,"minWriterVersion":2}'
+    new = f'"protocol":{{"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["{feature}"]}}'
+    assert old in commit.read_text()
+    commit.write_text(commit.read_text().replace(old, new))
+    (log / f"{0:020d}.crc").unlink(missing_ok=True)
+    assert bayou.table(path).to_arrow() == ROWS
+    with pytest.raises(UnsupportedFeatureError, match=reason):
+        bayou.write(path, ROWS)
+
+
 def test_the_older_name_of_timestamp_ntz_is_written(tmp_path):
     path = str(tmp_path / "t")
     rows = pa.table({"t": pa.array([0, 1], pa.timestamp("us"))})

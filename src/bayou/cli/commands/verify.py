@@ -220,7 +220,7 @@ def _show_proof(output: Output, proof: OffsetProof, *, as_json: bool) -> None:
                 f"{_problem(part.gaps, 'missing')}{_problem(part.doubles, 'duplicated')}"
                 f"{_problem(part.ahead, 'present before their offsets are committed')}"
                 f"{_problem(part.stale, 'present despite a newer record with their key')}"
-                "see Gap or double on the page Runbook of the documentation",
+                "see 'Gap or double' in the runbook",
                 kind="NotExactlyOnce",
             )
 

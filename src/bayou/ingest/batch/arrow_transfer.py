@@ -13,6 +13,8 @@ from bayou.spark.session.settings import ROW_OPERATIONS_SOURCE_BYTES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from bayou.ingest.batch.startup_session import StartupSession
+
 _OPTIONS: Any = pyarrow.ipc.IpcWriteOptions(compression="zstd")
 
 _CHUNK_BYTES = 8 << 20
@@ -23,7 +25,7 @@ class TooManyRowsError(Exception):
     """The rows of a task exceed `max_bytes`, the task's share of the driver's memory."""
 
 
-def driver_bytes(spark: SparkSession) -> int:
+def driver_bytes(spark: SparkSession | StartupSession) -> int:
     """Return how many bytes of an upsert's rows the driver may hold in memory."""
     limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
     return _DRIVER_BYTES if limit is None else limit

@@ -62,9 +62,10 @@ def record_limit(batch_size: int, max_bytes: int | None, bytes_per_record: float
 
 
 def shortened(spans: Mapping[int, OffsetSpan], records: int) -> dict[int, OffsetSpan] | None:
-    """Shorten spans to their first `records` offsets; return None if they can't be shortened.
+    """Shorten the spans of all partitions to about `records` offsets in total.
 
-    Each partition keeps at least one offset.
+    Returns:
+        The spans, each with at least one offset; None if they can't be shortened.
     """
     partitions = {p: TopicPartition("", p) for p in spans}
     ends = limit_offsets(

@@ -22,6 +22,7 @@ from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes
 from bayou.ingest.batch.batch_bytes import record_limit, shortened
 from bayou.ingest.batch.batch_task import BatchTask, BatchTaskResult, crashing_offsets
 from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.startup_session import StartupSession, spark_session
 from bayou.ingest.batch.target.table_definition import lacks_layout_columns
 from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import KafkaSource
@@ -116,7 +117,9 @@ class MicroBatchWriter:
     def _refresh(self) -> None:
         self._target.refresh()
 
-    def process(self, spark: SparkSession, spans: Mapping[int, OffsetSpan]) -> BatchReport:
+    def process(
+        self, spark: SparkSession | StartupSession, spans: Mapping[int, OffsetSpan]
+    ) -> BatchReport:
         """Write a micro-batch to the tables exactly once.
 
         Raises:
@@ -152,7 +155,7 @@ class MicroBatchWriter:
             time.sleep(retry_delay(attempt))
 
     def _attempt(
-        self, spark: SparkSession, spans: Mapping[int, OffsetSpan], began: float
+        self, spark: SparkSession | StartupSession, spans: Mapping[int, OffsetSpan], began: float
     ) -> BatchReport:
         self._refuse_gaps(spans)
         covered = {p: max(s.start, self._covered.get(p, 0)) for p, s in spans.items()}
@@ -165,7 +168,7 @@ class MicroBatchWriter:
         return replace(report, seconds=time.monotonic() - began)
 
     def _process_new(
-        self, spark: SparkSession, new: Mapping[int, OffsetSpan], read_at: int
+        self, spark: SparkSession | StartupSession, new: Mapping[int, OffsetSpan], read_at: int
     ) -> BatchReport:
         columns = self._policy.columns()
         max_bytes = self._topic.config.processing.max_batch_bytes
@@ -272,7 +275,7 @@ class MicroBatchWriter:
 
     def _run_surviving(
         self,
-        spark: SparkSession,
+        spark: SparkSession | StartupSession,
         spans: Mapping[int, OffsetSpan],
         new_task: Callable[..., BatchTask],
         *,
@@ -307,7 +310,7 @@ class MicroBatchWriter:
         layout: RowLayout,
         transaction: Transaction | None,
         read_at: int,
-        spark: SparkSession,
+        spark: SparkSession | StartupSession,
         records: KafkaTasks,
         *,
         max_bytes: int | None,
@@ -334,7 +337,7 @@ class MicroBatchWriter:
 
     def _run(
         self,
-        spark: SparkSession,
+        spark: SparkSession | StartupSession,
         spans: Mapping[int, OffsetSpan],
         new_task: Callable[..., BatchTask],
         *,
@@ -360,7 +363,7 @@ class MicroBatchWriter:
                 self._cached_rows.close()
                 self._cached_rows = None
             if self._is_large(spans):
-                self._cached_rows = CachedRows(spark, task.run_in_chunks, tasks)
+                self._cached_rows = CachedRows(spark_session(spark), task.run_in_chunks, tasks)
                 results = self._cached_rows.results()
             else:
                 # An RDD, because planning and compiling a DataFrame of task numbers takes 0.1 s.

@@ -68,9 +68,9 @@ class Topic:
 
     @property
     def table_key(self) -> str:
-        """Identifies the topic's table: its section if the table is shared, otherwise its key.
+        """Identifies the table: the topic's key, or its section if topics share the table.
 
-        For a table of `route-by`, the table's name follows.
+        A table of `route-by` has its name as a suffix.
         """
         key = self.section if self.shares_table else self.key
         return key if self.routed_table is None else f"{key}//{self.routed_table}"

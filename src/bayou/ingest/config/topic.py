@@ -291,8 +291,8 @@ class TopicConfig(Section):
             for name in {"key", "key-json"}.intersection(self.kafka_columns):
                 if path.lower() in keys:
                     raise ValueError(
-                        f"masks: {path} is a key column, which kafka-columns: [{name}] would store "
-                        f"unmasked; remove {name} from kafka-columns"
+                        f"masks: {path} is a key column, and the column {name} of kafka-columns "
+                        f"would store its values unmasked; remove {name} from kafka-columns"
                     )
             if keys and path.lower() == ordering:
                 raise ValueError(f"masks: {path} is the ordering-column, which can't be masked")

@@ -219,7 +219,11 @@ class _PartitionVerifier:
         )
 
     def _records(self, partition: int, offsets: BitMap64) -> tuple[BitMap64, BitMap64]:
-        """Return the offsets of missing records, and the offsets of records filtered out."""
+        """Look up offsets that the tables lack in Kafka.
+
+        Returns:
+            The offsets at which Kafka has a record, and those whose record the filter removes.
+        """
         ranges = [(partition, span) for span in join_spans(spans(offsets))]
         records, filtered = BitMap64(), BitMap64()
         requested = pa.array(offsets.to_array(), pa.int64())

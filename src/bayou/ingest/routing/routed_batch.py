@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from bayou.ingest.batch.batch_task import BatchTaskResult
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
+from bayou.ingest.batch.startup_session import StartupSession
 from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import KafkaSource
 from bayou.ingest.config import Topic
@@ -96,7 +97,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         self.tables.refresh()
 
     def _process_new(
-        self, spark: SparkSession, new: Mapping[int, OffsetSpan], read_at: int
+        self, spark: SparkSession | StartupSession, new: Mapping[int, OffsetSpan], read_at: int
     ) -> BatchReport:
         max_bytes = self._topic.config.processing.max_batch_bytes
         columns = RoutedColumns(self._topic, self.tables, self._schema, read_at)
@@ -127,7 +128,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         outputs: Sequence[RoutedOutput],
         routing: RecordRouting,
         spans: Mapping[int, OffsetSpan],
-        _: SparkSession,
+        _: SparkSession | StartupSession,
         records: KafkaTasks,
         *,
         max_bytes: int | None,

@@ -158,7 +158,7 @@ class RoutedRecordsRead:
 def read_routed(
     columns: RoutedColumns, batches: Callable[[], Iterable[pa.RecordBatch]]
 ) -> RoutedRecordsRead:
-    """Read records in this process, and extend the columns until they suffice.
+    """Read records in this process; add columns and read again while records have new fields.
 
     Args:
         batches: returns the batches of records, with the columns of the Kafka source.

@@ -40,7 +40,7 @@ class TableOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableResult:
-    """What a task wrote to one table, or would have to add to it. Can be pickled.
+    """The files that a task wrote to one table, or the columns that it lacks. Can be pickled.
 
     Attributes:
         row_actions: encoded `add` actions.

@@ -1,7 +1,8 @@
 """Runs all topics of a configuration in one Spark application.
 
 Each topic resumes after the offsets that its table covers, so a run needs no other state. The
-scheduler (`bayou.ingest.runtime.scheduler`) runs the micro-batches of all topics. A topic that
+scheduler (`bayou.ingest.runtime.scheduler`) runs the micro-batches of all topics, the first small
+ones while Spark starts (`bayou.ingest.batch.startup_session`). A topic that
 stops with a transient error is restarted while other topics run
 (`bayou.ingest.runtime.topic_restarts`).
 """
@@ -15,18 +16,26 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from bayou.ingest.background_task import run_parallel
+from bayou.ingest.batch.startup_session import StartupSession
 from bayou.ingest.broker import TopicEndOffsets
 from bayou.ingest.config import Configuration, Topic, without_delta_spark
 from bayou.ingest.events import Reporter, TopicSummary
 from bayou.ingest.runtime.scheduler import Scheduler
-from bayou.ingest.runtime.session import pipeline_session, start_workers, stop_session
+from bayou.ingest.runtime.session import (
+    LOG_NAME,
+    pipeline_session,
+    start_workers,
+    stop_session,
+)
 from bayou.ingest.runtime.shared_tables import SharedTables
 from bayou.ingest.runtime.topic_discovery import TopicDiscovery
 from bayou.ingest.runtime.topic_restarts import TopicRestarts
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
+from bayou.ingest.state import create_folder
 from bayou.ingest.topic_errors import translate_errors
 from bayou.kernel.transaction.background_hooks import BackgroundHooks
+from bayou.spark.session.prerequisites import check_java
 
 _POLL_SECONDS = 0.2
 _MAX_CONCURRENT_MAINTENANCE = 4
@@ -77,22 +86,32 @@ def run_pipeline(
     restarts = TopicRestarts(new_run)
     discovery = TopicDiscovery(configuration, new_run, restarts)
     scheduler: Scheduler | None = None
+    startup: StartupSession | None = None
     own_session: SparkSession | None = None
     with BackgroundHooks():
         try:
+            if spark is None and not once:
+                startup = _startup_session(configuration)
             _prepare(list(runs.values()), once=once)
             runs_with_work = [run for run in runs.values() if run.has_work]
             if runs_with_work or (discovery.is_enabled and not once):
-                session = spark
-                if session is None:
-                    session = own_session = _session(configuration)
-                    with translate_errors():
-                        start_workers(own_session)
+                session: SparkSession | StartupSession
+                if spark is None:
+                    check_java()
+                    session = startup = startup or _startup_session(configuration)
+                else:
+                    session = spark
                 ends = TopicEndOffsets(configuration.connector.kafka.client_properties())
                 scheduler = Scheduler(session, ends, once=once)
                 for run in runs_with_work:
                     scheduler.add(run)
                 scheduler.start()
+                if startup is not None:
+                    own_session = _session(configuration)
+                    with translate_errors():
+                        start_workers(own_session)
+                    scheduler.use(own_session)
+                    startup.started(own_session)
             _wait(runs, scheduler, stop, restarts, discovery, once=once)
             restarts.end()
             discovery.end()
@@ -100,6 +119,8 @@ def run_pipeline(
         finally:
             if scheduler is not None:
                 scheduler.stop()
+            if startup is not None:
+                startup.close()
             for run in runs.values():
                 run.abandon()
             if own_session is not None:
@@ -156,11 +177,21 @@ def _wait(
         time.sleep(_POLL_SECONDS)
 
 
+def _startup_session(configuration: Configuration) -> StartupSession:
+    create_folder(configuration.state_path)
+    return StartupSession(_spark_conf(configuration), configuration.state_path / LOG_NAME)
+
+
 def _session(configuration: Configuration) -> SparkSession:
-    spark = configuration.connector.spark
+    master = configuration.connector.spark.master
+    return pipeline_session(
+        configuration.state_path, master=master, conf=_spark_conf(configuration)
+    )
+
+
+def _spark_conf(configuration: Configuration) -> dict[str, str]:
     catalog = configuration.connector.catalog
-    conf = {
+    return {
         **({} if catalog is None else catalog.spark_conf()),
-        **without_delta_spark(spark.conf()),
+        **without_delta_spark(configuration.connector.spark.conf()),
     }
-    return pipeline_session(configuration.state_path, master=spark.master, conf=conf)

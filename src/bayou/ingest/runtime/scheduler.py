@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from bayou.errors import BayouError, KafkaError
 from bayou.ingest.background_task import BackgroundTask
+from bayou.ingest.batch.startup_session import MAX_RECORDS, StartupSession
 from bayou.ingest.broker import TopicEndOffsets
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.topic_errors import report_topic_errors, translate_errors
@@ -40,6 +41,7 @@ class Scheduler:
     """Runs the micro-batches of many topics until `stop`.
 
     Args:
+        spark: the session; while it starts, a `StartupSession` until `use` is called.
         ends: reads the end offsets of topics from the brokers.
         once: if True, each topic stops at the end offsets of its first poll.
         clock: monotonic seconds; measures flush intervals and the pauses before retries.
@@ -47,7 +49,7 @@ class Scheduler:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkSession | StartupSession,
         ends: TopicEndOffsets,
         *,
         once: bool,
@@ -74,6 +76,13 @@ class Scheduler:
             *(topic for topic in self._topics if topic.run.active),
             _ScheduledTopic(run),
         ]
+        self._changed.set()
+
+    def use(self, spark: SparkSession) -> None:
+        """Run batches and maintenance in this session from now on: Spark has started."""
+        self._spark = spark
+        for topic in self._topics:
+            topic.run.use(spark)
         self._changed.set()
 
     def stop(self) -> None:
@@ -145,6 +154,10 @@ class Scheduler:
             return
         topic.waiting_since = now if topic.waiting_since is None else topic.waiting_since
         limit = topic.run.batch_limit
+        if isinstance(self._spark, StartupSession):
+            if waiting > MAX_RECORDS and not topic.run.has_columns:
+                return  # the columns are inferred from a whole batch
+            limit = min(limit, MAX_RECORDS)
         flush_interval = topic.run.topic.config.processing.flush_interval
         if self._once or waiting >= limit or now - topic.waiting_since >= flush_interval:
             self._submit(topic, _batch_end(limit, position, ends))

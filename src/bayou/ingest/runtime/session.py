@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -79,19 +80,29 @@ def stop_session(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _stderr_of_children(file: Path) -> Iterator[None]:
-    """Redirect the stderr of processes that are started in the context to a file."""
+    """Redirect the stderr of processes that are started in the context to a file.
+
+    `sys.stderr` still writes to this process's stderr, because batches run meanwhile.
+    """
     try:
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     except OSError as error:
         raise state_path_error(file, error) from error
-    saved = os.dup(2)
+    saved, stderr = os.dup(2), sys.stderr
+    own = open(os.dup(saved), "w", buffering=1, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    redirects = stderr is sys.__stderr__ and stderr is not None
     try:
         os.dup2(opened, 2)
         os.close(opened)
+        if redirects:
+            sys.stderr = own
         yield
     finally:
+        if redirects:
+            sys.stderr = stderr
         os.dup2(saved, 2)
         os.close(saved)
+        own.close()
 
 
 def _start_error(error: Exception, log: Path) -> BayouError:

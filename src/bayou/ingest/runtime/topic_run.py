@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from bayou.errors import BayouError, KafkaError, RecordsLostError, StorageError
 from bayou.ingest.batch.batch_bytes import record_limit
+from bayou.ingest.batch.startup_session import StartupSession
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import Reporter, TopicSummary
 from bayou.ingest.migration import migrate_json
@@ -63,6 +64,7 @@ class TopicRun:
     ) -> None:
         self._configuration = configuration
         self._topic = topic
+        self._has_schema = schema is not None
         lock = tables.change_lock(topic)
         self._open = partial(prepare_topic, configuration, topic, schema, reporter, lock)
         self._reporter = reporter
@@ -139,21 +141,36 @@ class TopicRun:
             if self._error is None and self._prepared is not None and not self._is_needed:
                 self._reporter.topic_started(self._prepared.started)
 
-    def start(self, spark: SparkSession) -> None:
-        """Report the start; from now on the scheduler calls `run_batch` with the same session."""
-        self._started = True
+    @property
+    def has_columns(self) -> bool:
+        """Whether the table has columns or a schema file, so that none are inferred."""
+        return self._has_schema or (
+            self._prepared is not None and self._prepared.target.version is not None
+        )
+
+    def use(self, spark: SparkSession) -> None:
+        """Use a session for maintenance and catalog entries from now on."""
         with self._errors():
             self._upkeep.start(spark)
+
+    def start(self, spark: SparkSession | StartupSession) -> None:
+        """Report the start; from now on the scheduler calls `run_batch`."""
+        self._started = True
+        if not isinstance(spark, StartupSession):
+            self.use(spark)
+        with self._errors():
             if self._prepared is not None:
                 self._reporter.topic_started(self._prepared.started)
             self._start_time = self._last_commit_time = time.monotonic()
 
-    def run_batch(self, spark: SparkSession, end: Mapping[int, int] | None) -> float | None:
+    def run_batch(
+        self, spark: SparkSession | StartupSession, end: Mapping[int, int] | None
+    ) -> float | None:
         """Run one micro-batch.
 
         Args:
-            end: the end offset of the batch, for each partition; None to only query brokers and
-                tables again.
+            end: the end offset of the batch, for each partition. None reads no records, and only
+                prepares the topic again.
 
         Returns:
             Seconds to wait before the next attempt if this attempt failed and is retried; else
@@ -272,7 +289,7 @@ class TopicRun:
             with suppress(BayouError):
                 self._prepared.record_start()
 
-    def _take(self, spark: SparkSession, end: Mapping[int, int]) -> None:
+    def _take(self, spark: SparkSession | StartupSession, end: Mapping[int, int]) -> None:
         """Run a batch; the caller holds `_in_batch`."""
         assert self._prepared is not None  # `start` follows `prepare`
         spans = ranges_between(self._positions, end)

@@ -225,8 +225,8 @@ class SchemaPolicy:
     def columns(self) -> StructType:
         """Return the columns of record fields, including the columns of the schema file.
 
-        Call this method at the start of each batch, because it allows fields again that were
-        refused only for the previous batch.
+        Call this method at the start of each batch: fields that `widened` refused in the previous
+        batch only are considered again.
         """
         self._unusable = self._over_limit = frozenset()
         self._full = False

@@ -92,9 +92,8 @@ class DirectWriter:
 
         Args:
             records: batches with the columns of the Kafka source; see `record_batch`.
-            transaction_ids: transaction identifiers of both commits. If the target already has
-                them, no rows are added. If the dead letter table already has them, it contains the
-                dead letters of an earlier attempt.
+            transaction_ids: transaction identifiers of both commits. A commit is skipped if its
+                table already has them; the dead letters are then those of an earlier attempt.
 
         Raises:
             ConcurrentTransactionError: another process writes the same records.

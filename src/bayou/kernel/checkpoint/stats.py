@@ -109,7 +109,7 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 
 
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
-    """Return the fields with the first `count` leaves only, and how many of `count` are left."""
+    """Return the fields with at most `count` leaves, and by how many leaves they fall short."""
     selected: list[StructField] = []
     for field in fields:
         if count <= 0:

@@ -166,8 +166,8 @@ def _list_files(engine: Engine, folder: str) -> list[FileStatus]:
         files = [file for file in tree if not file.path.endswith("/")]
     if logs:
         raise ArgumentError(
-            f"{folder}: the folder can't be converted, because a folder in it has a log of its own "
-            f"({min(logs)}), and not all of its files count. Move that folder away, and convert or "
+            f"{folder}: the folder can't be converted, because it contains another table "
+            f"({min(logs)}), some of whose files may hold deleted rows. Move that table away, and "
             "copy its rows separately.",
             argument="path",
         )

@@ -146,6 +146,7 @@ class CopiedFiles:
         add = msgspec.structs.replace(
             file.add,
             path=data_file_path_to_uri(name),
+            modification_time=now(),
             base_row_id=None,
             default_row_commit_version=None,
         )

@@ -44,8 +44,9 @@ class ChangeToDouble:
     """The newest change of a column from float to double.
 
     Attributes:
-        later: numbers of the commits after the change, as in `ActionColumns.commits`. Commits such
-            as RESTORE, which may add files that were written before the change, are left out.
+        later: the commits after the change, as positions in the log segment (see
+            `ActionColumns.commits`). Commits such as RESTORE are left out, because they may add
+            files that were written before the change.
         time: time of the change in ms.
     """
 

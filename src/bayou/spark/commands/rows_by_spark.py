@@ -138,8 +138,9 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
         except _OtherVersionReadError as error:
             read = error.snapshot
     raise CommitConflictError(
-        f"{snapshot.path}: other writers committed whenever a subquery had read the table, last "
-        f"version {read.version}. Nothing was changed; repeat the operation.",
+        f"{snapshot.path}: each time a subquery had read the table, another writer committed "
+        f"before the operation could; the latest version is {read.version}. Nothing was changed. "
+        "Repeat the operation when fewer writers are active.",
         table=snapshot.path,
         winning_version=read.version,
     )

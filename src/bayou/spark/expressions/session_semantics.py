@@ -230,8 +230,8 @@ def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> N
         if field.name.lower() in names and _has_special_comparison(field):
             raise ArgumentError(
                 f"{name}: {condition!r} compares column {field.name!r}, which is a CHAR or has a "
-                "collation, so that Spark compares other strings as equal than Bayou. Use DELETE "
-                "and an append, or a condition on other columns.",
+                "collation. Spark and Bayou compare its strings by different rules. Use DELETE and "
+                "an append, or a condition on other columns.",
                 argument=name,
             )
 

@@ -182,7 +182,7 @@ def _load(provider: str) -> TokenProvider:
         if importlib.util.find_spec("aws_msk_iam_sasl_signer") is None:
             raise PrerequisiteError(
                 "The token provider aws-msk-iam needs aws-msk-iam-sasl-signer-python, which isn't "
-                "installed on this machine. Install it there with: pip install 'bayou[msk]'.",
+                "installed on this machine. Install it with: pip install 'bayou[msk]'.",
                 what="aws-msk-iam-sasl-signer-python",
             )
         return _msk_token

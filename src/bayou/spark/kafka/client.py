@@ -333,7 +333,7 @@ def require_confluent_kafka() -> None:
     if importlib.util.find_spec("confluent_kafka") is None:
         raise PrerequisiteError(
             "The Kafka source needs confluent-kafka, which isn't installed on this machine. "
-            "Install it there with: pip install 'bayou[kafka]'.",
+            "Install it with: pip install 'bayou[kafka]'.",
             what="confluent-kafka",
         )
 

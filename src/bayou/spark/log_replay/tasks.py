@@ -57,7 +57,7 @@ class SliceTasks:
     Attributes:
         scan: the serialized `Scan`.
         tasks: the serialized `LogSlice`s of each task.
-        sampled: whether the rows of `cells` contain samples of the files' sort keys.
+        sampled: whether the rows that `cells` returns contain samples of the files' sort keys.
     """
 
     engine: EngineDescription
@@ -66,11 +66,11 @@ class SliceTasks:
     sampled: bool = False
 
     def cells(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the tasks' slices and return the files in rows of `RESULT_COLUMNS`."""
+        """Replay the slices of the tasks with these numbers; return rows of `RESULT_COLUMNS`."""
         return _results(self._batches(numbers), sampled=self.sampled)
 
     def adds(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the tasks' slices and return the files in rows of `ADD_COLUMN`."""
+        """Replay the slices of the tasks with these numbers; return rows of `ADD_COLUMN`."""
         for batch in self._batches(numbers):
             yield _add_column(batch.selected())
 

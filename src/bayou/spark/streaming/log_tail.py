@@ -86,7 +86,8 @@ class CommitReader:
         except CorruptTableError as error:
             raise streaming_error(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-                f"{error.message} Or set the option 'failOnDataLoss' to 'false' to skip it.",
+                f"{error.message} To skip the missing commits, set the option 'failOnDataLoss' to "
+                "'false'.",
                 table=self._table,
             ) from error
 

@@ -53,7 +53,7 @@ def save(request: WriteRequest) -> Any:
 
 
 def start(request: StreamWriteRequest) -> Any:
-    """Handle `DataStreamWriter.start` and `toTable`: pass settings to the sink as options."""
+    """Handle `DataStreamWriter.start` and `toTable`; the session's settings become sink options."""
     writer = request.writer
     if request.format != "delta":
         if not _is_delta_table(request):

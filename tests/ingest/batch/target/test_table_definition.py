@@ -79,6 +79,37 @@ def test_a_new_table_has_the_configured_definition(defined, upserts):
     assert pipeline.table.detail().version == 0
 
 
+@pytest.mark.parametrize("upserts", [False, True])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_new_table_gets_iceberg_compatibility(defined, upserts, version):
+    key = f"delta.enableIcebergCompatV{version}"
+    lines = f"          table-properties: {{{key}: true}}\n"
+    pipeline = defined(lines, upserts=upserts)
+    pipeline.produce({"id": 1, "name": "a"})
+    pipeline.take_in()
+    pipeline.produce({"id": 1, "name": "b", "color": "red"})
+    pipeline.take_in()
+    detail = pipeline.table.detail()
+    assert detail.properties[key] == "true"
+    assert detail.properties["delta.columnMapping.mode"] == "name"
+    assert len(pipeline.table.to_arrow()) == (1 if upserts else 2)
+    assert not planned(pipeline).table_differences
+
+
+def test_compatibility_that_cannot_be_enabled_stops_the_topic(defined):
+    pipeline = defined("")
+    pipeline.produce({"id": 1, "name": "a"})
+    pipeline.take_in()
+    lines = (
+        "          table-properties: {delta.enableIcebergCompatV2: true}\n"
+        "        apply-table-changes: true\n"
+    )
+    configured(pipeline, lines)
+    pipeline.produce({"id": 2, "name": "b"})
+    with pytest.raises(PipelineError, match=r"delta\.columnMapping\.mode = name"):
+        pipeline.take_in()
+
+
 def test_the_example_of_the_guide_defines_its_table(small_pipeline):
     example = load_configuration(EXAMPLE, environment={}).topics[0].config.destination
     lines = EXAMPLE.read_text().split("    destination:\n")[1].splitlines(keepends=True)

@@ -115,7 +115,8 @@ def apply_definition(
     changed comment of a column.
 
     Raises:
-        TablePropertyError, SchemaError, UnsupportedFeatureError: a change isn't possible.
+        IcebergCompatError, TablePropertyError, SchemaError, UnsupportedFeatureError: a change isn't
+            possible.
         CommitConflictError: another writer changed the table at the same time.
     """
     changed = _changed_properties(topic, snapshot)

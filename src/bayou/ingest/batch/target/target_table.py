@@ -15,6 +15,7 @@ from bayou.errors import (
     BayouError,
     CommitConflictError,
     ConcurrentTransactionError,
+    IcebergCompatError,
     PipelineError,
     SchemaError,
     TablePropertyError,
@@ -171,7 +172,12 @@ class TargetTable:
             return
         try:
             apply_definition(self._engine, self._topic, self._snapshot, engine_info=BAYOU)
-        except (SchemaError, TablePropertyError, UnsupportedFeatureError) as error:
+        except (
+            IcebergCompatError,
+            SchemaError,
+            TablePropertyError,
+            UnsupportedFeatureError,
+        ) as error:
             raise PipelineError(
                 f"topic {self._topic.key!r}: apply-table-changes: {error.message}",
                 topic=self._topic.key,
@@ -377,7 +383,7 @@ class TargetTable:
         return None if result.already_committed else result.version
 
     def last_of_each_key(self, rows: pa.Table) -> pa.Table:
-        """Return the rows to upsert (the last of each key), and the deletes to store."""
+        """Return the last row of each key, and the deletes that must be remembered."""
         self.clear_deleted_keys()
         return self._upserts().last_of_each_key(self._snapshot, rows)
 

@@ -126,7 +126,7 @@ def _require_client() -> None:
         if package not in sys.modules and importlib.util.find_spec(package) is None:
             raise PrerequisiteError(
                 f"The schema registry's client needs {package}, which isn't installed on this "
-                "machine. Install it there with: pip install 'bayou[cli]'.",
+                "machine. Install it with: pip install 'bayou[cli]'.",
                 what=package,
             )
 

@@ -87,10 +87,10 @@ def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> 
 def write_rewritten(
     engine: Engine, work: Rewrite, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile]:
-    """Write rows of an item to one new file; the rows are already in their final order.
+    """Write the rows of an item, which are in their final order; return the new files.
 
     Args:
-        batches: rows in the form of `read_in_order`.
+        batches: rows with the columns that `read_in_order` returns.
     """
     return _write_files(engine, work, [CloseableIterator(iter(batches))])
 

@@ -314,7 +314,7 @@ _Key: TypeAlias = tuple[PartitionValue | tuple[str, str], ...]
 def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[list[ScanFile]]:
     """Group files by their parsed partition values.
 
-    Timestamps serialized with and without a time zone are different values.
+    The same timestamp serialized once with and once without a time zone makes two groups.
     """
     groups: dict[_Key, list[ScanFile]] = {}
     keys: dict[tuple[tuple[str, str | None], ...], _Key] = {}

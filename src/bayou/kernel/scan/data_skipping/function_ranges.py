@@ -163,7 +163,7 @@ class _FunctionRange(Range):
         """Evaluate the function on bounds of its operands.
 
         Args:
-            bounds: type and bound of each operand that varies.
+            bounds: type, and lower or upper bound, of each operand that isn't a constant.
 
         Returns:
             The results, one per file; None if a bound is unknown for all files.

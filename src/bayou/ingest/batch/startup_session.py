@@ -1,0 +1,163 @@
+"""Runs the first micro-batches of a pipeline without Spark, while Spark starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bayou.errors import PipelineError
+from bayou.ingest.batch.startup_worker import read_message, write_message
+
+MAX_RECORDS = 20_000
+"""Maximum number of records of a batch while Spark starts."""
+
+
+class StartupSession:
+    """Stands in for the session until Spark has started.
+
+    It has the methods of SparkSession, SparkContext and RDD that a micro-batch calls. One process
+    runs the tasks, one after the other. A task that fails or ends the process is run again by Spark
+    when it has started, so errors are the same as without this class.
+
+    Args:
+        conf: the settings of the Spark session.
+        log: file for the stderr of the process.
+    """
+
+    defaultParallelism = 1  # noqa: N815  # Spark's name
+
+    def __init__(self, conf: Mapping[str, str], log: Path) -> None:
+        self.conf = dict(conf)
+        self._spark: SparkSession | None = None
+        self._is_decided = threading.Event()
+        self._is_ending = False
+        self._in_task = threading.Lock()
+        with log.open("ab") as stderr:
+            self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
+                [sys.executable, "-m", "bayou.ingest.batch.startup_worker"],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+
+    @property
+    def sparkContext(self) -> StartupSession:  # noqa: N802  # Spark's name
+        """This object, which is its own SparkContext."""
+        return self
+
+    def setJobDescription(self, description: str) -> None:  # noqa: N802  # Spark's name
+        """Do nothing: there is no job."""
+
+    def setLocalProperty(self, key: str, value: str) -> None:  # noqa: N802  # Spark's name
+        """Do nothing: there are no jobs."""
+
+    def parallelize(self, values: Iterable[Any], _slices: int) -> _Tasks:
+        """Return tasks for these values."""
+        return _Tasks(self, list(values))
+
+    def started(self, spark: SparkSession) -> None:
+        """Pass on the session: Spark has started. The process ends after its running task."""
+        self._spark = spark
+        self._is_decided.set()
+        self._is_ending = True
+        if self._in_task.acquire(blocking=False):
+            try:
+                self._end_process()
+            finally:
+                self._in_task.release()
+
+    def close(self) -> None:
+        """End the process. Threads in `spark_session` get an error unless Spark has started."""
+        self._is_decided.set()
+        process = self._process
+        if process is not None:
+            process.kill()
+        with self._in_task:
+            self._end_process()
+
+    def spark_session(self) -> SparkSession:
+        """Wait until Spark has started, and return its session.
+
+        Raises:
+            PipelineError: Spark didn't start, or the run has ended.
+        """
+        self._is_decided.wait()
+        if self._spark is None:
+            raise PipelineError("the run ended before Spark had started.", topic="")
+        return self._spark
+
+    def run(self, task: Callable[[Any], Any], value: Any) -> tuple[bool, Any]:
+        """Run a task in the process.
+
+        Returns:
+            Whether the task was successful, and its result.
+        """
+        with self._in_task:
+            process = self._process
+            if process is None:
+                return False, None
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                write_message(process.stdin, (task, value))
+                successful, result = read_message(process.stdout)
+            except (OSError, EOFError):
+                self._is_ending = True
+                successful, result = False, None
+            if self._is_ending:
+                self._end_process()
+            return successful, result
+
+    def _end_process(self) -> None:
+        """End the process; the caller holds `_in_task`."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        process.kill()
+        process.wait()
+
+
+class _Tasks:
+    """Implements the methods of RDD that a micro-batch calls."""
+
+    def __init__(
+        self, session: StartupSession, values: list[Any], task: Callable[[Any], Any] | None = None
+    ) -> None:
+        self._session = session
+        self._values = values
+        self._task = task
+
+    def map(self, task: Callable[[Any], Any]) -> _Tasks:
+        """Return tasks that call `task` with each value."""
+        return _Tasks(self._session, self._values, task)
+
+    def collect(self) -> list[Any]:
+        """Run the tasks, and return their results in order."""
+        assert self._task is not None
+        results: list[Any] = []
+        for done, value in enumerate(self._values):
+            successful, result = self._session.run(self._task, value)
+            if not successful:
+                left = self._values[done:]
+                context = self._session.spark_session().sparkContext
+                return results + context.parallelize(left, len(left)).map(self._task).collect()
+            results.append(result)
+        return results
+
+
+def spark_session(session: SparkSession | StartupSession) -> SparkSession:
+    """Return the Spark session; if Spark is starting, wait until it has started."""
+    return session.spark_session() if isinstance(session, StartupSession) else session
