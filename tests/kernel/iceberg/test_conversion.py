@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -468,3 +469,19 @@ def test_files_of_killed_conversions_are_deleted(path: Path) -> None:
     assert not os.path.exists(orphan)
     assert os.path.exists(young)
     assert_equal_formats(path)
+
+
+def test_concurrent_writers_end_with_both_formats_equal(
+    path: Path, configuration: dict[str, str]
+) -> None:
+    write(path, ROWS, configuration=configuration)
+
+    def append(_: int) -> None:
+        for _ in range(3):
+            write(path, ROWS)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(append, range(4)))
+    assert_equal_formats(path)
+    versions = [s["summary"]["delta-version"] for s in metadata(path)["snapshots"]]
+    assert versions == [str(version) for version in range(13)]
