@@ -9,7 +9,6 @@ commits, or if there are too many of them.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from bayou.errors import BayouError, TableError, TablePropertyError, UniversalFo
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
+from bayou.kernel.iceberg.expiration import without_oldest
 from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.manifest_writer import MetadataWriter, metadata_writer
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, location
@@ -26,20 +26,15 @@ from bayou.kernel.iceberg.snapshot_writer import (
     DivergedError,
     FileChanges,
     SnapshotWriter,
-    needed_files,
-    unreferenced_files,
 )
 from bayou.kernel.iceberg.table_metadata import (
     DeltaTable,
     converted_version,
     new_table,
     retention_property,
-    snapshot_delta_version,
     with_delta_metadata,
     with_delta_version,
-    with_previous_file,
     with_row_ids,
-    without_snapshots,
 )
 from bayou.kernel.log.commit_times import commit_timestamp, in_commit_time
 from bayou.kernel.log.replay import CommitActions, read_commits
@@ -63,7 +58,6 @@ _MAX_SNAPSHOTS = 1000
 _METADATA_FILES = 100
 """Number of metadata files that are retained."""
 _MAX_ATTEMPTS = 50
-_DAY = 86_400_000
 _ROW_TRACKING_DOMAIN = "delta.rowTracking"
 
 
@@ -134,53 +128,6 @@ def convert(
     )
 
 
-def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
-    """Remove the snapshots of versions before `earliest_version`; return their number.
-
-    A snapshot stays as long as it is the state of a later version. The current snapshot always
-    stays. Files that only the removed snapshots have are deleted.
-    """
-    folder = MetadataFolder(engine, table)
-    for _ in range(_MAX_ATTEMPTS):
-        newest = folder.newest()
-        if newest is None or converted_version(newest[1]) is None:
-            return 0
-        number, metadata = newest
-        versions = [snapshot_delta_version(snapshot) for snapshot in metadata["snapshots"]]
-        expired = 0
-        while (
-            expired + 1 < len(versions)
-            and (following := versions[expired + 1]) is not None
-            and following <= earliest_version
-        ):
-            expired += 1
-        if not expired:
-            return 0
-        after, unreferenced = _expired(engine, table, metadata, expired)
-        if _publish(folder, number, metadata, after):
-            folder.delete(unreferenced)
-            return expired
-    return 0
-
-
-def delete_orphans(engine: Engine, table: str, before: int) -> int:
-    """Delete files that killed conversions left in the folder `metadata`; return their number.
-
-    Args:
-        before: time in ms since the epoch; files modified at or after it are retained, because a
-            conversion may be about to publish them. Files of the last day are always retained.
-    """
-    folder = MetadataFolder(engine, table)
-    candidates = folder.written_before(min(before, time.time_ns() // 1_000_000 - _DAY))
-    newest = folder.newest()
-    if not candidates or newest is None or converted_version(newest[1]) is None:
-        return 0
-    needed = needed_files(engine, table, newest[1]["snapshots"])
-    orphans = [path for path in candidates if path not in needed]
-    folder.delete(orphans)
-    return len(orphans)
-
-
 class _Run:
     """The attempts of one conversion."""
 
@@ -218,7 +165,7 @@ class _Run:
             self._discard(snapshots)
             raise
         # After a storage error, the metadata file may exist: its manifests must stay.
-        if not _publish(self._folder, number, previous, metadata, self._writer):
+        if not self._folder.publish(number, previous, metadata, self._writer):
             self._discard(snapshots)
             return None
         self._clean_up(unreferenced)
@@ -308,7 +255,7 @@ class _Run:
         metadata = with_delta_version(metadata, state.version, commit_timestamp(state), base)
         surplus = len(metadata["snapshots"]) - _MAX_SNAPSHOTS
         if surplus > 0:
-            return _expired(self._engine, state.path, metadata, surplus)
+            return without_oldest(self._engine, state.path, metadata, surplus)
         return metadata, []
 
     def _files(self) -> Iterator[AddFile]:
@@ -371,31 +318,6 @@ class _Run:
                 self._state.path,
                 error,
             )
-
-
-def _publish(
-    folder: MetadataFolder,
-    number: int,
-    previous: Json | None,
-    metadata: Json,
-    writer: MetadataWriter | None = None,
-) -> bool:
-    """Write metadata as the file after `number`; return False if that file exists."""
-    if writer is None:
-        writer = metadata_writer(metadata["format-version"])
-    if previous is not None:
-        path = location(folder.metadata_file(number))
-        metadata = with_previous_file(metadata, path, previous.get("last-updated-ms", 0))
-    return folder.commit(number + 1, writer.table_metadata(metadata))
-
-
-def _expired(engine: Engine, table: str, metadata: Json, count: int) -> tuple[Json, list[str]]:
-    """Remove the oldest snapshots; return the metadata and the files that only they have."""
-    expired = metadata["snapshots"][:count]
-    retained = metadata["snapshots"][count:]
-    unreferenced = unreferenced_files(engine, table, expired, retained)
-    after = without_snapshots(metadata, {snapshot["snapshot-id"] for snapshot in expired})
-    return after, unreferenced
 
 
 def _file_changes(commit: CommitActions) -> FileChanges:

@@ -17,6 +17,8 @@ from typing import Any
 from bayou.errors import FileMissingError, StorageError, UniversalFormatError
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifest_writer import MetadataWriter
+from bayou.kernel.iceberg.table_metadata import with_previous_file
 
 FOLDER = "metadata"
 _HINT = "version-hint.text"
@@ -95,6 +97,19 @@ class MetadataFolder:
         """Return number and contents of the newest metadata file; None if there is none."""
         numbers = self.numbers()
         return (numbers[-1], self.read(numbers[-1])) if numbers else None
+
+    def publish(
+        self, number: int, previous: Json | None, metadata: Json, writer: MetadataWriter
+    ) -> bool:
+        """Write metadata as the file after `number`; return False if that file exists.
+
+        Args:
+            previous: contents of the file `number`; None if the metadata doesn't continue them.
+        """
+        if previous is not None:
+            path = location(self.metadata_file(number))
+            metadata = with_previous_file(metadata, path, previous.get("last-updated-ms", 0))
+        return self.commit(number + 1, writer.table_metadata(metadata))
 
     def commit(self, number: int, data: bytes) -> bool:
         """Create the metadata file N; return False if another conversion created it."""

@@ -6,13 +6,11 @@ file; all other manifests stay. When many small manifests have accumulated, they
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from bayou.errors import UniversalFormatError
 from bayou.kernel.deletion_vectors.read import load
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
@@ -34,11 +32,11 @@ from bayou.kernel.iceberg.manifest_reader import (
     read_manifest_list,
 )
 from bayou.kernel.iceberg.manifest_writer import MetadataWriter, NewSnapshot, renewed
-from bayou.kernel.iceberg.metadata_folder import MetadataFolder, engine_path, location
+from bayou.kernel.iceberg.metadata_folder import MetadataFolder, location
 from bayou.kernel.iceberg.partition_pruning import may_contain
 from bayou.kernel.iceberg.puffin import Blob, write_puffin
+from bayou.kernel.iceberg.snapshot_summary import SnapshotTotals, operation_of, summary_of
 from bayou.kernel.iceberg.table_metadata import (
-    DELTA_VERSION,
     current_snapshot,
     current_spec,
     partition_spec,
@@ -46,8 +44,6 @@ from bayou.kernel.iceberg.table_metadata import (
 )
 from bayou.kernel.iceberg.values import IcebergValue
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
-
-_LOG = logging.getLogger(__name__)
 
 MANIFEST_ENTRIES = 10_000
 """Number of files in a manifest. A removed file rewrites one manifest of this size."""
@@ -74,40 +70,6 @@ class FileChanges:
     removes: Sequence[RemoveFile]
     changes_data: bool
     row_id_high_water_mark: int | None = None
-
-
-@dataclass(slots=True)
-class _Totals:
-    """Counters of a snapshot's summary."""
-
-    added_files: int = 0
-    added_records: int = 0
-    added_bytes: int = 0
-    deleted_files: int = 0
-    deleted_records: int = 0
-    deleted_bytes: int = 0
-    added_vectors: int = 0
-    added_positions: int = 0
-    removed_vectors: int = 0
-    removed_positions: int = 0
-
-    def add(self, file: DataFile) -> None:
-        if file.content == POSITION_DELETES:
-            self.added_vectors += 1
-            self.added_positions += file.record_count
-        else:
-            self.added_files += 1
-            self.added_records += file.record_count
-            self.added_bytes += file.file_size_in_bytes
-
-    def remove(self, file: DataFile) -> None:
-        if file.content == POSITION_DELETES:
-            self.removed_vectors += 1
-            self.removed_positions += file.record_count
-        else:
-            self.deleted_files += 1
-            self.deleted_records += file.record_count
-            self.deleted_bytes += file.file_size_in_bytes
 
 
 @dataclass(slots=True)
@@ -143,7 +105,7 @@ class SnapshotWriter:
             changes: version and timestamp; its actions are ignored.
         """
         new = self._new_snapshot(metadata, changes.version)
-        totals = _Totals()
+        totals = SnapshotTotals()
         manifests: list[ManifestFile] = []
         remaining = iter(files)
         while chunk := list(islice(remaining, MANIFEST_ENTRIES)):
@@ -152,7 +114,7 @@ class SnapshotWriter:
         if not manifests and current_snapshot(metadata) is None:
             return metadata
         operation = "append" if current_snapshot(metadata) is None else "overwrite"
-        summary = _summary(totals, operation, changes.version, {})
+        summary = summary_of(totals, operation, changes.version, {})
         return self._finish(metadata, manifests, new=new, changes=changes, summary=summary)
 
     def apply(self, metadata: Json, converter: DataFileConverter, changes: FileChanges) -> Json:
@@ -174,7 +136,7 @@ class SnapshotWriter:
                 if manifest.live_files_count > 0
             ]
         )
-        totals = _Totals()
+        totals = SnapshotTotals()
         added, removed_data, removed_vectors = self._split(converter, changes)
         optional = {
             path
@@ -219,9 +181,9 @@ class SnapshotWriter:
             [*new_manifests, *merged],
             new=new,
             changes=changes,
-            summary=_summary(
+            summary=summary_of(
                 totals,
-                _operation(totals, changes),
+                operation_of(totals, changes_data=changes.changes_data),
                 changes.version,
                 {} if snapshot is None else snapshot["summary"],
             ),
@@ -283,7 +245,7 @@ class SnapshotWriter:
         *,
         content: int,
         new: NewSnapshot,
-        totals: _Totals,
+        totals: SnapshotTotals,
         partitions: Collection[tuple[IcebergValue, ...]] | None,
     ) -> tuple[list[ManifestFile], set[str]]:
         """Remove files from manifests; return the new list, and the removed files' locations."""
@@ -345,7 +307,7 @@ class SnapshotWriter:
         adds: Sequence[AddFile],
         converter: DataFileConverter,
         new: NewSnapshot,
-        totals: _Totals,
+        totals: SnapshotTotals,
     ) -> Iterator[ManifestFile]:
         remaining = iter(adds)
         while chunk := list(islice(remaining, MANIFEST_ENTRIES)):
@@ -362,7 +324,7 @@ class SnapshotWriter:
         adds: Sequence[AddFile],
         converter: DataFileConverter,
         new: NewSnapshot,
-        totals: _Totals,
+        totals: SnapshotTotals,
     ) -> Iterator[ManifestFile]:
         """Write the deletion vectors of files to Puffin files, and the manifests of these."""
         remaining = ((add, add.deletion_vector) for add in adds if add.deletion_vector is not None)
@@ -497,93 +459,7 @@ class SnapshotWriter:
         self._folder.put(path, data)
 
 
-def unreferenced_files(
-    engine: Engine, table: str, expired: Sequence[Json], retained: Sequence[Json]
-) -> list[str]:
-    """Return the paths of metadata files that only expired snapshots have.
-
-    A manifest that isn't in a snapshot isn't in a later snapshot either, so the oldest of the
-    retained snapshots is compared.
-    """
-    if not expired:
-        return []
-    needed: set[str] = set()
-    for snapshot in retained[:1]:
-        needed = _read_files(engine, table, snapshot)
-    unreferenced: set[str] = set()
-    for snapshot in expired:
-        unreferenced |= _files(engine, table, snapshot) - needed
-    return sorted(engine_path(each) for each in unreferenced)
-
-
-def needed_files(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
-    """Return the paths of all metadata files of snapshots."""
-    locations = set[str]().union(*(_read_files(engine, table, each) for each in snapshots))
-    return {engine_path(each) for each in locations}
-
-
-def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
-    """Return the manifest list of a snapshot, its manifests and its files of deletion vectors.
-
-    The result is empty if they can't be read: an expired snapshot may have lost its files.
-    """
-    try:
-        return _read_files(engine, table, snapshot)
-    except UniversalFormatError as error:
-        _LOG.debug("%s: files of a snapshot aren't deleted: %s", table, error)
-        return set()
-
-
-def _read_files(engine: Engine, table: str, snapshot: Json) -> set[str]:
-    files = {snapshot["manifest-list"]}
-    for manifest in read_manifest_list(engine, table, snapshot["manifest-list"]):
-        files.add(manifest.manifest_path)
-        if manifest.content == DELETE_MANIFEST:
-            files |= {e.data_file.file_path for e in live_entries(engine, table, manifest)}
-    return files
-
-
 def _is_same_file(add: AddFile, remove: RemoveFile) -> bool:
     return (remove.size is None or remove.size == add.size) and (
         remove.base_row_id is None or remove.base_row_id == add.base_row_id
     )
-
-
-def _operation(totals: _Totals, changes: FileChanges) -> str:
-    if not changes.changes_data:
-        return "replace"
-    if totals.added_files == 0:
-        return "delete"
-    removes = totals.deleted_files or totals.added_vectors or totals.removed_vectors
-    return "overwrite" if removes else "append"
-
-
-def _summary(totals: _Totals, operation: str, version: int, previous: Json) -> dict[str, str]:
-    counted = {
-        "added-data-files": totals.added_files,
-        "added-records": totals.added_records,
-        "added-files-size": totals.added_bytes,
-        "deleted-data-files": totals.deleted_files,
-        "deleted-records": totals.deleted_records,
-        "removed-files-size": totals.deleted_bytes,
-        "added-delete-files": totals.added_vectors,
-        "added-dvs": totals.added_vectors,
-        "added-position-deletes": totals.added_positions,
-        "removed-delete-files": totals.removed_vectors,
-        "removed-dvs": totals.removed_vectors,
-        "removed-position-deletes": totals.removed_positions,
-    }
-    changed = {
-        "total-data-files": totals.added_files - totals.deleted_files,
-        "total-records": totals.added_records - totals.deleted_records,
-        "total-files-size": totals.added_bytes - totals.deleted_bytes,
-        "total-delete-files": totals.added_vectors - totals.removed_vectors,
-        "total-position-deletes": totals.added_positions - totals.removed_positions,
-        "total-equality-deletes": 0,
-    }
-    return {
-        "operation": operation,
-        DELTA_VERSION: str(version),
-        **{key: str(count) for key, count in counted.items() if count},
-        **{key: str(int(previous.get(key, 0)) + count) for key, count in changed.items()},
-    }

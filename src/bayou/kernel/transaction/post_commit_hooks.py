@@ -19,7 +19,8 @@ from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
 from bayou.kernel.crc.commit_effect import CommitEffect
 from bayou.kernel.crc.write import write_checksum
 from bayou.kernel.engine import Engine
-from bayou.kernel.iceberg.conversion import convert, expire_snapshots, is_enabled
+from bayou.kernel.iceberg.conversion import convert, is_enabled
+from bayou.kernel.iceberg.expiration import expire_snapshots
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.kernel.maintenance.log_compaction import compact_log, is_compaction_due
 from bayou.kernel.maintenance.symlink_manifest import update_symlink_manifests

@@ -29,7 +29,8 @@ from bayou.kernel.commands.vacuum.plan import (
     record_lite,
 )
 from bayou.kernel.engine import Engine
-from bayou.kernel.iceberg.conversion import delete_orphans, expire_snapshots, is_enabled
+from bayou.kernel.iceberg.conversion import is_enabled
+from bayou.kernel.iceberg.expiration import delete_orphans, expire_snapshots
 from bayou.kernel.log.commit_times import last_version_at_or_before
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation

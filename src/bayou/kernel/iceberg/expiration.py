@@ -1,0 +1,130 @@
+"""Expiration of snapshots, and deletion of metadata files that no snapshot needs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from bayou.errors import UniversalFormatError
+from bayou.kernel.engine import Engine
+from bayou.kernel.iceberg.entries import DELETE_MANIFEST
+from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifest_reader import live_entries, read_manifest_list
+from bayou.kernel.iceberg.manifest_writer import metadata_writer
+from bayou.kernel.iceberg.metadata_folder import MetadataFolder, engine_path
+from bayou.kernel.iceberg.table_metadata import (
+    converted_version,
+    snapshot_delta_version,
+    without_snapshots,
+)
+
+_LOG = logging.getLogger(__name__)
+
+_MAX_ATTEMPTS = 50
+_DAY = 86_400_000
+
+
+def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
+    """Remove the snapshots of versions before `earliest_version`; return their number.
+
+    A snapshot stays as long as it is the state of a later version. The current snapshot always
+    stays. Files that only the removed snapshots have are deleted.
+    """
+    folder = MetadataFolder(engine, table)
+    for _ in range(_MAX_ATTEMPTS):
+        newest = folder.newest()
+        if newest is None or converted_version(newest[1]) is None:
+            return 0
+        number, metadata = newest
+        versions = [snapshot_delta_version(snapshot) for snapshot in metadata["snapshots"]]
+        expired = 0
+        while (
+            expired + 1 < len(versions)
+            and (following := versions[expired + 1]) is not None
+            and following <= earliest_version
+        ):
+            expired += 1
+        if not expired:
+            return 0
+        writer = metadata_writer(metadata["format-version"])
+        after, unreferenced = without_oldest(engine, table, metadata, expired)
+        if folder.publish(number, metadata, after, writer):
+            folder.delete(unreferenced)
+            return expired
+    return 0
+
+
+def delete_orphans(engine: Engine, table: str, before: int) -> int:
+    """Delete files that killed conversions left in the folder `metadata`; return their number.
+
+    Args:
+        before: time in ms since the epoch; files modified at or after it are retained, because a
+            conversion may be about to publish them. Files of the last day are always retained.
+    """
+    folder = MetadataFolder(engine, table)
+    candidates = folder.written_before(min(before, time.time_ns() // 1_000_000 - _DAY))
+    newest = folder.newest()
+    if not candidates or newest is None or converted_version(newest[1]) is None:
+        return 0
+    needed = _needed_files(engine, table, newest[1]["snapshots"])
+    orphans = [path for path in candidates if path not in needed]
+    folder.delete(orphans)
+    return len(orphans)
+
+
+def without_oldest(
+    engine: Engine, table: str, metadata: Json, count: int
+) -> tuple[Json, list[str]]:
+    """Remove the oldest `count` snapshots; return the metadata, and files that only they have."""
+    expired = metadata["snapshots"][:count]
+    retained = metadata["snapshots"][count:]
+    unreferenced = _unreferenced_files(engine, table, expired, retained)
+    after = without_snapshots(metadata, {snapshot["snapshot-id"] for snapshot in expired})
+    return after, unreferenced
+
+
+def _unreferenced_files(
+    engine: Engine, table: str, expired: Sequence[Json], retained: Sequence[Json]
+) -> list[str]:
+    """Return the paths of metadata files that only expired snapshots have.
+
+    A manifest that isn't in a snapshot isn't in a later snapshot either, so the oldest of the
+    retained snapshots is compared.
+    """
+    if not expired:
+        return []
+    needed: set[str] = set()
+    for snapshot in retained[:1]:
+        needed = _read_files(engine, table, snapshot)
+    unreferenced: set[str] = set()
+    for snapshot in expired:
+        unreferenced |= _files(engine, table, snapshot) - needed
+    return sorted(engine_path(each) for each in unreferenced)
+
+
+def _needed_files(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
+    """Return the paths of all metadata files of snapshots."""
+    locations = set[str]().union(*(_read_files(engine, table, each) for each in snapshots))
+    return {engine_path(each) for each in locations}
+
+
+def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
+    """Return the manifest list of a snapshot, its manifests and its files of deletion vectors.
+
+    The result is empty if they can't be read: an expired snapshot may have lost its files.
+    """
+    try:
+        return _read_files(engine, table, snapshot)
+    except UniversalFormatError as error:
+        _LOG.debug("%s: files of a snapshot aren't deleted: %s", table, error)
+        return set()
+
+
+def _read_files(engine: Engine, table: str, snapshot: Json) -> set[str]:
+    files = {snapshot["manifest-list"]}
+    for manifest in read_manifest_list(engine, table, snapshot["manifest-list"]):
+        files.add(manifest.manifest_path)
+        if manifest.content == DELETE_MANIFEST:
+            files |= {e.data_file.file_path for e in live_entries(engine, table, manifest)}
+    return files
