@@ -13,7 +13,11 @@ from bayou.cli.usage import argument_name, description, option_name, parameter_h
 
 _INTRODUCTION = Path(__file__).with_name("command_line_introduction.md")
 
-_NOT_RUN = {"demo": "takes a minute; tests/integration/test_demo.py runs the demo"}
+_NOT_RUN = {
+    "demo": "takes a minute; tests/integration/test_demo.py runs the demo",
+    "register": "needs an Iceberg catalog; tests/api/test_iceberg_metadata.py has one",
+    "sync": "needs a table with Iceberg metadata; docs/guide/iceberg.md runs the command",
+}
 """Commands whose examples the tests of pages don't run, and why."""
 
 
