@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bayou.kernel.iceberg.entries import POSITION_DELETES, DataFile
 from bayou.kernel.iceberg.iceberg_schema import Json
-from bayou.kernel.iceberg.table_metadata import DELTA_VERSION
+from bayou.kernel.iceberg.table_metadata import VERSION_KEY
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ def summary_of(
     }
     return {
         "operation": operation,
-        DELTA_VERSION: str(version),
+        VERSION_KEY: str(version),
         **{key: str(count) for key, count in counted.items() if count},
         **{key: str(int(previous.get(key, 0)) + count) for key, count in changed.items()},
     }

@@ -24,13 +24,13 @@ from bayou.kernel.iceberg.manifest_writer import PartitionSpec
 from bayou.protocol.actions import Metadata
 from bayou.protocol.schema import StructType
 
-DELTA_VERSION = "delta-version"
-DELTA_TIMESTAMP = "delta-timestamp"
-BASE_DELTA_VERSION = "base-delta-version"
+VERSION_KEY = "delta-version"
+TIMESTAMP_KEY = "delta-timestamp"
+BASE_VERSION_KEY = "base-delta-version"
 HIGH_WATER_MARK = "delta-high-water-mark"
 _NAME_MAPPING = "schema.name-mapping.default"
 _OWN_PROPERTIES = (
-    *(DELTA_VERSION, DELTA_TIMESTAMP, BASE_DELTA_VERSION, HIGH_WATER_MARK),
+    *(VERSION_KEY, TIMESTAMP_KEY, BASE_VERSION_KEY, HIGH_WATER_MARK),
     _NAME_MAPPING,
 )
 _USER_PROPERTIES = "delta.universalformat.config.iceberg."
@@ -169,12 +169,12 @@ def with_delta_version(
     """Record the converted version of the Delta table."""
     properties = {
         **metadata["properties"],
-        DELTA_VERSION: str(version),
-        DELTA_TIMESTAMP: str(timestamp),
+        VERSION_KEY: str(version),
+        TIMESTAMP_KEY: str(timestamp),
     }
-    properties.pop(BASE_DELTA_VERSION, None)
+    properties.pop(BASE_VERSION_KEY, None)
     if base_version is not None:
-        properties[BASE_DELTA_VERSION] = str(base_version)
+        properties[BASE_VERSION_KEY] = str(base_version)
     updated: Json = {
         **metadata,
         "properties": properties,
@@ -203,13 +203,13 @@ def with_previous_file(metadata: Json, location: str, last_updated: int) -> Json
 
 def converted_version(metadata: Json) -> int | None:
     """Return the version of the Delta table that was converted last; None if none was."""
-    version = metadata.get("properties", {}).get(DELTA_VERSION)
+    version = metadata.get("properties", {}).get(VERSION_KEY)
     return int(version) if isinstance(version, str) and version.isdecimal() else None
 
 
 def snapshot_delta_version(snapshot: Json) -> int | None:
     """Return the version of the Delta table that a snapshot has; None if it isn't ours."""
-    version = snapshot.get("summary", {}).get(DELTA_VERSION)
+    version = snapshot.get("summary", {}).get(VERSION_KEY)
     return int(version) if isinstance(version, str) and version.isdecimal() else None
 
 
