@@ -47,6 +47,7 @@ from bayou.kernel.table_features.iceberg_compat import (
 )
 from bayou.kernel.table_features.reader_support import table_schema
 from bayou.protocol.actions import AddFile, DomainMetadata, Metadata, RemoveFile
+from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.property_strings import PropertyValueError
 
 _LOG = logging.getLogger(__name__)
@@ -347,6 +348,6 @@ def _high_water_mark(configuration: str | None) -> int | None:
     if configuration is None:
         return None
     try:
-        return msgspec.json.decode(configuration, type=_RowTracking).row_id_high_water_mark
+        return decode_json(configuration, _RowTracking).row_id_high_water_mark
     except msgspec.DecodeError:
         return None

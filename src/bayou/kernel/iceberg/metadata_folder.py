@@ -8,17 +8,19 @@ lists, then lists again.
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections.abc import Iterable
 from typing import Any
+
+import msgspec
 
 from bayou.errors import FileMissingError, StorageError, UniversalFormatError
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.manifest_writer import MetadataWriter
 from bayou.kernel.iceberg.table_metadata import with_previous_file
+from bayou.protocol.json_decoding import decode_json
 
 FOLDER = "metadata"
 _HINT = "version-hint.text"
@@ -86,10 +88,10 @@ class MetadataFolder:
         path = self.metadata_file(number)
         data = b"".join(self._engine.files.read_files([ByteRange(path=path)]))
         try:
-            metadata: Any = json.loads(data)
-        except ValueError as error:
+            metadata = decode_json(data, dict[str, Any])
+        except msgspec.DecodeError as error:
             raise self._invalid(path, str(error)) from error
-        if not isinstance(metadata, dict) or "format-version" not in metadata:
+        if "format-version" not in metadata:
             raise self._invalid(path, "it has no format-version")
         return metadata
 

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayou
+from bayou.engines.arrow.parquet_files.geospatial import with_logical_types
+from bayou.kernel.arrow.types import EXTENSION_NAME_KEY, GEO_ARROW_WKB
 
 POINT = struct.pack("<BIdd", 1, 1, 1.5, -2.0)
 COLUMNS = {
@@ -110,3 +112,12 @@ def test_a_registered_geoarrow_type_makes_and_reads_a_column(path: str) -> None:
         assert found.column("g").to_pylist() == [None, POINT]
     finally:
         pa.unregister_extension_type("geoarrow.wkb")
+
+
+def test_other_columns_are_not_checked_for_nulls() -> None:
+    geo = pa.field("g", pa.binary(), metadata={EXTENSION_NAME_KEY: GEO_ARROW_WKB})
+    schema = pa.schema([geo, pa.field("at", pa.int64(), nullable=False)])
+    group = pa.table([pa.array([b"x"]), pa.array([None], pa.int64())], schema=schema)
+    written = with_logical_types(group)
+    assert written.schema.field("g").type != pa.binary()
+    assert written.column("at").null_count == 1  # the Parquet writer reports it

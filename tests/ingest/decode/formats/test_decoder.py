@@ -483,7 +483,7 @@ def proto2_file():
         (b"\x08\x01\x48\x05", "the schema lacks"),  # field 9
         (b"\x08\x01\x22\x02\x10\x05", "the schema lacks"),  # field 2 of inner
         (b"\x08\x01\x12\x01x", "the schema lacks"),  # a string as kind
-        (b"\x08\x01\xa0\x06\x05", "an extension"),
+        (b"\x08\x01\xa0\x06\x05", "a Protobuf extension"),
     ],
 )
 def test_what_protobuf_would_drop_makes_a_dead_letter(registry, body, reason):

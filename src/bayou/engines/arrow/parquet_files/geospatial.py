@@ -24,7 +24,11 @@ def with_logical_types(group: pa.Table) -> pa.Table:
     fields = [_stored_field(field) for field in group.schema]
     if all(stored is field for stored, field in zip(fields, group.schema, strict=True)):
         return group
-    return group.cast(pa.schema(fields))
+    columns = [
+        column if stored is field else column.cast(stored.type)
+        for column, field, stored in zip(group.columns, group.schema, fields, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
 class _WkbType(pa.ExtensionType):
