@@ -1,6 +1,6 @@
 # make demo      the main job on real data: Kafka topic to Delta table to SQL
 # make test-unit the tests that need no JVM and no server; about 2 minutes
-# make test      every capability once, through its real component; about 9 minutes
+# make test      every capability once, through its real component; about 16 minutes
 # make test-all  all tests but those of peers, the browser, and the nightly run
 # make test-slow the slow tests that .ci/run adds to `make test`
 # make test-peers delta-spark reads what Bayou writes, and the reverse
