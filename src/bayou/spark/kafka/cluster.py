@@ -174,9 +174,11 @@ class KafkaCluster:
 
         deadline = time.monotonic() + self._timeout
         unknown_until = time.monotonic() + _TOPIC_GRACE
+        longest = _METADATA_TIMEOUT if self._answered else _REFUSED_GRACE
         while True:
             try:
-                timeout = max(0.1, min(_METADATA_TIMEOUT, deadline - time.monotonic()))
+                timeout = max(0.1, min(longest, deadline - time.monotonic()))
+                longest = _METADATA_TIMEOUT
                 metadata = (
                     self._admin.list_topics(timeout=timeout)
                     if topic is None
@@ -341,7 +343,8 @@ def _exists(topic: TopicMetadata) -> bool:
 
 
 _METADATA_TIMEOUT = 2.0
-_REFUSED_GRACE = 2.0
+_REFUSED_GRACE = 1.0
+"""Seconds after which refused connections are an error, and timeout of a client's first request."""
 _REQUEST_TIMEOUT = 5.0
 _TOPIC_GRACE = 1.5
 _SINGLE_LOOKUPS = 10
