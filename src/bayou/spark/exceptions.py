@@ -207,7 +207,7 @@ def _condition(error: BayouError) -> str | None:
 
 
 def _entry(condition: str | None) -> tuple[str, ExceptionKind] | None:
-    """The condition's SQLSTATE and kind; a condition such as `A.B` may have those of `A`."""
+    """Return the SQLSTATE and kind of a condition; if `A.B` is unknown, those of `A`."""
     if condition is None:
         return None
     return CONDITIONS.get(condition) or CONDITIONS.get(condition.partition(".")[0])

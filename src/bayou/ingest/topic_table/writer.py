@@ -93,7 +93,7 @@ class DirectWriter:
         Args:
             records: batches with the columns of the Kafka source; see `record_batch`.
             transaction_ids: transaction identifiers of both commits. A commit is skipped if its
-                table already has them; the dead letters are then those of an earlier attempt.
+                table already has them, because an earlier attempt made this commit.
 
         Raises:
             ConcurrentTransactionError: another process writes the same records.

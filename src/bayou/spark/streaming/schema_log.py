@@ -77,7 +77,7 @@ class SchemaLogEntry:
     def metadata(self, current: Metadata) -> Metadata:
         """Return a copy of `current` with the entry's schema and properties.
 
-        Entries of older writers have no properties; the copy then has those of `current`.
+        If the entry has no properties, as from older writers, the properties stay unchanged.
         """
         partitions = StructType.from_json(self.partition_schema)
         known = current.configuration if self.configuration is None else self.configuration
