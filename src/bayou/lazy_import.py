@@ -1,7 +1,24 @@
-"""Lazy imports: a package loads the modules of its public names on first access."""
+"""Lazy imports: modules that are loaded when one of their names is first used."""
 
 import importlib
 from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class LazyModule:
+    """Stands for a module, and imports it when one of its names is first used.
+
+    Examples:
+        >>> pc: Any = LazyModule("pyarrow.compute")
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self._module), name)
+        setattr(self, name, value)
+        return value
 
 
 def lazy_getattr(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bayou.api.datasets.dataset import DeltaDataset
 
-RowFilter: TypeAlias = Condition | pc.Expression
+RowFilter: TypeAlias = "Condition | pc.Expression"
 """A condition on rows, or an expression of pyarrow such as `pc.field("id") > 3`."""
 
 DtypeBackend: TypeAlias = Literal["numpy_nullable", "pyarrow"]
@@ -113,7 +113,7 @@ class DataFrames(ABC):
         Examples:
             >>> bayou.table("lake/orders").to_pyarrow_table(columns=["id", "price"])
         """
-        if isinstance(filters, pc.Expression):
+        if filters is not None and isinstance(filters, pc.Expression):
             dataset = self.to_pyarrow_dataset(partitions)
             return dataset.to_table(None if columns is None else list(columns), filters)
         return self.to_arrow(columns, _combined(partitions, filters))

@@ -15,12 +15,14 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bayou.kernel.arrow.compute import pc
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 _Type: TypeAlias = Any
 """A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""

@@ -205,6 +205,10 @@ class ActionAccumulator:
         return ActionColumns(numbers, to_array(strings, pa.string()), files)
 
 
+_FEW_KEYS = 1000
+"""Up to this many keys are compared without `pyarrow.compute`, whose import takes 30 ms."""
+
+
 def reconcile(
     adds: ActionColumns, removes: ActionColumns, change: ChangeToDouble | None
 ) -> ReconciledFiles:
@@ -215,7 +219,7 @@ def reconcile(
     parts = [part for part in (adds, removes) if len(part.keys)] or [adds]
     keys = _joined([part.keys for part in parts])
     commits = _joined([part.commits for part in parts])
-    paths = _joined([pc.struct_field(part.files, "path") for part in parts])
+    paths = _joined([part.files.field("path") for part in parts])
     newest = _newest(keys, commits)
     return ReconciledFiles(
         adds=(_filter(adds.files, newest, 0),),
@@ -227,6 +231,8 @@ def reconcile(
 
 def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
     """Return a mask of the actions whose key has no newer action; None if all are selected."""
+    if len(keys) <= _FEW_KEYS and len(set(keys.to_pylist())) == len(keys):
+        return None
     encoded: Any = keys.dictionary_encode()
     if len(encoded.dictionary) == len(keys):
         return None

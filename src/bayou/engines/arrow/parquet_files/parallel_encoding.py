@@ -10,10 +10,9 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import IO, Any, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bayou.engines.thrift_compact import (
     INT32,
@@ -26,6 +25,12 @@ from bayou.engines.thrift_compact import (
     encode_struct,
     encode_zigzag,
 )
+from bayou.lazy_import import LazyModule
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+else:
+    pq = LazyModule("pyarrow.parquet")
 
 _MAGIC = b"PAR1"
 _TAIL = 8
@@ -48,7 +53,7 @@ _PAGE_OFFSETS = ((9, INT64), (10, INT64), (11, INT64))
 # Fields of OffsetIndex and PageLocation.
 _PAGE_LOCATIONS, _PAGE_OFFSET = (1, LIST), (1, INT64)
 
-NewWriter = Callable[[Any, pa.Schema], pq.ParquetWriter]
+NewWriter: TypeAlias = "Callable[[Any, pa.Schema], pq.ParquetWriter]"
 _IndexFields: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bayou.engines.arrow.parquet_files.projection import Projection
 from bayou.engines.arrow.parquet_files.projection_cache import ReadPlan
@@ -24,8 +23,15 @@ from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import FileSplit, FileSystemClient
 from bayou.kernel.metrics import FileReadReport, MetricsReporter, measured
+from bayou.lazy_import import LazyModule
 
-_parquet: Any = pq.core
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+else:
+    pq = LazyModule("pyarrow.parquet")
+
+_parquet: Any = LazyModule("pyarrow._parquet")
+"""Has `pq.ParquetReader`; `pyarrow.parquet` would import the clients of all object stores."""
 
 _READ_BUFFER = 512 * 1024
 """Bytes read ahead for each column: a column chunk may be much larger than a batch."""

@@ -11,7 +11,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import FieldFinder, children, count_leaves
 from bayou.engines.arrow.json_values import parse_strings
@@ -24,6 +23,8 @@ from bayou.kernel.expressions.model import Predicate, referenced_columns
 from bayou.protocol.stats import FileStatistics, to_json
 
 if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
     from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 
 

@@ -11,15 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import children, count_leaves, is_variant
 from bayou.engines.arrow.parquet_files.geospatial import is_geospatial
 from bayou.kernel.arrow.compute import pc
 from bayou.protocol.stats import FileStatistics
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 _LONG_STRING = 1024
 """If a string has at least this many bytes, string bounds are computed from rows: pyarrow omits

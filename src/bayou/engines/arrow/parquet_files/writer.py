@@ -6,10 +6,9 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any, Final, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bayou.engines.arrow.conversion import children, converter
 from bayou.engines.arrow.parquet_files.geospatial import with_logical_types
@@ -25,7 +24,13 @@ from bayou.kernel.engine import (
     FileSystemClient,
     ParquetWriteOptions,
 )
+from bayou.lazy_import import LazyModule
 from bayou.protocol.stats import FileStatistics
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+else:
+    pq = LazyModule("pyarrow.parquet")
 
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
