@@ -2,9 +2,10 @@
 
 usage: matrix.py [--python 3.12] [--rows 1,4] [--folder FOLDER] [--list]
 
-The rows are in the order of their value. Each makes an environment, runs the unit tests of api,
-engines and kernel, and `tests/integration/spark_tour.py`, and prints one line. The exit code is 1
-if a row fails. A row whose Python isn't installed is reported as not run.
+The rows are in the order of their value. Each creates an environment with uv, whose cache holds
+each package once, runs the unit tests of api, engines, kernel and protocol and
+`tests/integration/spark_tour.py`, and prints one line. The exit code is 1 if a row fails. A row
+whose Python isn't installed is reported as not run.
 """
 
 from __future__ import annotations
@@ -91,19 +92,17 @@ def _run(row: Row, folder: Path) -> str:
     if python is None:
         return f"not run: python{row.python} isn't on the PATH"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    tour = folder / "tour"
+    tour.mkdir(parents=True)
     log = folder / "log.txt"
-    environment = folder / "venv"
-    inside = environment / "bin" / "python"
-    steps = [
-        ("environment", [python, "-m", "venv", environment]),
-        ("uv", [inside, "-m", "pip", "install", "--quiet", "uv"]),
+    inside = folder / "venv" / "bin" / "python"
+    for name, command in [
+        *_uv_steps(python, folder),
         ("install", _install(row, inside, folder)),
-        ("unit tests", [inside, "-m", "pytest", "-q", "-x", "-m", _UNIT, *_FOLDERS]),
-        ("Spark", [inside, ROOT / "tests" / "integration" / "spark_tour.py", folder / "tour"]),
-    ]
-    (folder / "tour").mkdir()
-    for name, command in steps:
+        ("unit tests", [inside, "-m", "pytest", "-q", "-x", *_UNIT, *_FOLDERS]),
+        ("Spark", [inside, ROOT / "tests" / "integration" / "spark_tour.py", tour]),
+    ]:
+        started = time.monotonic()
         with log.open("a") as output:
             done = subprocess.run(
                 [str(word) for word in command],
@@ -113,23 +112,47 @@ def _run(row: Row, folder: Path) -> str:
                 check=False,
                 env=_environment(inside),
             )
+            output.write(f"{name}: {time.monotonic() - started:.0f} s\n")
         if done.returncode:
             return f"failed: {name}, see {log}"
+    shutil.rmtree(folder / "venv")
     return "passed"
 
 
-_UNIT = "not spark and not server and not slow and not process"
+_Command = list[str | Path]
+
+_UNIT = (
+    "-m",
+    "not spark and not server and not slow and not process",
+    "--hypothesis-profile",
+    "unit",
+)
 _FOLDERS = ("tests/api", "tests/engines", "tests/kernel", "tests/protocol")
 
 
-def _install(row: Row, inside: Path, folder: Path) -> list[str | Path]:
+def _uv_steps(python: str, folder: Path) -> list[tuple[str, _Command]]:
+    """Return the commands that install uv, unless an earlier row did, and make the environment."""
+    home = folder.parent / "uv"
+    uv = home / "bin" / "uv"
+    pins = ROOT / "tools" / "constraints-release.txt"
+    steps: list[tuple[str, _Command]] = []
+    if not uv.exists():
+        steps.append(("environment of uv", [python, "-m", "venv", "--clear", home]))
+        pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--constraint", pins]
+        steps.append(("uv", [*pip, "uv"]))
+    steps.append(("environment", [uv, "venv", "--quiet", "--python", python, folder / "venv"]))
+    return steps
+
+
+def _install(row: Row, inside: Path, folder: Path) -> _Command:
     extra = folder / "constraints.txt"
     pins = f"pyspark=={row.pyspark}.*\n"
     if row.dependencies == "pinned":
         lines = (ROOT / "constraints.txt").read_text().splitlines()
         pins += "\n".join(line for line in lines if not line.startswith("pyspark=="))
     extra.write_text(pins)
-    command: list[str | Path] = [inside, "-m", "uv", "pip", "install", "--python", inside]
+    uv = folder.parent / "uv" / "bin" / "uv"
+    command: _Command = [uv, "pip", "install", "--quiet", "--python", inside]
     if row.dependencies == "lowest":
         command += ["--resolution", "lowest-direct"]
     return [*command, "--constraint", extra, "--editable", f"{ROOT}[dev]"]
