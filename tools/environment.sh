@@ -45,7 +45,9 @@ check_disk() {
 if [ ! -x "$folder/bin/python" ] || ! "$folder/bin/python" -m pip --version >/dev/null 2>&1; then
     python=$(find_python)
     check_disk
-    say "Setting up $folder. The first time it takes a few minutes: PySpark alone is a 400 MB download."
+    size=
+    if grep -q '^pyspark==' "$constraints"; then size=": PySpark alone is a 400 MB download"; fi
+    say "Setting up $folder. The first time it takes a few minutes$size."
     "$python" -m venv --clear "$folder" >/dev/null 2>&1 ||
         stop "'$python -m venv $folder' failed: install Python's venv module" \
             "(Debian and Ubuntu: apt install python3-venv), then run make again."

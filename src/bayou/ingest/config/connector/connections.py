@@ -25,7 +25,7 @@ from bayou.suggestions import closest
 
 
 class KafkaConfig(Section):
-    """The Kafka brokers. Keys that aren't fields of this class are properties of librdkafka."""
+    """The Kafka brokers. All other keys are properties of librdkafka."""
 
     model_config = ConfigDict(
         extra="allow",
