@@ -16,7 +16,9 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import PrerequisiteError, StorageError, UniversalFormatError
 from bayou.kernel.iceberg import conversion, manifest_writer, snapshot_writer
+from bayou.kernel.iceberg.avro_file import AvroFile
 from bayou.kernel.iceberg.conversion import convert
+from bayou.kernel.iceberg.encoded_manifest import encoded_manifest
 from bayou.kernel.iceberg.expiration import delete_orphans, expire_snapshots
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder
 from support.iceberg_tables import (
@@ -145,6 +147,57 @@ def test_small_manifests_are_merged_when_there_are_many(
         write(path, ROWS, configuration=ICEBERG)
     assert len(manifests(path)) == 4  # the five first in one
     assert_equal_formats(path)
+
+
+def test_merged_manifests_have_the_partitions_of_their_files(
+    path: Path, monkeypatch: pytest.MonkeyPatch, configuration: dict[str, str]
+) -> None:
+    monkeypatch.setattr(snapshot_writer, "_SMALL_MANIFESTS_TO_MERGE", 4)
+    monkeypatch.setattr(snapshot_writer, "MANIFEST_ENTRIES", 3)
+    monkeypatch.setattr(snapshot_writer, "_SMALL_MANIFEST_ENTRIES", 3)
+    for day in ["c", None, "a", "ü", "b", "d"]:
+        columns = {"id": pa.array([1], pa.int64()), "day": pa.array([day], pa.string())}
+        write(path, columns, partition_by=["day"], configuration=configuration)
+    bounds = [
+        (
+            m.existing_files_count,
+            m.partitions[0].contains_null,
+            m.partitions[0].lower_bound,
+            m.partitions[0].upper_bound,
+        )
+        for m in manifests(path)
+        if m.existing_files_count
+    ]
+    assert bounds == [(3, True, b"a", "ü".encode())]
+    for day in ("c", "d", "a"):
+        bayou.table(path).delete(f"day = '{day}'")
+        assert_equal_formats(path)
+
+
+def test_manifests_without_an_index_are_decoded(
+    path: Path, monkeypatch: pytest.MonkeyPatch, configuration: dict[str, str]
+) -> None:
+    days = {"id": pa.array(range(5), pa.int64()), "day": list("abcde")}
+    write(path, days, partition_by=["day"], configuration=configuration)
+    for file in (path / "metadata").glob("*-m0.avro"):
+        encoded = encoded_manifest(file.read_bytes())
+        assert encoded is not None
+        file.write_bytes(AvroFile(encoded.header, encoded.file.blocks).to_bytes())
+    bayou.table(path).delete("day = 'c'")
+    assert_equal_formats(path)
+    (manifest,) = manifests(path)
+    assert (manifest.existing_files_count, manifest.deleted_files_count) == (4, 1)
+    bayou.table(path).delete("day = 'a'")
+    assert_equal_formats(path)
+
+
+def test_a_damaged_manifest_is_named(path: Path) -> None:
+    write(path, ROWS, configuration=ICEBERG)
+    (file,) = (path / "metadata").glob("*-m0.avro")
+    file.write_bytes(file.read_bytes()[:-10])
+    bayou.table(path).delete("id = 1")
+    with pytest.raises(UniversalFormatError, match=rf"{file.name}.*sync .* --full"):
+        convert(ArrowEngine(), str(path))
 
 
 def test_a_large_table_gets_several_manifests(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

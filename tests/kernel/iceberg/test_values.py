@@ -15,6 +15,7 @@ from bayou.kernel.iceberg.values import (
     partition_value,
     upper_bound,
     value_bytes,
+    value_from_bytes,
 )
 from bayou.protocol.schema import (
     BINARY,
@@ -107,5 +108,6 @@ def test_partition_values(
 ) -> None:
     assert partition_value(string, data_type) == value
     assert value_bytes(value, iceberg_type) == bytes.fromhex(data)
+    assert value_from_bytes(bytes.fromhex(data), iceberg_type) == value
     assert partition_value(None, data_type) is None
     assert value_bytes(None, iceberg_type) is None

@@ -20,7 +20,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
 from bayou.kernel.iceberg.expiration import without_oldest
 from bayou.kernel.iceberg.iceberg_schema import Json
-from bayou.kernel.iceberg.manifest_writer import MetadataWriter, metadata_writer
+from bayou.kernel.iceberg.manifest_writer import MetadataWriter
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, location
 from bayou.kernel.iceberg.snapshot_writer import (
     DivergedError,
@@ -116,7 +116,7 @@ def convert(
             "delta.enableIcebergCompatV2 = 'true'.",
             table=state.path,
         )
-    writer = metadata_writer(3 if compat >= 3 else 2)
+    writer = MetadataWriter(3 if compat >= 3 else 2)
     run = _Run(engine, state, writer, MetadataFolder(engine, state.path))
     for _ in range(_MAX_ATTEMPTS):
         result = run.attempt(full=full)

@@ -119,8 +119,8 @@ class DataFileConverter:
 
 
 def _nested(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    value: Any = values
-    for step in path:
+    value: Any = values.get(path[0])
+    for step in path[1:]:
         if not isinstance(value, dict):
             return None
         value = value.get(step)

@@ -1,6 +1,6 @@
 """Manifests, manifest entries and data files, with the field names of Iceberg's spec.
 
-Both format versions share these objects; `manifests` and `version_3` write them.
+Both format versions share these objects.
 """
 
 from __future__ import annotations
@@ -91,3 +91,8 @@ class ManifestFile:
     def live_files_count(self) -> int:
         """Number of files that are in the table."""
         return self.added_files_count + self.existing_files_count
+
+    @property
+    def live_rows_count(self) -> int:
+        """Number of rows in the live files."""
+        return self.added_rows_count + self.existing_rows_count

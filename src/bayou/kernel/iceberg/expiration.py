@@ -11,7 +11,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.entries import DELETE_MANIFEST
 from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.manifest_reader import live_entries, read_manifest_list
-from bayou.kernel.iceberg.manifest_writer import metadata_writer
+from bayou.kernel.iceberg.manifest_writer import MetadataWriter
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, engine_path
 from bayou.kernel.iceberg.table_metadata import (
     converted_version,
@@ -47,7 +47,7 @@ def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
             expired += 1
         if not expired:
             return 0
-        writer = metadata_writer(metadata["format-version"])
+        writer = MetadataWriter(metadata["format-version"])
         after, unreferenced = without_oldest(engine, table, metadata, expired)
         if folder.publish(number, metadata, after, writer):
             folder.delete(unreferenced)

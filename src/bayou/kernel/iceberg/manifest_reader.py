@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from bayou.errors import StorageError, UniversalFormatError
-from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.iceberg.entries import (
     DELETED,
@@ -25,7 +24,6 @@ _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # fastavro's local timestamps
 _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
-_MAX_NEEDLES = 100
 
 
 def read_manifest_list(engine: Engine, table: str, location: str) -> list[ManifestFile]:
@@ -50,60 +48,27 @@ def live_entries(engine: Engine, table: str, manifest: ManifestFile) -> Iterator
             yield entry
 
 
-@closeable
-def manifests_with_files(
-    engine: Engine, table: str, manifests: Sequence[ManifestFile], locations: Collection[str]
-) -> Iterator[tuple[ManifestFile, set[str]]]:
-    """Yield each manifest with those locations that its live entries have.
+def read_file(engine: Engine, table: str, location: str) -> bytes:
+    """Read a file of the metadata.
 
-    A location is that of a data file, or of a data file that a deletion vector refers to. Manifests
-    are read ahead. A few locations are first searched in the bytes of a manifest, which takes a
-    fraction of the time of decoding the entries.
+    Raises:
+        UniversalFormatError: the file is missing or can't be read.
     """
-    needles = [each.encode() for each in locations] if len(locations) <= _MAX_NEEDLES else None
-    ranges = (ByteRange(path=engine_path(manifest.manifest_path)) for manifest in manifests)
-    with _reported(table), engine.files.read_files(ranges) as contents:
-        for manifest, data in zip(manifests, contents, strict=True):
-            if needles is not None and not _may_contain(table, manifest, data, needles):
-                yield manifest, set()
-                continue
-            files = (_entry(r, manifest) for r in _decoded(table, manifest.manifest_path, data))
-            paths = {
-                entry.data_file.referenced_data_file or entry.data_file.file_path
-                for entry in files
-                if entry.status != DELETED
-            }
-            yield manifest, paths.intersection(locations)
-
-
-def _may_contain(table: str, manifest: ManifestFile, data: bytes, needles: Sequence[bytes]) -> bool:
-    import fastavro
-
-    with _reported(table, manifest.manifest_path):
-        blocks: Any = fastavro.block_reader(io.BytesIO(data))
-        for block in blocks:
-            decoded = block.bytes_.getvalue()
-            if any(needle in decoded for needle in needles):
-                return True
-    return False
+    with reported(table):
+        return b"".join(engine.files.read_files([ByteRange(path=engine_path(location))]))
 
 
 def _records(engine: Engine, table: str, location: str) -> Iterator[dict[str, Any]]:
-    with _reported(table):
-        data = b"".join(engine.files.read_files([ByteRange(path=engine_path(location))]))
-    yield from _decoded(table, location, data)
-
-
-def _decoded(table: str, location: str, data: bytes) -> Iterator[dict[str, Any]]:
     import fastavro
 
-    with _reported(table, location):
+    data = read_file(engine, table, location)
+    with reported(table, location):
         reader: Any = fastavro.reader(io.BytesIO(data))
         yield from reader
 
 
 @contextmanager
-def _reported(table: str, location: str = "") -> Iterator[None]:
+def reported(table: str, location: str = "") -> Iterator[None]:
     """Convert errors of reading a file to a `UniversalFormatError`."""
     try:
         yield

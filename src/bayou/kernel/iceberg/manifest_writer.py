@@ -1,20 +1,20 @@
 """Writing manifests, manifest lists and table metadata as bytes.
 
-`Version2Writer` uses pyiceberg's own writers. pyiceberg writes no version 3 of the format:
-`version_3.Version3Writer` does.
+Schemas are pyiceberg's, and table metadata of format version 2 is validated by it. pyiceberg writes
+no version 3, and its writers of manifests take ten times as long as `entry_encoding`.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 from bayou.errors import PrerequisiteError
+from bayou.kernel.iceberg.avro_file import CODEC_KEY, SCHEMA_KEY, AvroFile, deflated
+from bayou.kernel.iceberg.encoded_manifest import EncodedEntry, location_hash, manifest_bytes
 from bayou.kernel.iceberg.entries import (
     ADDED,
     DATA_MANIFEST,
@@ -24,11 +24,16 @@ from bayou.kernel.iceberg.entries import (
     ManifestEntry,
     ManifestFile,
 )
+from bayou.kernel.iceberg.entry_encoding import (
+    EncodedFile,
+    EntryEncoder,
+    encoded_manifest_file,
+    manifest_list_schema,
+)
 from bayou.kernel.iceberg.iceberg_schema import Json
-from bayou.kernel.iceberg.values import IcebergValue, value_bytes
+from bayou.kernel.iceberg.values import IcebergValue, value_bytes, value_from_bytes
 
-_COMPRESSION: Any = "gzip"
-_BLOCK_ENTRIES = 500
+_BLOCK_ENTRIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,47 +63,6 @@ class NewSnapshot:
     first_row_id: int | None = None
 
 
-class MetadataWriter(Protocol):
-    """Writes the files of one format version."""
-
-    format_version: int
-
-    def manifest(
-        self,
-        location: str,
-        spec: PartitionSpec,
-        entries: Sequence[ManifestEntry],
-        snapshot: NewSnapshot,
-        content: int,
-    ) -> tuple[bytes, ManifestFile]:
-        """Return the bytes of a manifest and its entry for manifest lists."""
-        ...
-
-    def manifest_list(
-        self, location: str, manifests: Sequence[ManifestFile], snapshot: NewSnapshot
-    ) -> bytes:
-        """Return the bytes of a manifest list."""
-        ...
-
-    def table_metadata(self, metadata: Json) -> bytes:
-        """Return the bytes of a metadata file."""
-        ...
-
-
-def metadata_writer(format_version: int) -> MetadataWriter:
-    """Return the writer of a format version.
-
-    Raises:
-        PrerequisiteError: the extra `iceberg` isn't installed.
-    """
-    check_installed()
-    if format_version == 2:
-        return Version2Writer()
-    from bayou.kernel.iceberg.version_3 import Version3Writer
-
-    return Version3Writer()
-
-
 def check_installed() -> None:
     """Raise a `PrerequisiteError` if the extra `iceberg` isn't installed."""
     for package in ("fastavro", "pyiceberg"):
@@ -110,10 +74,17 @@ def check_installed() -> None:
             )
 
 
-class Version2Writer:
-    """Writes format version 2 with pyiceberg."""
+class MetadataWriter:
+    """Writes the files of one format version.
 
-    format_version = 2
+    Raises:
+        PrerequisiteError: the extra `iceberg` isn't installed.
+    """
+
+    def __init__(self, format_version: int) -> None:
+        check_installed()
+        self.format_version = format_version
+        self._encoders: dict[str, EntryEncoder] = {}
 
     def manifest(
         self,
@@ -123,109 +94,164 @@ class Version2Writer:
         snapshot: NewSnapshot,
         content: int,
     ) -> tuple[bytes, ManifestFile]:
-        from pyiceberg import manifest as iceberg
-        from pyiceberg.partitioning import PartitionSpec as IcebergSpec
-        from pyiceberg.schema import Schema
-        from pyiceberg.typedef import Record
+        """Return the bytes of a manifest and its entry for manifest lists.
 
-        assert content == DATA_MANIFEST  # deletion vectors need version 3
-        output = _memory_output(location)
-        schema = Schema.model_validate(spec.schema)
-        iceberg_spec = IcebergSpec.model_validate({"spec-id": spec.spec_id, "fields": spec.fields})
-        statuses = {
-            EXISTING: iceberg.ManifestEntryStatus.EXISTING,
-            ADDED: iceberg.ManifestEntryStatus.ADDED,
-            DELETED: iceberg.ManifestEntryStatus.DELETED,
-        }
-        parquet, data = iceberg.FileFormat.PARQUET, iceberg.DataFileContent.DATA
-        writer = iceberg.write_manifest(
-            format_version=2,
-            spec=iceberg_spec,
-            schema=schema,
-            output_file=output,
-            snapshot_id=snapshot.snapshot_id,
-            avro_compression=_COMPRESSION,
+        Args:
+            entries: entries whose live ones have the same status and precede the deleted ones.
+        """
+        written = manifest_bytes(
+            self._metadata(spec, content), list(self.encoded(spec, entries, snapshot))
         )
+        described = _described(location, entries, spec, snapshot, content)
+        return written, replace(described, manifest_length=len(written))
 
-        def converted(entry: ManifestEntry) -> Any:
+    def encoded(
+        self, spec: PartitionSpec, entries: Iterable[ManifestEntry], snapshot: NewSnapshot
+    ) -> Iterator[EncodedEntry]:
+        """Encode entries for a manifest of the spec."""
+        encoder = self._encoder(spec)
+        for entry in entries:
+            # A new entry inherits the snapshot's sequence number unless it has its own.
+            inherits = (
+                entry.status == ADDED
+                and entry.snapshot_id == snapshot.snapshot_id
+                and entry.sequence_number == snapshot.sequence_number
+            )
             file = entry.data_file
-            new = entry.status == ADDED and entry.snapshot_id == snapshot.snapshot_id
-            return writer.prepare_entry(
-                iceberg.ManifestEntry.from_args(
-                    status=statuses[entry.status],
-                    snapshot_id=entry.snapshot_id,
-                    sequence_number=None if new else entry.sequence_number,
-                    file_sequence_number=None if new else entry.file_sequence_number,
-                    data_file=iceberg.DataFile.from_args(
-                        content=data,
-                        file_path=file.file_path,
-                        file_format=parquet,
-                        partition=Record(*file.partition),
-                        record_count=file.record_count,
-                        file_size_in_bytes=file.file_size_in_bytes,
-                        value_counts=file.value_counts or None,
-                        null_value_counts=file.null_value_counts or None,
-                        lower_bounds=file.lower_bounds or None,
-                        upper_bounds=file.upper_bounds or None,
-                    ),
-                )
+            yield EncodedEntry(
+                location_hash(file.referenced_data_file or file.file_path),
+                encoder.encode(entry, inherits=inherits),
             )
 
-        # `writer.add_entry` would write each entry as a block of its own, which hardly compresses.
-        with writer.new_writer() as blocks:
-            for start in range(0, len(entries), _BLOCK_ENTRIES):
-                chunk = entries[start : start + _BLOCK_ENTRIES]
-                blocks.write_block([converted(entry) for entry in chunk])
-        written = output.getvalue()
-        return written, described(
-            location,
-            entries,
-            length=len(written),
-            spec=spec,
-            snapshot=snapshot,
+    def merged_manifest(
+        self,
+        location: str,
+        spec: PartitionSpec,
+        entries: Sequence[EncodedEntry],
+        sources: Sequence[ManifestFile],
+        snapshot: NewSnapshot,
+    ) -> tuple[bytes, ManifestFile]:
+        """Return a manifest with all live entries of others.
+
+        Args:
+            entries: the entries of the sources, as existing ones, with `entry_schema`.
+        """
+        content = sources[0].content
+        written = manifest_bytes(self._metadata(spec, content), entries)
+        described = ManifestFile(
+            manifest_path=location,
+            manifest_length=len(written),
+            partition_spec_id=spec.spec_id,
             content=content,
-        )
-
-    def manifest_list(
-        self, location: str, manifests: Sequence[ManifestFile], snapshot: NewSnapshot
-    ) -> bytes:
-        from pyiceberg import manifest as iceberg
-
-        output = _memory_output(location)
-        writer = iceberg.write_manifest_list(
-            format_version=2,
-            output_file=output,
-            snapshot_id=snapshot.snapshot_id,
-            parent_snapshot_id=snapshot.parent_snapshot_id,
             sequence_number=snapshot.sequence_number,
-            avro_compression=_COMPRESSION,
+            min_sequence_number=min(source.min_sequence_number for source in sources),
+            added_snapshot_id=snapshot.snapshot_id,
+            added_files_count=0,
+            existing_files_count=sum(source.live_files_count for source in sources),
+            deleted_files_count=0,
+            added_rows_count=0,
+            existing_rows_count=sum(source.live_rows_count for source in sources),
+            deleted_rows_count=0,
+            partitions=_merged_summaries(spec, sources),
+            first_row_id=snapshot.first_row_id if content == DATA_MANIFEST else None,
         )
-        with writer:
-            writer.add_manifests([_pyiceberg_manifest(manifest) for manifest in manifests])
-        written: bytes = output.getvalue()
-        return written
+        return written, described
+
+    def entry_schema(self, spec: PartitionSpec) -> bytes:
+        """Return the Avro schema of entries of a spec, as JSON."""
+        return self._encoder(spec).schema.encode()
+
+    def manifest_list(self, manifests: Sequence[ManifestFile], snapshot: NewSnapshot) -> bytes:
+        """Return the bytes of a manifest list."""
+        parent = snapshot.parent_snapshot_id
+        metadata = {
+            "snapshot-id": str(snapshot.snapshot_id),
+            "parent-snapshot-id": "null" if parent is None else str(parent),
+            "sequence-number": str(snapshot.sequence_number),
+            "format-version": str(self.format_version),
+            SCHEMA_KEY: manifest_list_schema(self.format_version),
+            CODEC_KEY: "deflate",
+        }
+        if self.format_version >= 3:
+            metadata["first-row-id"] = str(snapshot.first_row_id or 0)
+        encoded = [encoded_manifest_file(each, self.format_version) for each in manifests]
+        starts = range(0, len(encoded), _BLOCK_ENTRIES)
+        blocks = [deflated(encoded[start : start + _BLOCK_ENTRIES]) for start in starts]
+        return AvroFile(_encoded_values(metadata), blocks).to_bytes()
 
     def table_metadata(self, metadata: Json) -> bytes:
-        from pyiceberg.serializers import ToOutputFile
+        """Return the bytes of a metadata file."""
+        if self.format_version >= 3:
+            return json.dumps(metadata, separators=(",", ":")).encode()
         from pyiceberg.table.metadata import TableMetadataUtil
 
-        output = _memory_output("v0.metadata.json")
-        parsed = TableMetadataUtil.parse_raw(json.dumps(metadata))
-        ToOutputFile.table_metadata(parsed, output, overwrite=True)
-        written: bytes = output.getvalue()
-        return written
+        written: str = TableMetadataUtil.parse_raw(json.dumps(metadata)).model_dump_json()
+        return written.encode()
+
+    def _encoder(self, spec: PartitionSpec) -> EntryEncoder:
+        key = json.dumps([list(spec.fields), list(spec.types)])
+        encoder = self._encoders.get(key)
+        if encoder is None:
+            encoder = EntryEncoder(self.format_version, spec.fields, spec.schema)
+            self._encoders[key] = encoder
+        return encoder
+
+    def _metadata(self, spec: PartitionSpec, content: int) -> dict[str, bytes]:
+        return _encoded_values(
+            {
+                "schema": json.dumps(spec.schema),
+                "partition-spec": json.dumps(list(spec.fields)),
+                "partition-spec-id": str(spec.spec_id),
+                "format-version": str(self.format_version),
+                "content": "data" if content == DATA_MANIFEST else "deletes",
+                SCHEMA_KEY: self._encoder(spec).schema,
+            }
+        )
 
 
-def described(
+def without_files(
+    manifest: ManifestFile,
+    removed: Collection[EncodedFile],
+    *,
+    location: str,
+    length: int,
+    snapshot: NewSnapshot,
+) -> ManifestFile:
+    """Return the entry of a manifest that replaces another and has some of its files as deleted.
+
+    Its smallest sequence number and its partitions are bounds, as before.
+    """
+    rows = sum(file.record_count for file in removed)
+    return replace(
+        manifest,
+        manifest_path=location,
+        manifest_length=length,
+        sequence_number=snapshot.sequence_number,
+        added_snapshot_id=snapshot.snapshot_id,
+        added_files_count=0,
+        existing_files_count=manifest.live_files_count - len(removed),
+        deleted_files_count=len(removed),
+        added_rows_count=0,
+        existing_rows_count=manifest.live_rows_count - rows,
+        deleted_rows_count=rows,
+        first_row_id=snapshot.first_row_id if manifest.content == DATA_MANIFEST else None,
+    )
+
+
+def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
+    """Return an entry of an older manifest for a manifest that replaces it."""
+    if status == DELETED:
+        return replace(entry, status=DELETED, snapshot_id=snapshot.snapshot_id)
+    return replace(entry, status=EXISTING)
+
+
+def _described(
     location: str,
     entries: Sequence[ManifestEntry],
-    *,
-    length: int,
     spec: PartitionSpec,
     snapshot: NewSnapshot,
     content: int,
 ) -> ManifestFile:
-    """Return the entry of a new manifest for the manifest list."""
     files = {EXISTING: 0, ADDED: 0, DELETED: 0}
     rows = {EXISTING: 0, ADDED: 0, DELETED: 0}
     for entry in entries:
@@ -233,7 +259,7 @@ def described(
         rows[entry.status] += entry.data_file.record_count
     return ManifestFile(
         manifest_path=location,
-        manifest_length=length,
+        manifest_length=0,
         partition_spec_id=spec.spec_id,
         content=content,
         sequence_number=snapshot.sequence_number,
@@ -253,13 +279,6 @@ def described(
     )
 
 
-def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
-    """Return an entry of an older manifest for a manifest that replaces it."""
-    if status == DELETED:
-        return replace(entry, status=DELETED, snapshot_id=snapshot.snapshot_id)
-    return replace(entry, status=EXISTING)
-
-
 def _summaries(spec: PartitionSpec, entries: Iterable[ManifestEntry]) -> tuple[FieldSummary, ...]:
     partitions = {entry.data_file.partition for entry in entries}
     return tuple(
@@ -270,64 +289,49 @@ def _summaries(spec: PartitionSpec, entries: Iterable[ManifestEntry]) -> tuple[F
 
 def _summary(values: Sequence[IcebergValue], iceberg_type: str) -> FieldSummary:
     nan = [isinstance(value, float) and math.isnan(value) for value in values]
-    usable: list[Any] = [
+    usable = [
         value for value, is_nan in zip(values, nan, strict=True) if value is not None and not is_nan
     ]
     return FieldSummary(
         contains_null=any(value is None for value in values),
         contains_nan=any(nan),
-        lower_bound=value_bytes(min(usable), iceberg_type) if usable else None,
-        upper_bound=value_bytes(max(usable), iceberg_type) if usable else None,
+        **_bounds(usable, usable, iceberg_type),
     )
 
 
-def _pyiceberg_manifest(manifest: ManifestFile) -> Any:
-    from pyiceberg import manifest as iceberg
-
-    return iceberg.ManifestFile.from_args(
-        manifest_path=manifest.manifest_path,
-        manifest_length=manifest.manifest_length,
-        partition_spec_id=manifest.partition_spec_id,
-        content=iceberg.ManifestContent(manifest.content),
-        sequence_number=manifest.sequence_number,
-        min_sequence_number=manifest.min_sequence_number,
-        added_snapshot_id=manifest.added_snapshot_id,
-        added_files_count=manifest.added_files_count,
-        existing_files_count=manifest.existing_files_count,
-        deleted_files_count=manifest.deleted_files_count,
-        added_rows_count=manifest.added_rows_count,
-        existing_rows_count=manifest.existing_rows_count,
-        deleted_rows_count=manifest.deleted_rows_count,
-        partitions=[
-            iceberg.PartitionFieldSummary(
-                summary.contains_null,
-                summary.contains_nan,
-                summary.lower_bound,
-                summary.upper_bound,
+def _merged_summaries(
+    spec: PartitionSpec, manifests: Sequence[ManifestFile]
+) -> tuple[FieldSummary, ...]:
+    if any(len(manifest.partitions) != len(spec.types) for manifest in manifests):
+        return ()  # another writer left them out
+    merged = []
+    for number, iceberg_type in enumerate(spec.types):
+        summaries = [manifest.partitions[number] for manifest in manifests]
+        nan = [summary.contains_nan for summary in summaries]
+        lower = [value_from_bytes(each.lower_bound, iceberg_type) for each in summaries]
+        upper = [value_from_bytes(each.upper_bound, iceberg_type) for each in summaries]
+        merged.append(
+            FieldSummary(
+                contains_null=any(summary.contains_null for summary in summaries),
+                contains_nan=True if True in nan else None if None in nan else False,
+                **_bounds(
+                    [value for value in lower if value is not None],
+                    [value for value in upper if value is not None],
+                    iceberg_type,
+                ),
             )
-            for summary in manifest.partitions
-        ],
-        key_metadata=None,
-    )
+        )
+    return tuple(merged)
 
 
-def _memory_output(location: str) -> Any:
-    """Return a pyiceberg `OutputFile` whose bytes stay in memory (`getvalue`)."""
-    from pyiceberg.io import OutputFile
-
-    stream = _OpenBytes()
-    members = {
-        "__len__": lambda _: len(stream.getvalue()),
-        "exists": lambda _: False,
-        "to_input_file": lambda _: None,
-        "create": lambda _, overwrite=False: stream,  # noqa: ARG005 - pyiceberg passes it by name
-        "getvalue": lambda _: stream.getvalue(),
+def _bounds(
+    lower: Sequence[IcebergValue], upper: Sequence[IcebergValue], iceberg_type: str
+) -> dict[str, bytes | None]:
+    return {
+        "lower_bound": value_bytes(min(lower), iceberg_type) if lower else None,  # type: ignore[type-var]
+        "upper_bound": value_bytes(max(upper), iceberg_type) if upper else None,  # type: ignore[type-var]
     }
-    return type("MemoryOutput", (OutputFile,), members)(location)
 
 
-class _OpenBytes(io.BytesIO):
-    """Bytes that can still be read after the stream was closed."""
-
-    def close(self) -> None:
-        pass
+def _encoded_values(metadata: Mapping[str, str]) -> dict[str, bytes]:
+    return {key: value.encode() for key, value in metadata.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayou.kernel.iceberg.entries import POSITION_DELETES, DataFile
+from bayou.kernel.iceberg.entry_encoding import EncodedFile
 from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.table_metadata import VERSION_KEY
 
@@ -34,7 +35,7 @@ class SnapshotTotals:
             self.added_records += file.record_count
             self.added_bytes += file.file_size_in_bytes
 
-    def remove(self, file: DataFile) -> None:
+    def remove(self, file: EncodedFile) -> None:
         """Count a file that the snapshot removes."""
         if file.content == POSITION_DELETES:
             self.removed_vectors += 1

@@ -14,6 +14,7 @@ from itertools import islice
 from bayou.kernel.deletion_vectors.read import load
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
+from bayou.kernel.iceberg.encoded_manifest import EncodedEntry, encoded_manifest
 from bayou.kernel.iceberg.entries import (
     ADDED,
     DATA_MANIFEST,
@@ -25,13 +26,22 @@ from bayou.kernel.iceberg.entries import (
     ManifestEntry,
     ManifestFile,
 )
+from bayou.kernel.iceberg.entry_encoding import EntryMover
 from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifest_filter import ManifestMatch, matching_manifests
 from bayou.kernel.iceberg.manifest_reader import (
     live_entries,
-    manifests_with_files,
+    read_file,
     read_manifest_list,
+    reported,
 )
-from bayou.kernel.iceberg.manifest_writer import MetadataWriter, NewSnapshot, renewed
+from bayou.kernel.iceberg.manifest_writer import (
+    MetadataWriter,
+    NewSnapshot,
+    PartitionSpec,
+    renewed,
+    without_files,
+)
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, location
 from bayou.kernel.iceberg.partition_pruning import may_contain
 from bayou.kernel.iceberg.puffin import Blob, write_puffin
@@ -45,8 +55,11 @@ from bayou.kernel.iceberg.table_metadata import (
 from bayou.kernel.iceberg.values import IcebergValue
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 
-MANIFEST_ENTRIES = 10_000
-"""Number of files in a manifest. A removed file rewrites one manifest of this size."""
+MANIFEST_ENTRIES = 4000
+"""Number of files in a manifest.
+
+A removed file rewrites one manifest of this size, and each commit rewrites the list of them.
+"""
 _SMALL_MANIFEST_ENTRIES = MANIFEST_ENTRIES // 4
 _SMALL_MANIFESTS_TO_MERGE = 100
 _DELETION_VECTORS_PER_FILE = 1000
@@ -157,9 +170,9 @@ class SnapshotWriter:
             raise DivergedError(next(iter(removed_data - matches)))
         if optional and self._writer.format_version >= 3:
             # The action repeats a file, for example with other tags: the entry stays.
-            live = self._manifests_with(metadata, manifests, optional, DATA_MANIFEST, partitions)
-            for path in set[str]().union(*live.values()):
-                del added.data[path]
+            for match in self._matches(metadata, manifests, optional, DATA_MANIFEST, partitions):
+                for path in match.locations:
+                    del added.data[path]
         retained, _ = self._without(
             metadata,
             retained,
@@ -249,40 +262,29 @@ class SnapshotWriter:
         partitions: Collection[tuple[IcebergValue, ...]] | None,
     ) -> tuple[list[ManifestFile], set[str]]:
         """Remove files from manifests; return the new list, and the removed files' locations."""
-        hits_by_path = self._manifests_with(metadata, manifests, removed, content, partitions)
-        result: list[ManifestFile] = []
-        for manifest in manifests:
-            hits = hits_by_path.get(manifest.manifest_path)
-            if not hits:
-                result.append(manifest)
-                continue
-            entries = []
-            for entry in live_entries(self._engine, self._table, manifest):
-                file = entry.data_file
-                if (file.referenced_data_file or file.file_path) in hits:
-                    totals.remove(file)
-                    entries.append(renewed(entry, DELETED, new))
-                else:
-                    entries.append(renewed(entry, EXISTING, new))
-            result.append(
-                self._manifest(metadata, manifest.partition_spec_id, entries, new, content)
-            )
-        return result, set[str]().union(*hits_by_path.values())
+        replaced: dict[str, ManifestFile] = {}
+        found: set[str] = set()
+        for match in self._matches(metadata, manifests, removed, content, partitions):
+            for file in match.files.values():
+                totals.remove(file)
+            found |= match.locations
+            replaced[match.manifest.manifest_path] = self._filtered(metadata, match, new)
+        return [replaced.get(each.manifest_path, each) for each in manifests], found
 
-    def _manifests_with(
+    def _matches(
         self,
         metadata: Json,
         manifests: Sequence[ManifestFile],
         files: Collection[str],
         content: int,
         partitions: Collection[tuple[IcebergValue, ...]] | None,
-    ) -> dict[str, set[str]]:
-        """Return the files that each manifest has, by the manifest's path.
+    ) -> Iterator[ManifestMatch]:
+        """Yield the manifests that have the files.
 
         The newest manifests are searched first, because new files are removed more often.
         """
         if not files:
-            return {}
+            return
         candidates = []
         for manifest in manifests:
             spec = partition_spec(metadata, manifest.partition_spec_id)
@@ -291,15 +293,31 @@ class SnapshotWriter:
                 not same_spec or may_contain(manifest, spec, partitions)
             ):
                 candidates.append(manifest)
-        result: dict[str, set[str]] = {}
-        missing = set(files)
-        with manifests_with_files(self._engine, self._table, candidates, files) as searched:
-            for manifest, hits in searched:
-                result[manifest.manifest_path] = hits
-                missing -= hits
-                if not missing:
-                    break
-        return result
+        with matching_manifests(self._engine, self._table, candidates, files) as matches:
+            yield from matches
+
+    def _filtered(self, metadata: Json, match: ManifestMatch, new: NewSnapshot) -> ManifestFile:
+        """Write a manifest again without the matching files."""
+        manifest = match.manifest
+        if match.encoded is None:
+            numbered = list(enumerate(match.entries))
+            entries = [renewed(e, EXISTING, new) for n, e in numbered if n not in match.files]
+            entries += [renewed(e, DELETED, new) for n, e in numbered if n in match.files]
+            return self._manifest(
+                metadata, manifest.partition_spec_id, entries, new, manifest.content
+            )
+        path = self._folder.new_manifest()
+        with reported(self._table, manifest.manifest_path):
+            mover = EntryMover(manifest, new.snapshot_id)
+            data = match.encoded.without(match.files, manifest, mover)
+        self._put(path, data)
+        return without_files(
+            manifest,
+            match.files.values(),
+            location=location(path),
+            length=len(data),
+            snapshot=new,
+        )
 
     def _data_manifests(
         self,
@@ -392,20 +410,37 @@ class SnapshotWriter:
             ):
                 key = (manifest.content, manifest.partition_spec_id)
                 groups.setdefault(key, []).append(manifest)
-        for (content, spec_id), small in groups.items():
+        for (_, spec_id), small in groups.items():
             if len(small) < _SMALL_MANIFESTS_TO_MERGE:
                 continue
-            entries = (
-                renewed(entry, EXISTING, new)
-                for manifest in small
-                for entry in live_entries(self._engine, self._table, manifest)
-            )
-            merged = []
-            while chunk := list(islice(entries, MANIFEST_ENTRIES)):
-                merged.append(self._manifest(metadata, spec_id, chunk, new, content))
             paths = {manifest.manifest_path for manifest in small}
+            merged = [self._merged(metadata, spec_id, group, new) for group in _packed(small)]
             result = [m for m in result if m.manifest_path not in paths] + merged
         return result
+
+    def _merged(
+        self, metadata: Json, spec_id: int, manifests: Sequence[ManifestFile], new: NewSnapshot
+    ) -> ManifestFile:
+        if len(manifests) == 1:
+            return manifests[0]
+        spec = _spec(metadata, spec_id)
+        schema = self._writer.entry_schema(spec)
+        entries: list[EncodedEntry] = []
+        for manifest in manifests:
+            data = read_file(self._engine, self._table, manifest.manifest_path)
+            with reported(self._table, manifest.manifest_path):
+                encoded = encoded_manifest(data)
+                if encoded is not None and encoded.schema == schema:
+                    mover = EntryMover(manifest, new.snapshot_id)
+                    entries += encoded.live_entries(manifest.live_files_count, mover)
+                    continue
+            decoded = live_entries(self._engine, self._table, manifest)
+            existing = (renewed(entry, EXISTING, new) for entry in decoded)
+            entries += self._writer.encoded(spec, existing, new)
+        path = self._folder.new_manifest()
+        data, merged = self._writer.merged_manifest(location(path), spec, entries, manifests, new)
+        self._put(path, data)
+        return merged
 
     def _manifest(
         self,
@@ -416,11 +451,7 @@ class SnapshotWriter:
         content: int,
     ) -> ManifestFile:
         path = self._folder.new_manifest()
-        spec = (
-            current_spec(metadata)
-            if spec_id == metadata["default-spec-id"]
-            else partition_spec(metadata, spec_id)
-        )
+        spec = _spec(metadata, spec_id)
         data, manifest = self._writer.manifest(location(path), spec, entries, new, content)
         self._put(path, data)
         return manifest
@@ -435,7 +466,7 @@ class SnapshotWriter:
         summary: Mapping[str, str],
     ) -> Json:
         path = self._folder.new_manifest_list(new.snapshot_id)
-        self._put(path, self._writer.manifest_list(location(path), manifests, new))
+        self._put(path, self._writer.manifest_list(manifests, new))
         timestamps = [e["timestamp-ms"] for e in metadata.get("snapshot-log", ())[-1:]]
         snapshot: Json = {
             "snapshot-id": new.snapshot_id,
@@ -457,6 +488,25 @@ class SnapshotWriter:
     def _put(self, path: str, data: bytes) -> None:
         self.written.append(path)
         self._folder.put(path, data)
+
+
+def _spec(metadata: Json, spec_id: int) -> PartitionSpec:
+    if spec_id == metadata["default-spec-id"]:
+        return current_spec(metadata)
+    return partition_spec(metadata, spec_id)
+
+
+def _packed(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
+    """Group small manifests, up to the number of files that a manifest has."""
+    group: list[ManifestFile] = []
+    files = 0
+    for manifest in manifests:
+        if group and files + manifest.live_files_count > MANIFEST_ENTRIES:
+            yield group
+            group, files = [], 0
+        group.append(manifest)
+        files += manifest.live_files_count
+    yield group
 
 
 def _is_same_file(add: AddFile, remove: RemoveFile) -> bool:

@@ -82,6 +82,32 @@ def value_bytes(value: IcebergValue, iceberg_type: str) -> bytes | None:
             return value
 
 
+def value_from_bytes(data: bytes | None, iceberg_type: str) -> IcebergValue:
+    """Return the value of a bound in a field summary; inverse of `value_bytes`.
+
+    Numbers may have fewer bytes than their type has, if the column was narrower.
+    """
+    if data is None:
+        return None
+    match iceberg_type:
+        case "boolean":
+            return data != b"\x00"
+        case "int" | "long" | "date" | "timestamp" | "timestamptz":
+            return int.from_bytes(data, "little", signed=True)
+        case "float" | "double":
+            number: float = struct.unpack("<f" if len(data) == 4 else "<d", data)[0]
+            return number
+        case "string":
+            return data.decode()
+        case _ if iceberg_type.startswith("decimal"):
+            scale = int(iceberg_type.rstrip(")").rpartition(",")[2])
+            return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(
+                -scale, context=_DECIMAL_CONTEXT
+            )
+        case _:
+            return data
+
+
 def _bound(
     value: Any, data_type: DataType, side: Literal["lower", "upper"], *, was_float: bool
 ) -> bytes | None:

@@ -1,0 +1,161 @@
+"""Avro's object container files: a header with metadata, and blocks of encoded records.
+
+fastavro decodes records, but it can't copy them: this module lets blocks and encoded records pass
+from file to file as they are (Avro spec, Object Container Files).
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+CODEC_KEY = "avro.codec"
+SCHEMA_KEY = "avro.schema"
+_MAGIC = b"Obj\x01"
+_SYNC_SIZE = 16
+_RAW_DEFLATE = -15
+_SINGLE_BYTES = [bytes([byte]) for byte in range(0x80)]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of `count` records, compressed with the file's codec."""
+
+    count: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AvroFile:
+    """The metadata and the blocks of a file."""
+
+    metadata: Mapping[str, bytes]
+    blocks: Sequence[Block]
+
+    def records(self, block: Block) -> bytes:
+        """Return the encoded records of a block of this file.
+
+        Raises:
+            ValueError: the block is damaged, or the codec is neither `null` nor `deflate`.
+        """
+        codec = self.metadata.get(CODEC_KEY, b"null")
+        if codec == b"null":
+            return block.data
+        if codec != b"deflate":
+            raise ValueError(f"the codec {codec.decode(errors='replace')} isn't supported")
+        try:
+            return zlib.decompress(block.data, _RAW_DEFLATE)
+        except zlib.error as error:
+            raise ValueError(f"a block is damaged: {error}") from error
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes of the file."""
+        sync = os.urandom(_SYNC_SIZE)
+        parts = [_MAGIC, encode_long(len(self.metadata))]
+        for key, value in self.metadata.items():
+            parts += [encode_bytes(key.encode()), encode_bytes(value)]
+        parts += [b"\0", sync]
+        for block in self.blocks:
+            parts += [encode_long(block.count), encode_bytes(block.data), sync]
+        return b"".join(parts)
+
+
+def deflated(records: Sequence[bytes]) -> Block:
+    """Return a block of encoded records for a file with the codec `deflate`."""
+    compressor = zlib.compressobj(wbits=_RAW_DEFLATE)
+    data = compressor.compress(b"".join(records)) + compressor.flush()
+    return Block(len(records), data)
+
+
+def read_avro_file(data: bytes) -> AvroFile:
+    """Parse the bytes of a file, without its records.
+
+    Raises:
+        ValueError, IndexError: it isn't an Avro file, or the file is truncated.
+    """
+    metadata, position = _header(data)
+    sync = data[position - _SYNC_SIZE : position]
+    return AvroFile(metadata, list(_blocks(data, position, sync)))
+
+
+def read_metadata(data: bytes, key: str) -> dict[str, bytes]:
+    """Parse the metadata of a file up to a key from its first bytes; all of it without the key.
+
+    Raises:
+        ValueError, IndexError: it isn't an Avro file, or the metadata continues after the bytes.
+    """
+    return _header(data, last_key=key)[0]
+
+
+def encode_long(value: int) -> bytes:
+    """Return an `int` or `long` as a variable-length zigzag number."""
+    number = (value << 1) ^ (value >> 63)
+    if number < 0x80:
+        return _SINGLE_BYTES[number]
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def decode_long(data: bytes, position: int) -> tuple[int, int]:
+    """Return a number and the position after it."""
+    byte = data[position]
+    number, shift = byte & 0x7F, 7
+    while byte & 0x80:
+        position += 1
+        byte = data[position]
+        number |= (byte & 0x7F) << shift
+        shift += 7
+    return (number >> 1) ^ -(number & 1), position + 1
+
+
+def encode_bytes(value: bytes) -> bytes:
+    """Return `bytes` or the UTF-8 of a `string` with their length."""
+    return encode_long(len(value)) + value
+
+
+def decode_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    """Return a value and the position after it; raise ValueError if it is truncated."""
+    length, start = decode_long(data, position)
+    end = start + length
+    if length < 0 or end > len(data):
+        raise ValueError("the file is truncated")
+    return data[start:end], end
+
+
+def _header(data: bytes, last_key: str | None = None) -> tuple[dict[str, bytes], int]:
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise ValueError("it doesn't begin with Avro's magic bytes")
+    metadata = {}
+    position = len(_MAGIC)
+    while True:
+        count, position = decode_long(data, position)
+        if count == 0:
+            break
+        if count < 0:  # the size of the map's block follows
+            count, (_, position) = -count, decode_long(data, position)
+        for _ in range(count):
+            encoded, position = decode_bytes(data, position)
+            key = encoded.decode()
+            metadata[key], position = decode_bytes(data, position)
+            if key == last_key:
+                return metadata, position
+    if position + _SYNC_SIZE > len(data):
+        raise ValueError("the file is truncated")
+    return metadata, position + _SYNC_SIZE
+
+
+def _blocks(data: bytes, position: int, sync: bytes) -> Iterator[Block]:
+    while position < len(data):
+        count, position = decode_long(data, position)
+        block, position = decode_bytes(data, position)
+        end = position + _SYNC_SIZE
+        if data[position:end] != sync:
+            raise ValueError("a block isn't followed by the file's sync marker")
+        position = end
+        yield Block(count, block)

@@ -1,0 +1,230 @@
+"""Manifests whose entries stay encoded: files are found and removed without decoding the others.
+
+Manifests that Bayou writes have an index in the metadata of the Avro file, which other readers
+ignore: for each entry a hash of its location and its length. Their live entries, which have one
+status, precede their deleted entries.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bayou.kernel.iceberg.avro_file import (
+    CODEC_KEY,
+    SCHEMA_KEY,
+    AvroFile,
+    Block,
+    deflated,
+    read_avro_file,
+    read_metadata,
+)
+from bayou.kernel.iceberg.entries import DELETED, EXISTING, ManifestFile
+from bayou.kernel.iceberg.entry_encoding import EntryMover
+
+_HASHES_KEY = "bayou.location-hashes"
+_LENGTHS_KEY = "bayou.entry-lengths"
+_BLOCK_ENTRIES = 100
+_BYTES_BEFORE_INDEX = 512
+_BYTES_PER_ENTRY = 16 / 3  # four bytes in Base64
+
+
+def location_hash(location: str) -> int:
+    """Return the hash of a location in the index."""
+    return zlib.crc32(location.encode())
+
+
+def index_length(entries: int) -> int:
+    """Return how many bytes of a manifest contain the hashes of its entries."""
+    return _BYTES_BEFORE_INDEX + int(entries * _BYTES_PER_ENTRY) + 4
+
+
+def location_hashes(head: bytes) -> tuple[int, ...] | None:
+    """Return the hashes of all entries from a manifest's first bytes; None if it has no index.
+
+    Raises:
+        ValueError, IndexError: it isn't an Avro file, or the bytes end before the index does.
+    """
+    return _hashes(read_metadata(head, _HASHES_KEY))
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedEntry:
+    """An encoded entry with the hash of its location."""
+
+    location_hash: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedManifest:
+    """A manifest with an index."""
+
+    file: AvroFile
+    hashes: Sequence[int]
+    lengths: Sequence[int]
+
+    @property
+    def schema(self) -> bytes:
+        """Avro schema of the entries, as JSON."""
+        return self.file.metadata[SCHEMA_KEY]
+
+    @property
+    def header(self) -> dict[str, bytes]:
+        """The metadata of the Avro file without the index."""
+        own = (_HASHES_KEY, _LENGTHS_KEY)
+        return {key: value for key, value in self.file.metadata.items() if key not in own}
+
+    def matching(self, wanted: Collection[int], live: int) -> list[int]:
+        """Return the numbers of live entries with these hashes."""
+        return matching_hashes(self.hashes[:live], wanted)
+
+    def entries(self, numbers: Collection[int]) -> dict[int, bytes]:
+        """Return encoded entries by number."""
+        result: dict[int, bytes] = {}
+        ordered = sorted(numbers)
+        position = 0
+        for first, block in self._blocks():
+            selected = []
+            while position < len(ordered) and ordered[position] < first + block.count:
+                selected.append(ordered[position])
+                position += 1
+            if selected:
+                encoded = self._split(first, block)
+                result.update((number, encoded[number - first]) for number in selected)
+        return result
+
+    def live_entries(self, live: int, mover: EntryMover) -> Iterator[EncodedEntry]:
+        """Yield the live entries, as existing ones."""
+        for first, block in self._blocks():
+            if first >= live:
+                return
+            for number, entry in enumerate(self._split(first, block)[: live - first], first):
+                yield EncodedEntry(self.hashes[number], mover.moved(entry, EXISTING))
+
+    def without(self, removed: Collection[int], manifest: ManifestFile, mover: EntryMover) -> bytes:
+        """Return a manifest with the removed entries as deleted, and all others as existing.
+
+        Args:
+            manifest: this manifest in the manifest list.
+        """
+        live = manifest.live_files_count
+        existing = manifest.added_files_count == 0
+        blocks: list[Block] = []
+        hashes: list[int] = []
+        lengths: list[int] = []
+        deleted: list[EncodedEntry] = []
+        for first, block in self._blocks():
+            numbers = range(first, min(first + block.count, live))
+            remaining = [number for number in numbers if number not in removed]
+            if existing and len(remaining) == block.count:
+                blocks.append(block)
+                hashes += self.hashes[first : first + block.count]
+                lengths += self.lengths[first : first + block.count]
+                continue
+            encoded = self._split(first, block) if numbers else []
+            retained = [mover.moved(encoded[number - first], EXISTING) for number in remaining]
+            if retained:
+                blocks.append(deflated(retained))
+                hashes += [self.hashes[number] for number in remaining]
+                lengths += map(len, retained)
+            deleted += [
+                EncodedEntry(self.hashes[n], mover.moved(encoded[n - first], DELETED))
+                for n in numbers
+                if n in removed
+            ]
+        blocks += _blocks_of(deleted)
+        hashes += [entry.location_hash for entry in deleted]
+        lengths += [len(entry.data) for entry in deleted]
+        return _to_bytes(self.header, blocks, hashes, lengths)
+
+    def _blocks(self) -> Iterator[tuple[int, Block]]:
+        first = 0
+        for block in self.file.blocks:
+            yield first, block
+            first += block.count
+
+    def _split(self, first: int, block: Block) -> list[bytes]:
+        data = self.file.records(block)
+        entries = []
+        position = 0
+        for length in self.lengths[first : first + block.count]:
+            entries.append(data[position : position + length])
+            position += length
+        if position != len(data):
+            raise ValueError("the lengths of its entries are wrong")
+        return entries
+
+
+def encoded_manifest(data: bytes) -> EncodedManifest | None:
+    """Parse a manifest; return None if it has no index.
+
+    Raises:
+        ValueError, IndexError: it isn't a manifest.
+    """
+    file = read_avro_file(data)
+    hashes = _hashes(file.metadata)
+    if hashes is None:
+        return None
+    try:
+        encoded = zlib.decompress(base64.b64decode(file.metadata[_LENGTHS_KEY]))
+        lengths = struct.unpack(f"<{len(hashes)}I", encoded)
+    except (KeyError, struct.error, zlib.error) as error:
+        raise ValueError(f"its index is damaged: {error}") from error
+    if sum(block.count for block in file.blocks) != len(hashes):
+        raise ValueError("its index has another number of entries")
+    return EncodedManifest(file, hashes, lengths)
+
+
+def manifest_bytes(metadata: Mapping[str, bytes], entries: Sequence[EncodedEntry]) -> bytes:
+    """Return the bytes of a manifest with an index.
+
+    Args:
+        metadata: the metadata of the Avro file, without codec and index.
+        entries: entries of one status.
+    """
+    return _to_bytes(
+        {**metadata, CODEC_KEY: b"deflate"},
+        list(_blocks_of(entries)),
+        [entry.location_hash for entry in entries],
+        [len(entry.data) for entry in entries],
+    )
+
+
+def matching_hashes(hashes: Sequence[int], wanted: Collection[int]) -> list[int]:
+    """Return the positions of hashes that are in a set."""
+    return [number for number, each in enumerate(hashes) if each in wanted]
+
+
+def _blocks_of(entries: Sequence[EncodedEntry]) -> Iterator[Block]:
+    for start in range(0, len(entries), _BLOCK_ENTRIES):
+        yield deflated([entry.data for entry in entries[start : start + _BLOCK_ENTRIES]])
+
+
+def _to_bytes(
+    metadata: Mapping[str, bytes],
+    blocks: Sequence[Block],
+    hashes: Sequence[int],
+    lengths: Sequence[int],
+) -> bytes:
+    index = {
+        _HASHES_KEY: base64.b64encode(struct.pack(f"<{len(hashes)}I", *hashes)),
+        _LENGTHS_KEY: base64.b64encode(zlib.compress(struct.pack(f"<{len(lengths)}I", *lengths))),
+    }
+    # The index comes first: to read it, only the first bytes of the file are needed.
+    return AvroFile({**index, **metadata}, blocks).to_bytes()
+
+
+def _hashes(metadata: Mapping[str, bytes]) -> tuple[int, ...] | None:
+    encoded = metadata.get(_HASHES_KEY)
+    if encoded is None:
+        return None
+    try:
+        data = base64.b64decode(encoded, validate=True)
+        return struct.unpack(f"<{len(data) // 4}I", data)
+    except (binascii.Error, struct.error) as error:
+        raise ValueError(f"its index is damaged: {error}") from error

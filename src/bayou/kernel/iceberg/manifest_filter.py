@@ -1,0 +1,109 @@
+"""Finds the manifests that have some files, and removes the files from them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.engine import ByteRange, Engine
+from bayou.kernel.iceberg.encoded_manifest import (
+    EncodedManifest,
+    encoded_manifest,
+    index_length,
+    location_hash,
+    location_hashes,
+    matching_hashes,
+)
+from bayou.kernel.iceberg.entries import ManifestEntry, ManifestFile
+from bayou.kernel.iceberg.entry_encoding import EncodedFile, EntryDecoder, encoded_file
+from bayou.kernel.iceberg.manifest_reader import live_entries, read_file, reported
+from bayou.kernel.iceberg.metadata_folder import engine_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestMatch:
+    """A manifest with some of the files.
+
+    Attributes:
+        files: the files by the number of their entries among the live ones.
+        encoded: the manifest; None if it has no index, because another writer wrote it.
+        entries: the live entries of a manifest without an index.
+    """
+
+    manifest: ManifestFile
+    files: Mapping[int, EncodedFile]
+    encoded: EncodedManifest | None = None
+    entries: Sequence[ManifestEntry] = ()
+
+    @property
+    def locations(self) -> set[str]:
+        """Locations of the files."""
+        return {file.location for file in self.files.values()}
+
+
+@closeable
+def matching_manifests(
+    engine: Engine, table: str, manifests: Sequence[ManifestFile], locations: Collection[str]
+) -> Iterator[ManifestMatch]:
+    """Yield the manifests with any of the files, until all files are found.
+
+    A location is that of a data file, or of a data file that a deletion vector refers to. Only the
+    indexes of the manifests are read, ahead, and the manifests that may have a file.
+
+    Raises:
+        UniversalFormatError: a manifest is missing or can't be read.
+    """
+    missing = set(locations)
+    hashes = {location_hash(location) for location in missing}
+    ranges = (_head_range(manifest) for manifest in manifests)
+    with reported(table), engine.files.read_files(ranges) as heads:
+        for manifest, head in zip(manifests, heads, strict=True):
+            if not missing:
+                return
+            if not _may_contain(manifest, head, hashes):
+                continue
+            match = _match(engine, table, manifest, missing, hashes)
+            if match.files:
+                missing -= match.locations
+                yield match
+
+
+def _head_range(manifest: ManifestFile) -> ByteRange:
+    entries = manifest.live_files_count + manifest.deleted_files_count
+    length = min(index_length(entries), manifest.manifest_length)
+    return ByteRange(path=engine_path(manifest.manifest_path), length=length)
+
+
+def _may_contain(manifest: ManifestFile, head: bytes, hashes: Collection[int]) -> bool:
+    try:
+        indexed = location_hashes(head)
+    except (ValueError, IndexError):  # another writer's, with a longer header
+        return True
+    return indexed is None or bool(matching_hashes(indexed[: manifest.live_files_count], hashes))
+
+
+def _match(
+    engine: Engine,
+    table: str,
+    manifest: ManifestFile,
+    locations: Collection[str],
+    hashes: Collection[int],
+) -> ManifestMatch:
+    location = manifest.manifest_path
+    data = read_file(engine, table, location)
+    with reported(table, location):
+        encoded = encoded_manifest(data)
+        if encoded is not None:
+            decoder = EntryDecoder(encoded.schema)
+            candidates = encoded.entries(encoded.matching(hashes, manifest.live_files_count))
+            decoded = {number: decoder.decode(entry) for number, entry in candidates.items()}
+            files = {n: file for n, file in decoded.items() if file.location in locations}
+            return ManifestMatch(manifest=manifest, files=files, encoded=encoded)
+    entries = list(live_entries(engine, table, manifest))
+    files = {
+        number: file
+        for number, entry in enumerate(entries)
+        if (file := encoded_file(entry.data_file)).location in locations
+    }
+    return ManifestMatch(manifest=manifest, files=files, entries=entries)
