@@ -8,7 +8,7 @@ import pytest
 
 from bayou.protocol.actions import Protocol
 from bayou.protocol.features import explanation, unsupported_for_read, unsupported_for_write
-from bayou.protocol.redirect import Redirect, redirect_of
+from bayou.protocol.properties import Redirect, redirect_of
 from bayou.protocol.schema import StructType
 
 READY = "REDIRECT-READY"

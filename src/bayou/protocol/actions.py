@@ -19,7 +19,7 @@ from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructTy
 
 
 def _always(value: Any) -> Any:
-    """Declare a default that is always written; `omit_defaults` omits all other defaults."""
+    """Return a field that is written even if it has its default value, despite `omit_defaults`."""
     return msgspec.field(default_factory=lambda: value)
 
 
@@ -29,7 +29,7 @@ Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Base class of the structs in the log."""
+    pass
 
 
 class DeletionVectorDescriptor(_Wire, frozen=True, kw_only=True):
@@ -43,13 +43,13 @@ class DeletionVectorDescriptor(_Wire, frozen=True, kw_only=True):
 
     @property
     def unique_id(self) -> str:
-        """Derived field `uniqueId`; together with the path, it identifies a logical file."""
+        """The derived field `uniqueId`; a logical file is identified by its path and this id."""
         unique_id = self.storage_type + self.path_or_inline_dv
         return unique_id if self.offset is None else f"{unique_id}@{self.offset}"
 
 
 class AddFile(_Wire, frozen=True, kw_only=True):
-    """Adds a logical file to the table (Add File and Remove File)."""
+    """The `add` action: adds a logical file to the table (Add File and Remove File)."""
 
     path: str
     partition_values: dict[str, str | None]
@@ -71,7 +71,7 @@ class AddFile(_Wire, frozen=True, kw_only=True):
 
 
 class RemoveFile(_Wire, frozen=True, kw_only=True):
-    """Removes a logical file from the table (Add File and Remove File)."""
+    """The `remove` action: removes a logical file from the table (Add File and Remove File)."""
 
     path: str
     deletion_timestamp: Int64 | None = None
@@ -93,7 +93,7 @@ class RemoveFile(_Wire, frozen=True, kw_only=True):
 
 
 class AddCDCFile(_Wire, frozen=True, kw_only=True):
-    """A change data file (Add CDC File)."""
+    """The `cdc` action: a change data file of the commit (Add CDC File)."""
 
     path: str
     partition_values: dict[str, str | None]
@@ -103,16 +103,16 @@ class AddCDCFile(_Wire, frozen=True, kw_only=True):
 
 
 class Format(_Wire, frozen=True, kw_only=True):
-    """Encoding of the data files (Format Specification); always Parquet."""
+    """The format of the data files (Format Specification); always Parquet."""
 
     provider: str = _always("parquet")
     options: dict[str, str] = msgspec.field(default_factory=lambda: {})
 
 
 class Metadata(_Wire, frozen=True, kw_only=True):
-    """The table's metadata (Change Metadata).
+    """The `metaData` action: schema, partition columns and properties (Change Metadata).
 
-    `schema_string` is the schema as JSON; it is empty while the table has no schema.
+    `schema_string` is the schema as JSON. It is empty if the table has no schema yet.
     """
 
     id: str
@@ -126,7 +126,7 @@ class Metadata(_Wire, frozen=True, kw_only=True):
 
 
 class Protocol(_Wire, frozen=True, kw_only=True):
-    """Versions and features that readers and writers must support (Protocol Evolution)."""
+    """The `protocol` action: what readers and writers must support (Protocol Evolution)."""
 
     min_reader_version: Int32
     min_writer_version: Int32
@@ -135,9 +135,10 @@ class Protocol(_Wire, frozen=True, kw_only=True):
 
 
 class Transaction(_Wire, frozen=True, kw_only=True):
-    """Progress of an application (Transaction Identifiers).
+    """The `txn` action: the last version that an application committed (Transaction Identifiers).
 
-    `last_updated` is in ms since the epoch.
+    `version` is a number of the application, such as a batch id. `last_updated` is in ms since the
+    epoch.
     """
 
     app_id: str
@@ -146,7 +147,7 @@ class Transaction(_Wire, frozen=True, kw_only=True):
 
 
 class DomainMetadata(_Wire, frozen=True, kw_only=True):
-    """The configuration of a metadata domain, owned by a feature or a user (Domain Metadata)."""
+    """The `domainMetadata` action: the configuration of a metadata domain (Domain Metadata)."""
 
     domain: str
     configuration: str
@@ -163,14 +164,17 @@ class SidecarFile(_Wire, frozen=True, kw_only=True):
 
 
 class CheckpointMetadata(_Wire, frozen=True, kw_only=True):
-    """Version and tags of a V2 checkpoint (Checkpoint Metadata)."""
+    """The `checkpointMetadata` action of a V2 checkpoint (Checkpoint Metadata)."""
 
     version: Int64
     tags: dict[str, str | None] | None = None
 
 
 class CommitInfo(msgspec.Struct, frozen=True):
-    """Provenance of a commit: any JSON object, kept as it is (Commit Provenance Information)."""
+    """The `commitInfo` action: provenance of a commit (Commit Provenance Information).
+
+    `values` is the JSON object of the log, with all of its fields.
+    """
 
     values: Mapping[str, Any]
 
@@ -206,7 +210,7 @@ Action: TypeAlias = (
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One line of a commit, an object with one key. For an unknown action, every field is None."""
+    """A line of a commit: one field is set, or none if the action is unknown."""
 
     commit_info: dict[str, Any] | None = None
     protocol: Protocol | None = None
@@ -341,8 +345,8 @@ def _decoder_of(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
 
 
 UserMetadata: TypeAlias = str | Mapping[str, str]
-"""What a user records in a commit: a string becomes the entry `userMetadata` of `commitInfo`, a
-mapping is added to the entries. Entries that a writer writes itself can't be replaced."""
+"""User metadata of a commit. A string is written as the field `userMetadata` of `commitInfo`. The
+entries of a mapping are added to `commitInfo`, except keys that the writer sets itself."""
 
 
 def commit_info(
@@ -364,9 +368,11 @@ def commit_info(
 
     Args:
         timestamp: ms since the epoch.
-        txn_id: unique id of the commit attempt, by which a writer recognizes its own commit.
+        txn_id: unique id of the commit attempt. A writer finds out with it whether a commit in the
+            log is its own.
         is_blind_append: whether the commit only adds files, and the transaction read no file.
-        operation_metrics: numbers, written as strings; None for no metrics.
+        operation_metrics: metrics by name. Numbers are written as strings. If None,
+            `operationMetrics` isn't written.
     """
     values: dict[str, Any] = {}
     if in_commit_timestamp is not None:
@@ -392,7 +398,7 @@ def commit_info(
 
 
 def operation_parameters_in_log(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Convert operation parameters to the log's form: lists and objects as strings of JSON."""
+    """Return operation parameters as in the log, where lists and mappings are JSON strings."""
     return {
         key: value
         if value is None or isinstance(value, str | int | float)
@@ -417,7 +423,10 @@ CHANGE_COLUMNS = StructType(
         StructField(name=COMMIT_TIMESTAMP, data_type=TIMESTAMP),
     )
 )
-"""Columns that the change data feed adds to the table's; change data files have only the first."""
+"""Columns that the change data feed adds to the table's columns.
+
+Change data files contain only the first of these columns, `_change_type`.
+"""
 
 
 def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
@@ -426,5 +435,5 @@ def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
 
 
 def reserved_columns(schema: StructType) -> tuple[str, ...]:
-    """Return the top-level columns whose names, ignoring case, the change data feed reserves."""
+    """Return the top-level columns that have a name of `CHANGE_COLUMNS`, ignoring case."""
     return tuple(name for name in schema.names if name.lower() in CHANGE_COLUMNS.names)

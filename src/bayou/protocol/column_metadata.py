@@ -1,4 +1,4 @@
-"""Metadata of columns in the schema, and the table properties that concern columns.
+"""Column metadata in the schema, CHECK constraints and clustering columns.
 
 See PROTOCOL.md, Generated Columns, Default Columns, Identity Columns, Column Invariants, CHECK
 Constraints, Clustered Table.
@@ -32,7 +32,7 @@ _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityColumn:
-    """How the values of an identity column are generated.
+    """Settings of an identity column.
 
     Attributes:
         step: the difference between two consecutive values; never 0.
@@ -117,13 +117,13 @@ def identity_column(field: StructField) -> IdentityColumn | None:
 
 
 def has_usable_step(field: StructField) -> bool:
-    """Whether an identity column's step is an integer; True for other columns."""
+    """Whether an identity column's step is an integer; True if `field` isn't an identity column."""
     step = field.metadata.get(IDENTITY_STEP_KEY, 1)
     return isinstance(step, int) or not isinstance(field.metadata.get(IDENTITY_START_KEY), int)
 
 
 def with_high_water_mark(field: StructField, value: int) -> StructField:
-    """Set the high-water mark of an identity column."""
+    """Return an identity column with another high watermark (`delta.identity.highWaterMark`)."""
     return replace(field, metadata={**field.metadata, HIGH_WATER_MARK_KEY: value})
 
 
@@ -131,7 +131,7 @@ def clustering_columns(schema: StructType, configuration: str) -> tuple[tuple[st
     """Return the logical paths of the clustering columns, in order.
 
     Args:
-        configuration: JSON of the domain `delta.clustering`; the JSON has physical column names.
+        configuration: configuration of the domain `delta.clustering`: JSON with physical names.
 
     Raises:
         ValueError: the configuration is malformed, or names a column that the schema lacks.

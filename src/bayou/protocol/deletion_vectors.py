@@ -24,7 +24,7 @@ inline example of PROTOCOL.md is in big-endian order."""
 
 _UUID_CHARACTERS = 20
 _FRAME_BYTES = 8
-"""In a file, a deletion vector is between its size (4 bytes) and its checksum (4 bytes)."""
+"""Bytes around a deletion vector in a file: its size (4 bytes) and its checksum (4 bytes)."""
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _Z85_VALUES = {character: value for value, character in enumerate(_Z85)}
@@ -193,7 +193,7 @@ def z85_encode(data: bytes) -> str:
 def check_bitmap(bitmap: bytes) -> None:
     """Validate a portable 64-bit Roaring bitmap: every container's header and contents.
 
-    Libraries trust the counts in a bitmap: with a wrong count, they write out of bounds.
+    Libraries don't validate the counts in a bitmap. A wrong count makes them write out of bounds.
     """
     try:
         (count,) = struct.unpack_from("<Q", bitmap)

@@ -1,7 +1,7 @@
 """Table features that readers and writers must support (PROTOCOL.md, Table Features).
 
-Protocols with reader version 2 or writer versions 2 to 6 imply features instead of listing them. An
-implied feature matters only if the table uses it.
+Reader version 3 and writer version 7 list their features. Lower versions imply a fixed set of
+features. An implied feature matters only if the table uses it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bayou.protocol.column_metadata import (
     IDENTITY_START_KEY,
     INVARIANTS_KEY,
 )
-from bayou.protocol.redirect import (
+from bayou.protocol.properties import (
     REDIRECT_FEATURES,
     REDIRECT_READER_WRITER,
     REDIRECT_WRITER_ONLY,
@@ -76,7 +76,7 @@ COORDINATED_COMMITS_PREVIEW = "coordinatedCommits-preview"
 MATERIALIZE_PARTITION_COLUMNS = "materializePartitionColumns"
 
 CATALOG_FEATURES = (CATALOG_MANAGED, CATALOG_MANAGED_PREVIEW, CATALOG_OWNED_PREVIEW)
-"""Names of the feature of catalog-managed tables."""
+"""The feature of catalog-managed tables, and the names of its previews."""
 
 TABLE_FEATURES_READER_VERSION = 3
 TABLE_FEATURES_WRITER_VERSION = 7
@@ -90,12 +90,12 @@ class TableFeature:
     Attributes:
         kind: `reader_writer` if readers and writers must support the feature, `writer` if only
             writers must.
-        min_reader, min_writer: lowest versions that imply the feature. If no versions imply it, the
-            lowest versions whose protocols can list it.
-        read: whether tables that use the feature can be read.
-        write: whether tables that use the feature can be appended to and overwritten.
-        reason: why the feature isn't supported for reads or writes, and what to do instead; a
-            sentence or two, empty if the feature is supported.
+        min_reader, min_writer: lowest protocol versions that imply the feature. If no versions
+            imply the feature, the lowest versions that can list it.
+        read: whether Bayou can read tables that use the feature.
+        write: whether Bayou can write tables that use the feature.
+        reason: why the feature isn't supported and what to do instead, in one or two sentences;
+            empty if the feature is supported.
     """
 
     name: str
@@ -165,9 +165,9 @@ FEATURES: Mapping[str, TableFeature] = {
         # The name of timestampNtz before PROTOCOL.md had the feature; existing tables list it.
         _reader_writer(TIMESTAMP_WITHOUT_TIMEZONE, read=True, write=True),
         _writer(DOMAIN_METADATA, write=True),
-        # Listing the feature changes nothing: the kernel inspects the checkpoint.
+        # The kernel reads V2 checkpoints even if the protocol doesn't list the feature.
         _reader_writer(V2_CHECKPOINT, read=True, write=True),
-        # The kernel checks whether a catalog is available.
+        # `reader_support` and `writer_support` check that the caller passed the catalog.
         _reader_writer(CATALOG_MANAGED, read=True, write=True),
         # Names of catalogManaged before PROTOCOL.md had the feature.
         _reader_writer(CATALOG_MANAGED_PREVIEW, read=True, write=True),
@@ -186,7 +186,7 @@ FEATURES: Mapping[str, TableFeature] = {
         _reader_writer(VARIANT_SHREDDING, read=True, write=True),
         _reader_writer(VARIANT_SHREDDING_PREVIEW, read=True, write=True),
         _reader_writer(GEOSPATIAL, read=True, write=True),
-        # The preview's name of geospatial.
+        # The name of geospatial before PROTOCOL.md had the feature.
         _reader_writer(GEOSPATIAL_DEV, read=True, write=True),
         _writer(CHECKPOINT_PROTECTION, write=True),
         _writer(MATERIALIZE_PARTITION_COLUMNS, write=True),
@@ -222,10 +222,10 @@ REBASE_COMPATIBLE_FEATURES = frozenset(
         VACUUM_PROTOCOL_CHECK,
     }
 )
-"""Features that a winning commit may add to the protocol without failing a concurrent commit.
+"""Features that a commit can add to the protocol without making concurrent commits fail.
 
-Unlike in delta-spark, row tracking isn't among them: the files of the concurrent commit would have
-no row ids.
+Unlike in delta-spark, `rowTracking` isn't one of these features, because the files of a concurrent
+commit would have no row ids.
 """
 
 _REQUIRES: Mapping[str, tuple[str, ...]] = {
@@ -248,10 +248,10 @@ _PREVIEWS: Mapping[str, str] = {
     TIMESTAMP_NTZ_FEATURE: TIMESTAMP_WITHOUT_TIMEZONE,
     GEOSPATIAL: GEOSPATIAL_DEV,
 }
-"""Names of the preview features by the features' final names; a protocol may list either name."""
+"""Name of the preview of each feature. A protocol may list the feature or its preview."""
 
 _NEVER_ADDED = frozenset({*_PREVIEWS.values(), COORDINATED_COMMITS_PREVIEW, *REDIRECT_FEATURES})
-"""Features that aren't added to a protocol because the metadata uses them."""
+"""Features that are never added to a protocol automatically, even if the metadata uses them."""
 
 
 def reader_features(protocol: Protocol) -> tuple[str, ...]:
@@ -279,11 +279,10 @@ def writer_features(protocol: Protocol) -> tuple[str, ...]:
 def unsupported_for_read(
     protocol: Protocol, configuration: Mapping[str, str], schema: StructType
 ) -> list[str]:
-    """Return the names of a table's features that Bayou can't read.
+    """Return the features of a table that Bayou doesn't support for reads.
 
     A feature that the protocol lists is ignored if the metadata shows that the table doesn't use
-    it. This function doesn't check V2 checkpoints and type changes; the kernel checks them when it
-    reads them.
+    the feature. The kernel checks V2 checkpoints and type changes when it reads them.
     """
     if protocol.min_reader_version > TABLE_FEATURES_READER_VERSION:
         return [f"reader version {protocol.min_reader_version}"]
@@ -299,7 +298,7 @@ def unsupported_for_read(
 
 
 def explanation(names: Iterable[str], configuration: Mapping[str, str]) -> str:
-    """Return why features aren't supported, for an error; empty if no reason is known."""
+    """Return why features aren't supported, for an error message; "" if no reason is known."""
     redirect = redirect_of(configuration)
     reasons: list[str] = []
     for name in names:
@@ -311,11 +310,11 @@ def explanation(names: Iterable[str], configuration: Mapping[str, str]) -> str:
 
 
 def _describe_redirect(redirect: Redirect) -> str:
-    place = "another table" if redirect.destination is None else redirect.destination
+    target = redirect.destination or "another table"
     if redirect.is_ready:
-        return f"The table has moved: it is redirected to {place}. Use {place} instead."
+        return f"The table has moved: it is redirected to {target}. Use {target} instead."
     return (
-        f"The table is being redirected to {place} (state {redirect.state}), and can't be written "
+        f"The table is being redirected to {target} (state {redirect.state}), and can't be written "
         "until the redirect is ready or removed."
     )
 
@@ -323,12 +322,12 @@ def _describe_redirect(redirect: Redirect) -> str:
 def unsupported_for_write(
     protocol: Protocol, configuration: Mapping[str, str], schema: StructType
 ) -> list[str]:
-    """Return the names of a table's features that Bayou can't write.
+    """Return the features of a table that Bayou doesn't support for writes.
 
-    Features that Bayou can't read are included.
+    The result includes the features that Bayou doesn't support for reads.
     """
     unsupported = unsupported_for_read(protocol, configuration, schema)
-    # Contrary to PROTOCOL.md, some tables enable the mode and don't list the feature.
+    # Contrary to PROTOCOL.md, some tables enable column mapping without the feature.
     mapped = _is_active(COLUMN_MAPPING, configuration, schema)
     if mapped and COLUMN_MAPPING not in (*unsupported, *all_features(protocol)):
         unsupported.append(COLUMN_MAPPING)
@@ -365,10 +364,7 @@ def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protoc
 
 
 def with_requested_versions(protocol: Protocol, configuration: Mapping[str, str]) -> Protocol:
-    """Raise a protocol to the versions that a user requests in table properties.
-
-    The properties are `delta.minReaderVersion` and `delta.minWriterVersion`.
-    """
+    """Raise a protocol to the versions in `delta.minReaderVersion` and `delta.minWriterVersion`."""
     reader = _version(configuration, "delta.minReaderVersion")
     writer = _version(configuration, "delta.minWriterVersion")
     return with_versions(protocol, reader, writer) if reader or writer else protocol
@@ -378,8 +374,8 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     """Add the features `names`, and the features that they require, to a protocol.
 
     The result is the lowest protocol with these features. If `protocol` lists its features, the
-    result also lists its features. If `protocol` has legacy versions, the result has legacy
-    versions too, provided that some legacy versions imply exactly these features.
+    result also lists its features. If `protocol` has legacy versions (which imply features), the
+    result also has legacy versions if there are versions that imply exactly these features.
     """
     before = all_features(protocol)
     required = dict.fromkeys((*before, *_with_required(names)))
@@ -396,8 +392,7 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
 def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Protocol:
     """Raise the versions of a protocol to at least `reader` and `writer`, and keep its features.
 
-    Writer version 7 implies no features: a result with this version lists the features that the
-    lower versions implied.
+    If the writer version becomes 7, the features that the old version implied are listed.
     """
     reader = max(reader, protocol.min_reader_version)
     writer = max(writer, protocol.min_writer_version)
@@ -413,8 +408,8 @@ def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Proto
 def without_feature(protocol: Protocol, name: str) -> Protocol:
     """Remove a feature from a protocol.
 
-    If some legacy versions imply exactly the remaining features, the result has these versions. If
-    not, it lists the remaining features.
+    If a legacy version implies exactly the remaining features, the result has this version.
+    Otherwise the result lists the remaining features.
     """
     remaining = [feature for feature in all_features(protocol) if feature != name]
     for reader, writer in _LEGACY_VERSIONS:
@@ -461,7 +456,7 @@ def _version(configuration: Mapping[str, str], key: str) -> int:
 def features_in_use(
     schema: StructType, configuration: Mapping[str, str], protocol: Protocol | None = None
 ) -> list[str]:
-    """Return the features that schema and properties use, or request by `delta.feature.*`.
+    """Return the features that a table's metadata uses or requests with `delta.feature.*`.
 
     Args:
         protocol: the table's protocol. A feature is left out if the protocol has the preview of the
@@ -482,7 +477,7 @@ def features_in_use(
 
 
 def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) -> bool:
-    """Whether a table uses a feature; True if the metadata doesn't show whether it does."""
+    """Whether a table uses a feature; True if the metadata doesn't show this."""
     if name in _ACTIVE_WHEN_LISTED:
         return True
     enabled = _is_enabled(name, configuration, schema)
@@ -523,7 +518,7 @@ def _is_enabled(name: str, configuration: Mapping[str, str], schema: StructType)
             return None
 
 
-# Features whose requirements on writers hold as soon as they are listed, whatever the property.
+# These features restrict readers and writers even if their table property is false.
 _ACTIVE_WHEN_LISTED = frozenset({DELETION_VECTORS, ROW_TRACKING, V2_CHECKPOINT})
 _ENABLING_PROPERTIES: Mapping[str, str] = {
     APPEND_ONLY: "delta.appendOnly",

@@ -1,12 +1,12 @@
 """Names of log files, and the encodings of data file paths.
 
 See PROTOCOL.md, File Types, Checkpoint Naming Scheme, Add File and Remove File. Partition values in
-folder names have Hive's escaping; `add.path` is a percent-encoded URI.
+folder names are escaped as in Hive. `add.path` is a percent-encoded URI.
 
-Writers percent-encode different characters: delta-spark keeps non-ASCII letters; `deltalake` and
-Delta's Rust kernel escape them. An add and a remove can therefore have different strings for the
-path of one file. Files are compared by their decoded paths (`canonical_path`). To find a file in a
-column of encoded paths, as in a checkpoint, the column is searched for all `equivalent_paths`.
+Writers percent-encode different characters: `deltalake` and Delta Kernel in Rust encode non-ASCII
+letters, delta-spark doesn't. The `add` and the `remove` of a file can therefore have different
+strings for the same path. Paths are compared in their decoded form (`canonical_path`). A column of
+encoded paths, such as a checkpoint's, is searched for all encodings of a path (`equivalent_paths`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ CHANGE_DATA_DIRECTORY = "_change_data"
 STAGED_COMMIT_DIRECTORY = "_staged_commits"
 LAST_CHECKPOINT = "_last_checkpoint"
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for NULL in folder names. Readers take partition values from the log, not from names."""
+"""NULL in the name of a partition folder. Readers take partition values from the log instead."""
 MAX_FOLDER_NAME_BYTES = 255
-"""Maximum length in bytes of a segment of `partition_directory`; the limit of most file systems."""
+"""Maximum length of a folder's name in bytes, which is the limit of most file systems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
 
 
 def list_prefix(version: int) -> str:
-    """Return the zero-padded version. Log files of that version or later ones sort after it."""
+    """Return a name that sorts before the log files of a version and after all older log files."""
     return f"{version:020d}"
 
 
@@ -180,9 +180,9 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
 
-    This escapes the characters that delta-spark escapes, and also non-ASCII letters, as RFC 2396
-    requires. `deltalake` escapes non-ASCII letters in the `remove` of a file; if they weren't
-    escaped in the `add`, the two paths would differ.
+    Non-ASCII letters are encoded, as RFC 2396 requires, although delta-spark doesn't encode them:
+    `deltalake` encodes these letters in the `remove` of a file, and the `add` must have the same
+    path.
     """
     prefix = ""
     if match := _SCHEME_AND_AUTHORITY.match(path):
@@ -199,8 +199,8 @@ def data_file_path_to_uri(path: str) -> str:
 def absolute_data_file_uri(path: str) -> str:
     """Percent-encode a decoded absolute path; add `file:` to a path without a scheme.
 
-    Non-ASCII letters aren't escaped, because delta-spark looks up a file's rows by the unescaped
-    path.
+    Non-ASCII letters aren't encoded, because delta-spark looks up a file's rows by the path in
+    which they aren't encoded.
     """
     prefix = "file:"
     if match := _SCHEME_AND_AUTHORITY.match(path):
@@ -227,7 +227,7 @@ def escape_partition_value(value: str) -> str:
 
 
 def partition_directory(partition_columns: Sequence[str], values: Mapping[str, str | None]) -> str:
-    """Return the decoded folder of a partition, such as `a=1/b=__HIVE_DEFAULT_PARTITION__`."""
+    """Return the folder of a partition, not percent-encoded: `a=1/b=__HIVE_DEFAULT_PARTITION__`."""
     return "/".join(
         f"{escape_partition_value(name)}="
         f"{escape_partition_value(values[name] or '') or HIVE_DEFAULT_PARTITION}"
@@ -240,11 +240,10 @@ def _escape_uri_character(match: re.Match[str]) -> str:
 
 
 def canonical_path(uri: str) -> str:
-    """Return a form of a data file's path that is the same for all spellings of the path.
+    """Return the canonical form of a data file's path, which is equal for all its encodings.
 
-    The path is decoded once; `file:///` becomes `file:/`. An absolute and a relative path of one
-    file stay different, and so do paths with and without a scheme. Use the result only to compare
-    paths.
+    The path is percent-decoded, and `file:///` becomes `file:/`. A relative path isn't made
+    absolute, and no scheme is added. The result is only for comparisons.
     """
     if "%" not in uri and ":" not in uri and not uri.startswith("/"):
         return uri
@@ -256,10 +255,9 @@ def canonical_path(uri: str) -> str:
 
 
 def _as_utf8(path: str) -> str:
-    """Return a decoded path as a string that Arrow can store.
+    """Return a decoded path as a string of valid Unicode.
 
-    If the path has bytes that aren't UTF-8, it is percent-encoded again, and begins with two NUL
-    characters.
+    A path with bytes that aren't UTF-8 is percent-encoded again, after two NUL characters.
     """
     if path.isascii():
         return path
@@ -271,10 +269,10 @@ def _as_utf8(path: str) -> str:
 
 
 def equivalent_paths(uri: str) -> tuple[str, ...]:
-    """Return all spellings of a path that writers produce, beginning with `uri` itself.
+    """Return all encodings of a path that writers produce; the first one is `uri`.
 
-    Writers differ in the characters that they escape, in the case of hexadecimal digits, and in the
-    beginning of local URIs (`file:/` or `file:///`).
+    Writers differ in the characters that they encode, in the case of hexadecimal digits, and in the
+    prefix of local URIs (`file:/` or `file:///`).
     """
     if _NEVER_ESCAPED.fullmatch(uri):
         return (uri,)
@@ -302,7 +300,7 @@ _LOCAL = "file:"
 _LOCAL_PREFIXES = (_LOCAL, "file://")
 
 _NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*")
-"""Matches relative paths that contain no character that any writer escapes."""
+"""Matches relative paths without characters that any writer encodes."""
 
 _LOCAL_FILE = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 _URI_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?")
@@ -316,7 +314,7 @@ def _split(uri: str) -> tuple[str, str]:
 
 
 def _without_scheme(path: str) -> str:
-    """Escape colons in the first segment, so that the segment isn't read as a scheme."""
+    """Encode the colons in the first segment, because a reader would take it for a scheme."""
     first, slash, rest = path.partition("/")
     return first.replace(":", "%3A") + slash + rest
 

@@ -31,7 +31,7 @@ class LastCheckpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 
 
 def parse(data: bytes) -> LastCheckpoint | None:
-    """Parse the file; None if it is corrupt or its checksum doesn't match."""
+    """Parse `_last_checkpoint`; return None if it is corrupt or its checksum doesn't match."""
     try:
         hint = decode_json(data, LastCheckpoint)
         expected = decode_json(data, _Checksum).checksum
@@ -43,7 +43,7 @@ def parse(data: bytes) -> LastCheckpoint | None:
 
 
 def encode(hint: LastCheckpoint) -> bytes:
-    """Encode the file, including its checksum."""
+    """Encode `_last_checkpoint`, including the field `checksum`."""
     body: dict[str, Any] = msgspec.to_builtins(hint)
     body["checksum"] = checksum(msgspec.json.encode(body))
     return msgspec.json.encode(body)
@@ -58,7 +58,7 @@ def checksum(data: bytes | str) -> str:
 def canonical_json(data: bytes | str) -> str:
     """Return the canonical form of a JSON object, without its top-level field `checksum`.
 
-    Numbers keep their spelling in `data`.
+    Numbers stay as they are written in `data`.
     """
     members = decode_json(data, dict[str, msgspec.Raw])
     members.pop("checksum", None)

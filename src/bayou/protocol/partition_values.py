@@ -31,10 +31,10 @@ _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def serialize(value: PartitionValue, data_type: DataType) -> str | None:
-    """Return the string for a value in `add.partitionValues`; None if the value is NULL, "" or b"".
+    """Return a value as in `add.partitionValues`; None, "" and b"" become None, which is NULL.
 
-    Timestamps are written in UTC with `Z`, so that they don't depend on the reader's time zone. A
-    datetime without a time zone is UTC. Numbers are formatted as in delta-spark.
+    Timestamps are written in UTC with the suffix `Z`, which every reader reads as UTC. A datetime
+    without a time zone is UTC. Numbers are formatted as in delta-spark.
 
     Raises:
         ValueError: the value isn't of the type, or tables can't be partitioned by the type.
@@ -70,8 +70,8 @@ def parse(string: str | None, data_type: DataType, time_zone: str = "UTC") -> Pa
 def lacks_time_zone(string: str | None, data_type: DataType) -> bool:
     """Whether a partition value is a timestamp without a time zone.
 
-    When a file is rewritten, such a string must stay unchanged: each reader interprets it in the
-    reader's own time zone, so that no other string has the same meaning.
+    A reader interprets such a string in its own time zone. A command that rewrites a file must copy
+    the string unchanged, because every other string would have another meaning.
     """
     match = (
         None

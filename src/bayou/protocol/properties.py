@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
+
+from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.property_strings import (
     PropertyValueError,
     TableProperty,
@@ -194,6 +198,10 @@ PROPERTIES: Mapping[str, TableProperty[object]] = {
 }
 """All known properties by key."""
 
+REDIRECT_READER_WRITER = "redirectReaderWriter-preview"
+REDIRECT_WRITER_ONLY = "redirectWriterOnly-preview"
+REDIRECT_FEATURES = (REDIRECT_READER_WRITER, REDIRECT_WRITER_ONLY)
+
 _FEATURE_STATES = ("supported", "enabled")
 _OPEN_PREFIXES = ("delta.constraints.", "delta.feature.", "delta.universalformat.config.")
 
@@ -222,9 +230,9 @@ def validate(configuration: Mapping[str, str]) -> None:
 
 
 def normalize(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties, with known keys in the spelling of the log.
+    """Return the properties with known keys spelled as in `PROPERTIES`.
 
-    Property keys are case-insensitive; for example, Spark passes keys of options in lower case.
+    Keys are matched without case, because Spark passes the keys of options in lower case.
     """
     return {
         known.key if (known := _lookup(key)) is not None else key: value
@@ -285,12 +293,12 @@ class TableProperties:
 
     @property
     def data_skipping_column_count(self) -> int:
-        """Number of leaf columns, from the first on, that have statistics; -1 for all."""
+        """Number of leaf columns with statistics, counted from the first column; -1 for all."""
         return SKIPPING_COLUMN_COUNT.read(self.configuration)
 
     @property
     def data_skipping_columns(self) -> tuple[tuple[str, ...], ...] | None:
-        """Paths of columns that have statistics; None if `data_skipping_column_count` applies."""
+        """Paths of the columns with statistics; if None, use `data_skipping_column_count`."""
         columns = SKIPPING_COLUMNS.read(self.configuration)
         return None if columns is None else column_paths(columns)
 
@@ -335,8 +343,8 @@ class TableProperties:
     def auto_compact(self) -> bool:
         """Whether writers compact small files after a commit.
 
-        Only the value `true` enables it. Any other value counts as false, because other writers may
-        set values that delta-spark rejects.
+        Every value except `true` means False, even values that delta-spark rejects, because other
+        writers may have set them.
         """
         keys = ("delta.autoOptimize", "delta.autoOptimize.autoCompact")
         return any(self.configuration.get(key, "").strip().lower() == "true" for key in keys)
@@ -390,3 +398,58 @@ class TableProperties:
     def row_tracking_suspended(self) -> bool:
         """Whether new files have no row ids because the feature is being dropped."""
         return ROW_TRACKING_SUSPENDED.read(self.configuration)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redirect:
+    """The redirect of a table to another table, in the table property of a feature.
+
+    delta-spark has two preview features for redirects, which aren't in PROTOCOL.md.
+
+    Attributes:
+        feature: name of the table feature.
+        state: `ENABLE-REDIRECT-IN-PROGRESS`, `REDIRECT-READY` or `DROP-REDIRECT-IN-PROGRESS`; empty
+            if the property is malformed.
+        destination: location of the other table; None if the property doesn't name it.
+    """
+
+    feature: str
+    state: str
+    destination: str | None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether queries must use the other table; a malformed property counts as ready."""
+        return self.state in ("REDIRECT-READY", "")
+
+
+def redirect_of(configuration: Mapping[str, str]) -> Redirect | None:
+    """Return the redirect in a table's properties; None if there is none."""
+    for feature in REDIRECT_FEATURES:
+        value = configuration.get(f"delta.{feature}")
+        if value is not None:
+            return _parse_redirect(feature, value)
+    return None
+
+
+def _parse_redirect(feature: str, value: str) -> Redirect:
+    redirect = _json_object(value)
+    spec = redirect.get("spec")
+    if isinstance(spec, str):
+        spec = _json_object(spec)
+    names = ("destPath", "redirectDest", "tablePath")
+    paths = (spec.get(name) for name in names) if isinstance(spec, dict) else ()
+    state = redirect.get("state")
+    return Redirect(
+        feature=feature,
+        state=state if isinstance(state, str) else "",
+        destination=next((path for path in paths if isinstance(path, str)), None),
+    )
+
+
+def _json_object(value: str) -> dict[str, Any]:
+    try:
+        decoded = decode_json(value, object)
+    except msgspec.DecodeError:
+        return {}
+    return decoded if isinstance(decoded, dict) else {}

@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class PropertyValueError(TablePropertyError, ValueError):
-    """An unknown property or an invalid value; the kernel adds the table to the message."""
+    """An unknown table property, or an invalid value. The kernel adds the table to the message."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message, table="", key=key)
@@ -24,9 +24,8 @@ class TableProperty(Generic[T_co]):
     """A table property: key, default value and parser.
 
     Attributes:
-        parse: function that parses the property's string; its ValueError says which values are
-            expected.
-        settable: whether users may set the property; if False, only writers set it.
+        parse: function that parses the property's value. Its ValueError names the valid values.
+        settable: whether users may set the property. Other properties are set only by writers.
     """
 
     key: str
@@ -155,12 +154,12 @@ def byte_size(string: str) -> int | None:
 
 
 def interval(string: str) -> int | None:
-    """Parse an interval as `parse_interval` does, but typed so that None can be the default."""
+    """Call `parse_interval`; the return type includes None for properties with the default None."""
     return parse_interval(string)
 
 
 def column_list(string: str) -> str | None:
-    """Validate a list of columns with `column_paths`, and return it unchanged."""
+    """Validate a list of columns with `column_paths`, and return the string unchanged."""
     column_paths(string)
     return string
 

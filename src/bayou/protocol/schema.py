@@ -101,7 +101,7 @@ class MapType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructField:
-    """A column, top-level or nested. `metadata` holds JSON values by key (Column Metadata)."""
+    """A column or a field of a struct. `metadata` has JSON values by key (Column Metadata)."""
 
     name: str
     data_type: DataType
@@ -144,7 +144,11 @@ class StructType:
         return folded
 
     def find(self, path: Sequence[str]) -> tuple[tuple[str, ...], DataType] | None:
-        """Return (path in the schema's spelling, type) of a field; None if it doesn't exist."""
+        """Find a column or nested field by its path, ignoring case.
+
+        Return the path as spelled in the schema, and the field's type; None if there is no such
+        field.
+        """
         names: list[str] = []
         level: DataType = self
         for step in path:

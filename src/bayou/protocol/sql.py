@@ -1,11 +1,8 @@
 """Tokens, names, literals and types in Spark's SQL, such as `` `a b` `` and `decimal(10,2)`.
 
-Before sqlglot parses SQL, `string_literal` converts string literals to the one form that sqlglot
-reads as Spark does.
-
-Types can also have the names in PROTOCOL.md (`long`, `integer`, ...). `char(n)` and `varchar(n)`
-become the type string. As in Spark, the SQL of the declared type is then stored in the column's
-metadata under `__CHAR_VARCHAR_TYPE_STRING`.
+Types can also have their names in PROTOCOL.md (`long`, `integer`, ...). A column of type `char(n)`
+or `varchar(n)` has the type string. As in Spark, its metadata contains the declared type under
+`__CHAR_VARCHAR_TYPE_STRING`.
 """
 
 from __future__ import annotations
@@ -136,7 +133,7 @@ def _comment_end(sql: str, start: int) -> int | None:
 
 
 def string_literal(string: str) -> str:
-    """Return a SQL literal for a string."""
+    """Return a string as a SQL literal that sqlglot and Spark read in the same way."""
     return "'" + string.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -37,9 +37,9 @@ class FileStatistics:
 def to_json(stats: FileStatistics) -> str:
     """Encode statistics as JSON, for `add.stats`.
 
-    Timestamps are truncated to milliseconds. This also lowers maxima, so readers add a millisecond
-    to a maximum. A datetime without a time zone is a timestamp_ntz. NaN, infinities, booleans and
-    bytes are left out, because JSON or other readers don't support them as bounds.
+    Timestamps are truncated to milliseconds, including maxima; readers add a millisecond to a
+    maximum. A datetime without a time zone is a timestamp_ntz. NaN, infinities, booleans and bytes
+    are left out, because JSON or other readers don't support them as bounds.
     """
     value: dict[str, Any] = {
         "numRecords": stats.num_records,
@@ -53,7 +53,7 @@ def to_json(stats: FileStatistics) -> str:
 
 
 def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
-    """Parse `add.stats`; None if it lacks the number of records.
+    """Parse `add.stats`; return None if `numRecords` is missing.
 
     Args:
         schema: the table's schema with physical names. Statistics of columns that the schema lacks
@@ -62,12 +62,7 @@ def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
     Raises:
         ValueError: `json` isn't a JSON object.
     """
-    try:
-        value = _decode(json)
-    except (msgspec.DecodeError, UnicodeError, InvalidOperation) as error:
-        raise ValueError(f"statistics aren't valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ValueError("statistics must be a JSON object")  # noqa: TRY004  # bad input
+    value = _decode(json)
     num_records = value.get("numRecords")
     if not isinstance(num_records, int) or isinstance(num_records, bool):
         return None
@@ -82,22 +77,20 @@ def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
 
 
 def with_wide_bounds(json: str | None, num_records: int) -> str:
-    """Give wide bounds to the statistics of a file that gets a deletion vector.
+    """Set `tightBounds` to false and `numRecords` in the `add.stats` of a file with deleted rows.
 
-    Null counts stay unchanged: in statistics with wide bounds, a null count is meaningful only if
-    it is 0 or the number of rows. Other null counts can't be corrected, because some writers count
-    the nulls of deleted rows even if they set `tightBounds`.
+    Null counts stay unchanged. If `tightBounds` is false, readers use a null count only if it is 0
+    or the number of rows. Other null counts can't be corrected, because some writers count the
+    nulls of deleted rows even if they set `tightBounds` to true.
 
     Args:
         json: the file's statistics; None if the file has none.
         num_records: number of rows in the file, including deleted rows.
+
+    Raises:
+        ValueError: `json` isn't a JSON object.
     """
-    try:
-        value = {} if json is None else _decode(json)
-    except (msgspec.DecodeError, UnicodeError, InvalidOperation) as error:
-        raise ValueError(f"statistics aren't valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise ValueError("statistics must be a JSON object")  # noqa: TRY004  # bad input
+    value = {} if json is None else _decode(json)
     value["numRecords"] = num_records
     value["tightBounds"] = False
     return _ENCODER.encode(value).decode()
@@ -108,9 +101,15 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _DECODER: JsonDecoder[Any] = JsonDecoder(object, float_hook=Decimal)
 
 
-def _decode(json: str | bytes) -> Any:
-    data = json.encode() if isinstance(json, str) else json
-    return _DECODER.decode(without_lone_surrogates(data))
+def _decode(json: str | bytes) -> dict[str, Any]:
+    try:
+        data = json.encode() if isinstance(json, str) else json
+        value = _DECODER.decode(without_lone_surrogates(data))
+    except (msgspec.DecodeError, UnicodeError, InvalidOperation) as error:
+        raise ValueError(f"statistics aren't valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError("statistics must be a JSON object")  # noqa: TRY004  # bad input
+    return value
 
 
 def _bounds_to_json(bounds: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ _MIN_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
 
 
 def is_widening(before: DataType, after: DataType) -> bool:
-    """Whether a column's type may change; the type `after` must have all values of `before`."""
+    """Whether type widening permits a column's type to change from `before` to `after`."""
     if before in _INTEGERS and after in _INTEGERS:
         return _INTEGERS.index(before) < _INTEGERS.index(after)
     if after == DOUBLE:
@@ -93,7 +93,7 @@ def type_changes(schema: StructType) -> Iterator[tuple[str, DataType, DataType]]
 def with_type_changes(
     before: StructType, after: StructType, table_version: int | None = None
 ) -> StructType:
-    """Return the schema `after`, with the type changes since `before` added to column metadata.
+    """Return the schema `after` with `delta.typeChanges` for the type changes since `before`.
 
     Args:
         table_version: version of the commit if the table has `typeWidening-preview`, else None.
@@ -116,7 +116,7 @@ def with_type_changes(
 def _type_changes(
     before: DataType, after: DataType, path: tuple[str, ...], version: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the type changes to record in a field's metadata.
+    """Yield the entries to add to `delta.typeChanges` of a field.
 
     Changes within a struct are left out: the metadata of the struct's fields records them.
     """

@@ -1,9 +1,9 @@
 """Variants: binary form and JSON (PROTOCOL.md, Variant Data Type; Parquet's Variant Encoding).
 
-Invalid data raises a `VariantError`. This module encodes variants, and decodes the parts that are
-needed to reassemble shredded variants. JSON follows Spark's `parse_json` and `to_json`: a number
-without an exponent is an integer or a decimal if it fits, else a double; the keys of an object are
-distinct and sorted.
+This module encodes variants, decodes objects in order to reassemble shredded variants, and converts
+variants to and from JSON like Spark's `parse_json` and `to_json`. A JSON number without an exponent
+becomes an integer or a decimal if one can represent it, otherwise a double. The keys of an object
+are distinct and sorted. Invalid data raises a `VariantError`.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number(string: str) -> Decimal | float:
-    """Parse a number: a decimal if variants can hold it, else a double, as in Spark."""
+    """Parse a JSON number as a decimal if a variant can store it, otherwise as a double."""
     if _PLAIN_NUMBER.fullmatch(string):
         digits = string.lstrip("-").replace(".", "").lstrip("0")
         scale = len(string.partition(".")[2])

@@ -34,7 +34,7 @@ _SIZE_BINS: tuple[int, ...] = (
 """Lower bounds of the bins of a new histogram, in bytes, as in delta-spark."""
 
 _DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2_147_483_647)
-"""Lower bounds of the bins of deleted rows (Deleted Record Counts Histogram Schema)."""
+"""Lower bounds of the bins by number of deleted rows (Deleted Record Counts Histogram Schema)."""
 
 
 class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -53,7 +53,7 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     def updated(self, added: Iterable[int], removed: Iterable[int]) -> FileSizeHistogram | None:
         """Return the histogram after files of these sizes (bytes) are added and removed.
 
-        None if a count would become negative, or if this histogram is malformed.
+        The result is None if a count would become negative, or if this histogram is malformed.
         """
         counts, totals = list(self.file_counts), list(self.total_bytes)
         if not len(self.sorted_bin_boundaries) == len(counts) == len(totals) > 0:
@@ -82,7 +82,7 @@ class DeletedRecordCountsHistogram(msgspec.Struct, frozen=True, kw_only=True, re
     ) -> DeletedRecordCountsHistogram | None:
         """Return the histogram after files are added and removed.
 
-        None if a count would become negative, or if this histogram is malformed.
+        The result is None if a count would become negative, or if this histogram is malformed.
 
         Args:
             added: number of deleted rows of each added file.
@@ -104,13 +104,11 @@ class DeletedRecordCountsHistogram(msgspec.Struct, frozen=True, kw_only=True, re
 class VersionChecksum(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """The fields of a `.crc` file, without the list of all files.
-
-    A field that the writer left out is None.
+    """The fields of a `.crc` file, without the list of all files. Missing fields are None.
 
     Attributes:
         num_metadata, num_protocol: always 1.
-        metadata, protocol: the version's metadata and protocol; old writers leave them out.
+        metadata, protocol: metadata and protocol of the version. Old writers don't write them.
         in_commit_timestamp_opt: ms since the epoch; None if the table has no in-commit timestamps.
         num_deleted_records_opt, num_deletion_vectors_opt, deleted_record_counts_histogram_opt:
             statistics of the deletion vectors.
@@ -134,7 +132,7 @@ class VersionChecksum(
 
 
 def parse(data: bytes) -> VersionChecksum | None:
-    """Parse the file; None if it is malformed."""
+    """Parse a `.crc` file; return None if it is malformed."""
     try:
         checksum = _DECODER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -146,7 +144,7 @@ def parse(data: bytes) -> VersionChecksum | None:
 
 
 def encode(checksum: VersionChecksum) -> bytes:
-    """Encode the file as one line of JSON."""
+    """Encode a `.crc` file as one line of JSON."""
     return _ENCODER.encode(checksum) + b"\n"
 
 
