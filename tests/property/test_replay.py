@@ -34,10 +34,10 @@ def replayed(engine: Engine, snapshot: Snapshot) -> dict[Key, int]:
         if part.split is None:
             continue
         columns = [f.name for f in ADD_TYPE]
-        for found, untouched in replay_checkpoint_adds(
-            engine, segment.table, part.split, state.touched, columns
+        for found, unseen in replay_checkpoint_adds(
+            engine, segment.table, part.split, state.seen_keys, columns
         ):
-            adds += (found if untouched is None else found.filter(untouched)).to_pylist()
+            adds += (found if unseen is None else found.filter(unseen)).to_pylist()
     sizes = {(canonical_path(a["path"]), vector_id(a["deletionVector"])): a["size"] for a in adds}
     assert len(sizes) == len(adds)
     return sizes

@@ -1,8 +1,8 @@
 """Interfaces of catalogs, which ratify the commits of catalog-managed tables.
 
-A ratified commit of a catalog-managed table may not be published in `_delta_log` yet (PROTOCOL.md,
-Catalog-managed tables). A connector implements `Catalog` over the client of its catalog, and passes
-this implementation to `Table.for_path`.
+A commit can be ratified by the catalog and not published in `_delta_log` yet (PROTOCOL.md,
+Catalog-managed tables). A connector implements `Catalog` with the client of its catalog, and passes
+the implementation to `Table.for_path`.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class RatifiedCommits:
         latest_version: the latest ratified version, published or not. Commit files of later
             versions are ignored.
         commits: ratified commits that the catalog still keeps, in ascending order and without a
-            gap; empty if all commits are published. If `_delta_log` also has a commit file of one
-            of these versions, the catalog's commit is read.
+            gap; empty if all commits are published. The catalog's commit of a version is read even
+            if `_delta_log` also has a commit file of this version.
 
     Examples:
         >>> commit = RatifiedCommit(version=7, content=b'{"commitInfo": {}}')
@@ -143,7 +143,7 @@ class MaintainingCatalog(CommittingCatalog, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineCommit(FileStatus):
-    """A commit whose JSON lines the catalog stores; `path` is its path when it is published."""
+    """A commit with JSON lines that the catalog stores; `path` is the path to publish it at."""
 
     content: bytes = field(repr=False)
 
@@ -194,10 +194,7 @@ def permits_maintenance(catalog: Catalog | None, table: str, operation: str) -> 
 
 
 def _check_version(table: str, version: int, path: str) -> None:
-    """Reject a staged commit whose file name is that of another version.
-
-    Replaying a commit as another version could add, lose or duplicate rows.
-    """
+    """Check that the file name of a staged commit contains `version`."""
     named = parse_log_file(path.rpartition("/")[2])
     if isinstance(named, CommitFile | StagedCommit) and named.version != version:
         raise CorruptTableError(
@@ -211,8 +208,8 @@ def _check_version(table: str, version: int, path: str) -> None:
 def _staged_path(table: str, path: str) -> str:
     """Return the full path of a staged commit.
 
-    A path without a slash is a file name in the folder of staged commits; other relative paths
-    start at the table's folder.
+    A path without a slash is the name of a file in `_delta_log/_staged_commits`. Other relative
+    paths are relative to the table's folder.
     """
     if is_absolute_uri(path):
         return path

@@ -8,8 +8,8 @@ import time
 class ElapsedTime:
     """The time since this object was created.
 
-    Two clocks measure the time, and the longer result counts: the monotonic clock may stop while
-    the machine is suspended, and the wall clock can be set back.
+    The result is the longer time of two clocks: the monotonic clock may stop while the machine is
+    suspended, and the wall clock can be set back.
     """
 
     __slots__ = ("_monotonic", "_wall")
@@ -20,5 +20,5 @@ class ElapsedTime:
 
     @property
     def seconds(self) -> float:
-        """Seconds since creation; too high if the wall clock was changed, but never too low."""
+        """Seconds since creation; too many if the wall clock was set forward, but never too few."""
         return max(time.monotonic() - self._monotonic, abs(time.time() - self._wall))

@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotReport:
-    """A snapshot was loaded, or loading it failed.
+    """Report of the loading of a snapshot, or of its failure.
 
     Attributes:
         table: path of the table.
@@ -49,9 +49,9 @@ class SnapshotReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanReport:
-    """The files of a scan, or of one slice of a scan, were listed, or the listing failed.
+    """Report of the listing of a scan's files, or of one of its slices, or of its failure.
 
-    Each live file that was considered is either pruned, skipped or selected.
+    Each live file is either pruned, skipped or selected.
 
     Attributes:
         table: path of the table.
@@ -102,7 +102,7 @@ class ScanCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReadReport:
-    """A Parquet file of the table or its log was read, completely or in part.
+    """Report of a read of a Parquet file of the table or its log, completely or in part.
 
     Attributes:
         path: path of the file.
@@ -136,7 +136,8 @@ class TransactionMetrics:
 
     Attributes:
         duration_ms: duration of the method `commit`, without post-commit hooks.
-        attempts: number of versions that the transaction tried to commit; it can be 0.
+        attempts: number of versions that the transaction tried to commit; 0 if it wrote nothing or
+            failed before.
         files_added, files_removed: number of data files.
         change_files: number of change data files.
         bytes_added, bytes_removed: total size in bytes of the added or removed data files.
@@ -158,7 +159,7 @@ class TransactionMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionReport:
-    """A transaction was committed, or its commit failed.
+    """Report of the commit of a transaction, or of its failure.
 
     Attributes:
         table: path of the table.
@@ -224,7 +225,7 @@ class LoggingReporter:
 
 
 class Stopwatch:
-    """Measures the time since its creation; pauses don't count."""
+    """Measures the time since its creation, without pauses."""
 
     __slots__ = ("_nanoseconds", "_started")
 
@@ -241,7 +242,7 @@ class Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Context manager that pauses the stopwatch. If the block fails, it stays paused."""
+        """Context manager that pauses the stopwatch. If the block fails, the pause doesn't end."""
         self.stop()
         yield
         self._started = time.perf_counter_ns()
@@ -251,12 +252,12 @@ class Stopwatch:
 def measured(
     reporter: MetricsReporter | None, report: Callable[[float, str | None], Report]
 ) -> Iterator[Stopwatch]:
-    """Context manager that measures the block, and sends a report when it ends or fails.
+    """Context manager that measures a block of code, and sends a report when the block ends.
 
     Args:
         reporter: receiver of the report. If None, no report is sent.
-        report: function that creates the report from the duration in ms and the error (None for
-            success).
+        report: function that creates the report. Its arguments are the duration in ms, and the
+            block's exception or None.
     """
     watch = Stopwatch()
     error: str | None = None

@@ -1,4 +1,4 @@
-"""Conversion of a connector's rows to the table's schema."""
+"""Schema enforcement: conversion of rows to the columns and types of a table."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from bayou.protocol.schema import (
 
 
 def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert a batch to the columns of `schema`, in the order and Arrow types of `schema`.
+    """Convert a batch to the columns of `schema`, with its order of columns and its Arrow types.
 
-    Columns and nested fields are matched by exact name. If the batch lacks the exact name, case is
-    ignored. A missing nullable column is filled with nulls. Types must be equal, but their Arrow
-    representation may differ (large strings, dictionaries, timestamp units).
+    Columns and nested fields are matched by name: first exactly, then ignoring case. A missing
+    nullable column is filled with nulls. Types must be equal, but may have another representation
+    in Arrow (large strings, dictionaries, other units of timestamps).
     """
     struct = None
     if batch.num_columns:
@@ -249,7 +249,7 @@ def _refuse_nulls(
 
 
 def _describe_row(parent: pa.StructArray | None, index: int) -> str:
-    """Return the end of an error message, which shows up to three non-null values of a row."""
+    """Return a suffix for an error message with up to three non-null values of a row."""
     if parent is None:
         return ""
     values = {

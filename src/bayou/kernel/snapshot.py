@@ -49,7 +49,7 @@ class Snapshot(TableState):
         *,
         catalog: Catalog | None = None,
     ) -> Snapshot:
-        """Load a version (None: the latest). See `load_table_state` for errors."""
+        """Load a version, or the latest version if `version` is None; see `load_table_state`."""
         if engine.metrics_reporter is None:
             return cls._of(load_table_state(engine, table, version, catalog=catalog))
         state: TableState | None = None
@@ -73,13 +73,13 @@ class Snapshot(TableState):
 
     @classmethod
     def _of(
-        cls, state: TableState, known_statistics: CheckpointStatisticsCache | None = None
+        cls, state: TableState, statistics_cache: CheckpointStatisticsCache | None = None
     ) -> Snapshot:
         return cls(
             segment=state.log_segment,
             replay=state.replay_state,
             contents=state.checkpoint_contents,
-            stated_totals=state.stated_totals,
+            checksum_totals=state.checksum_totals,
             catalog=state.catalog,
             in_commit_timestamp=state.in_commit_timestamp,
             protocol=state.protocol,
@@ -87,20 +87,20 @@ class Snapshot(TableState):
             schema=state.schema,
             transactions=state.transaction_actions,
             domains=state.domain_actions,
-            known_statistics=known_statistics,
+            statistics_cache=statistics_cache,
         )
 
-    def with_statistics_cache(self, known: CheckpointStatisticsCache) -> Snapshot:
-        """Return a copy of this snapshot whose scans cache the checkpoint's statistics in `known`.
+    def with_statistics_cache(self, cache: CheckpointStatisticsCache) -> Snapshot:
+        """Return a copy of this snapshot that caches the checkpoint's parsed statistics in `cache`.
 
-        `refreshed` passes the cache on to the newer snapshot if both have the same checkpoint.
+        A snapshot that `refreshed` returns has the same cache if it has the same checkpoint.
         """
-        return self._of(self, known)
+        return self._of(self, cache)
 
     def refreshed(self, engine: Engine) -> Snapshot:
-        """Return a snapshot of the latest version: this object if there are no newer commits.
+        """Return a snapshot of the latest version, or this object if it is the latest version.
 
-        Usually, only the newer commits are read; see `refresh_state`.
+        Usually, this method reads only the newer commits; see `refresh_state`.
 
         Raises:
             TableNotFoundError, CorruptTableError, UnsupportedFeatureError: see
@@ -110,7 +110,7 @@ class Snapshot(TableState):
         if state is self:
             return self
         same = state.log_segment.checkpoint == self.log_segment.checkpoint
-        return self._of(state, self.known_statistics if same else None)
+        return self._of(state, self.statistics_cache if same else None)
 
     def file_totals(self, engine: Engine) -> FileTotals | None:
         """Read the number and total size of the live files from the version checksum.
@@ -123,10 +123,10 @@ class Snapshot(TableState):
     def timestamp(self) -> int:
         """When the version was committed, milliseconds since the epoch.
 
-        If the table has in-commit timestamps, it is the in-commit timestamp (PROTOCOL.md, In-Commit
-        Timestamps). If not, it is the modification time of the commit file. If that time isn't
-        later than the previous commit's timestamp, the timestamp is one millisecond after the
-        previous one. `Table.snapshot_as_of_timestamp` uses the same timestamps.
+        This is the in-commit timestamp if the table has in-commit timestamps (PROTOCOL.md,
+        In-Commit Timestamps), otherwise the modification time of the commit file. A
+        modification time that isn't later than the previous commit's timestamp is replaced by the
+        previous timestamp plus 1 ms. `Table.snapshot_as_of_timestamp` uses the same timestamps.
         """
         return commit_timestamp(self)
 

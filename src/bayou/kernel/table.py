@@ -118,9 +118,10 @@ class Table:
         return load_table_changes(engine, self._path, start, end, self._catalog)
 
     def checkpoint(self, engine: Engine, version: int | None = None) -> int:
-        """Write the checkpoint of a version (None: the latest), and return the version.
+        """Write the checkpoint of a version, by default the latest, and return the version.
 
-        Ratified commits are published first, because only published versions may have checkpoints.
+        Commits that the catalog has ratified are published first, because only published versions
+        can have checkpoints.
         """
         from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
 
@@ -143,7 +144,7 @@ class Table:
         return publish_ratified(engine, self._path, self._catalog)
 
     def clean_up_log(self, engine: Engine) -> LogCleanup:
-        """Delete commits and checkpoints older than `delta.logRetentionDuration`.
+        """Delete commits, checkpoints and other log files that are older than the log retention.
 
         See `clean_up_log` of `bayou.kernel.maintenance.log_cleanup`.
         """

@@ -45,7 +45,7 @@ class TableDetail:
 
 
 def table_detail(engine: Engine, snapshot: Snapshot) -> TableDetail:
-    """Describe a table version. If it has no version checksum, the live files are listed."""
+    """Describe a table version. Lists the live files if the version has no version checksum."""
     totals = file_totals(engine, snapshot)
     metadata, protocol = snapshot.metadata, snapshot.protocol
     return TableDetail(
@@ -69,8 +69,8 @@ def table_detail(engine: Engine, snapshot: Snapshot) -> TableDetail:
 
 def file_totals(engine: Engine, snapshot: Snapshot) -> FileTotals:
     """Return number and size of the live files, from the version checksum or by listing them."""
-    if snapshot.stated_totals is not None:
-        return snapshot.stated_totals
+    if snapshot.checksum_totals is not None:
+        return snapshot.checksum_totals
     files = size = 0
     with snapshot.scan_builder().build().scan_files(engine) as batches:
         for batch in batches:

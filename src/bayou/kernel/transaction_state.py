@@ -1,4 +1,4 @@
-"""The state that an executor needs to write the data files of a transaction."""
+"""The transaction state, which another process needs to write data files of a transaction."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _WIRE = WireFormat("transaction state", 7, _WireState)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteContext:
-    """Directory, statistics and Parquet options for the files of one partition.
+    """The write context of one partition: directory, statistics columns and Parquet options.
 
     Attributes:
         target_directory: decoded path of the directory.
@@ -74,7 +74,7 @@ class WriteContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """The properties of a transaction's table that the writers of its data files need.
+    """The serializable state with which any process can write data files of a transaction.
 
     Attributes:
         table: path of the table.
@@ -84,14 +84,15 @@ class TransactionState:
         generated_identity: identity columns whose values the writer generates.
         clustering_columns: dotted physical paths.
         materializes_partitions: whether data files also contain the partition columns.
-        conditions: SQL conditions that every row must satisfy, besides the table's constraints.
-        data_change: whether the rows are new to the table; False if they are only rewritten.
-        records_inserts: whether new rows are also written to change data files.
+        conditions: SQL conditions that every row must satisfy, in addition to the table's
+            constraints.
+        data_change: `dataChange` of the files; False if the rows are only rewritten.
+        records_inserts: whether rows are also written to change data files, as inserts.
         max_records_per_file: maximum number of rows of a data file, None for no maximum.
-        compression: Parquet codec that overrides the table's.
-        target_file_size: size in bytes that overrides the table's (`delta.targetFileSize`).
-        records_tight_bounds: whether statistics contain `tightBounds: true`. They do in tables with
-            the deletion vector feature, because deleting rows can make the bounds of a file wide.
+        compression: Parquet codec that overrides `delta.parquet.compression.codec`.
+        target_file_size: size in bytes that overrides `delta.targetFileSize`.
+        records_tight_bounds: whether statistics contain `tightBounds: true`, as in tables with
+            deletion vectors.
         writer: (index of this writer, number of writers), see `for_writer`.
         identity_counts: number of identity values that this writer has generated, by column.
 
@@ -142,7 +143,7 @@ class TransactionState:
         )
 
     def reserve_identity_values(self, column: str, count: int) -> int:
-        """Reserve `count` identity values and return how many were reserved before."""
+        """Reserve `count` identity values of a column; return how many were reserved before."""
         before = self.identity_counts.get(column, 0)
         self.identity_counts[column] = before + count
         return before
@@ -244,7 +245,7 @@ class TransactionState:
         return self._with_required(leaves if count < 0 else leaves[:count])
 
     def _with_required(self, paths: list[str]) -> tuple[str, ...]:
-        """Add clustering columns, and identity columns, whose maximum the commit reads."""
+        """Add the clustering columns, and the identity columns for their high watermarks."""
         generated = [self.physical_name(name) for name in self.generated_identity]
         return tuple(dict.fromkeys([*paths, *generated, *self.clustering_columns]))
 
@@ -313,7 +314,7 @@ class TransactionState:
 
 
 def _fields(schema: StructType) -> list[StructField]:
-    """Return the top-level fields of a schema, without their comments."""
+    """Return the fields of a schema without the metadata entry `comment`."""
     return [
         replace(f, metadata={k: v for k, v in f.metadata.items() if k != "comment"}) for f in schema
     ]

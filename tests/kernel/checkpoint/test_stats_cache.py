@@ -107,7 +107,7 @@ def test_newer_commits_leave_what_is_known(table):
     size = store.memory_bytes
     table.commit(part(11), remove("3", partition_values={"day": "2024-01-02"}))
     newer = snapshot.refreshed(table.engine)
-    assert newer.known_statistics is snapshot.known_statistics
+    assert newer.statistics_cache is snapshot.statistics_cache
     assert found(table, newer, "id >= 30 AND id < 50 OR id = 115") == ["11", "4"]
     assert store.memory_bytes >= size
 
@@ -121,7 +121,7 @@ def test_another_checkpoint_is_read_anew(log):
     log.commit(part(2))
     log.checkpoint(2, [*HEAD, part(0), part(1), part(2)])
     newer = snapshot.refreshed(log.engine)
-    assert newer.known_statistics is None
+    assert newer.statistics_cache is None
     assert found(log, newer, "id >= 10") == ["1", "2"]
 
 
@@ -164,7 +164,7 @@ def test_tables_forget_their_own_only(log):
     one = store.memory_bytes
     found(log, other, "id = 5")
     assert store.memory_bytes == 2 * one
-    snapshot.known_statistics.clear()
+    snapshot.statistics_cache.clear()
     assert store.memory_bytes == one
     store.clear()
     assert store.memory_bytes == 0

@@ -202,4 +202,4 @@ def test_a_known_version_brought_up_to_date_takes_no_checksum_of_another_commit(
     log.checksum(3, **WHOLE, numFiles=7, txnId="lost")
     log.checksum(5, **WHOLE, numFiles=7, txnId="lost")
     found = known.refreshed(log.engine)
-    assert (found.version, found.stated_totals) == (3, None)
+    assert (found.version, found.checksum_totals) == (3, None)

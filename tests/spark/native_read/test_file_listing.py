@@ -50,7 +50,7 @@ def test_a_log_tells_by_its_size_that_it_has_too_many_files():
     log = LogWriter(MemoryEngine(), "memory://t/t")
     log.commit(protocol(), metadata({"id": "long"}), *[add(f"{n}.parquet") for n in range(100)])
     snapshot = Snapshot.load(log.engine, log.table)
-    assert snapshot.stated_totals is None
+    assert snapshot.checksum_totals is None
     about = sum(f.size for f in snapshot.log_segment.commits) // LOG_BYTES_A_FILE
     assert too_many_files(snapshot, about) is None
     assert too_many_files(snapshot, about - 1) == (

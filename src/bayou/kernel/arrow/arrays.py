@@ -1,7 +1,6 @@
-"""Arrow arrays from few Python values.
+"""Conversion of a few Python values to Arrow arrays without importing pandas.
 
-pyarrow's own conversions import pandas if it is installed, which takes longer than reading a small
-table. These functions build short arrays from buffers.
+`pyarrow.array` imports pandas if it is installed, which takes longer than reading a small table.
 """
 
 from __future__ import annotations

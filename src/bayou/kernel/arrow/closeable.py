@@ -1,4 +1,4 @@
-"""Closeable iterators, which handlers and scans return."""
+"""Closeable iterators, the results of the engine's handlers and of scans."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class CloseableIterator(Iterator[_T_co]):
 
     Args:
         items: the iterable. If its iterator has a method `close`, closing this object calls it.
-        sources: iterators that `items` reads from. They are closed in order, after `items`. They
-            must be passed because a generator that hasn't started doesn't close its sources.
+        sources: iterators that `items` reads from. They are closed in order, after `items`.
+            Pass them because a generator that hasn't started doesn't close its sources.
 
     Examples:
         >>> with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
@@ -82,8 +82,8 @@ def closeable(function: Callable[_P, Iterable[_T]]) -> Callable[_P, CloseableIte
         >>> @closeable
         ... def numbers():
         ...     yield from range(3)
-        >>> with numbers() as found:
-        ...     print(next(found))
+        >>> with numbers() as items:
+        ...     print(next(items))
     """
 
     @functools.wraps(function)

@@ -1,6 +1,6 @@
-"""`pyarrow.compute`, imported on first use: its import takes 30 ms.
+"""`pyarrow.compute`, imported on first use, because its import takes 30 ms.
 
-It is typed as `Any`, because its type stubs lack functions and the types of arrays.
+It has the type `Any`, because its type stubs are incomplete.
 """
 
 from __future__ import annotations

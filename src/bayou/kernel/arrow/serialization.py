@@ -1,8 +1,8 @@
 """Serialization of kernel values for other processes.
 
-The bytes contain the kind of value, the number of its format, and the value with its CRC-32. The
-format number is checked first. For bytes of a newer version of Bayou, the error names the number
-found and the number supported. Record batches are serialized in Arrow's IPC stream format.
+The bytes contain the name of the format, its number, the value and a CRC-32 of the value. If a
+newer version of Bayou wrote the bytes, the error message contains their format number and the
+newest supported one. Record batches are serialized in Arrow's IPC stream format.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class WireFormat(Generic[_BodyT]):
     """The serialization format of one kind of value.
 
     Args:
-        name: name of the kind of value, which identifies it in the bytes and in messages.
+        name: name of the kind of value, such as "scan".
         number: number of the format. Bytes with this number or a lower one can be read.
-        body: msgspec type of the body. A new field with a default at the end of an `array_like`
-            struct needs no new number.
+        body: msgspec type of the value. Increase `number` when it changes, unless the change is a
+            new field with a default at the end of an `array_like` struct.
     """
 
     __slots__ = ("_body", "_envelope", "_name", "_number")
@@ -54,8 +54,8 @@ class WireFormat(Generic[_BodyT]):
         """Deserialize a value.
 
         Args:
-            build: function that creates the value from the body. It raises ValueError if the body
-                is invalid.
+            build: function that creates the value from an instance of `body`. It raises ValueError
+                if the instance is invalid.
 
         Raises:
             SerializationError: the bytes are malformed, or a newer version of Bayou wrote them.
@@ -83,8 +83,8 @@ class WireFormat(Generic[_BodyT]):
 class PickledTask:
     """Base class of tasks and results that only Bayou's own processes exchange, as pickles.
 
-    Both processes run the same version of Bayou. Objects of the public contract (scan, scan state,
-    slice, scan file, transaction state, expression) use a `WireFormat` instead.
+    Both processes run the same version of Bayou. Objects that connectors serialize (scan, scan
+    state, slice, scan file, transaction state, expression) use a `WireFormat` instead.
     """
 
     __slots__ = ()

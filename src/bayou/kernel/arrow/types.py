@@ -41,7 +41,7 @@ from bayou.protocol.schema import (
 )
 
 VARIANT_EXTENSION = "arrow.parquet.variant"
-"""Name of Arrow's extension type for variants, whose storage is a struct `metadata`, `value`."""
+"""Name of Arrow's extension type for variants, with the storage `struct<metadata, value>`."""
 
 GEO_ARROW_WKB = "geoarrow.wkb"
 """Name of GeoArrow's extension type for geometries and geographies as WKB."""
@@ -134,9 +134,9 @@ def geo_arrow_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> pa.RecordBatch:
-    """Replace the schema of a batch without copying its columns.
+    """Return a batch with other field names, nullability or metadata, without copying its columns.
 
-    Names, nullability and metadata may differ from the batch's schema at every level.
+    Columns and nested fields are matched by position.
 
     Raises:
         SchemaError: a type differs.
@@ -156,10 +156,12 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") ->
 def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False) -> StructType:
     """The Delta schema for data of an Arrow schema.
 
-    Unsigned integers become the next wider signed type (uint64: decimal(20,0)), and timestamps of
-    any unit become microseconds. Dictionaries become their value type. Arrow's variant type becomes
-    variant and GeoArrow's WKB geometry or geography, also if pyarrow doesn't know the type and only
-    the field's metadata names it. Other extension types become their storage type.
+    - Unsigned integers become the next wider signed type (uint64: decimal(20,0)).
+    - Timestamps of any unit become timestamps in microseconds.
+    - Dictionaries become their value type.
+    - Arrow's variant type becomes variant, and GeoArrow's WKB type becomes geometry or geography.
+      An extension type that isn't registered in pyarrow is recognized by the field's metadata.
+    - Other extension types become their storage type.
 
     Args:
         table: the table's path for error messages.
@@ -246,7 +248,7 @@ def _same_layout(one: Any, other: Any) -> bool:
 
 
 class _Relabelled:
-    """Exports the columns of a batch with another schema (Arrow PyCapsule interface)."""
+    """A batch that is exported with another schema through Arrow's PyCapsule interface."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch: Any = batch
@@ -271,7 +273,7 @@ def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str, void: bool)
 
 
 def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool) -> DataType:
-    """Return the Delta type of a field: variant if its metadata names Arrow's variant type."""
+    """Return the Delta type of a field, which may be an extension type by its metadata."""
     metadata = field.metadata or {}
     extension = metadata.get(EXTENSION_NAME_KEY, b"").decode()
     if extension in _VARIANT_NAMES:
@@ -282,9 +284,9 @@ def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool)
 
 
 def _from_geo_arrow(parameters: bytes, table: str, column: str) -> GeometryType | GeographyType:
-    """Return the type for GeoArrow's metadata, JSON such as `{"crs": "EPSG:3857"}`.
+    """Return the Delta type for GeoArrow's metadata, JSON such as `{"crs": "EPSG:3857"}`.
 
-    Edges other than `planar` make the type a geography. Without a CRS, it is `OGC:CRS84`.
+    The type is a geography if `edges` isn't `planar`. The default CRS is `OGC:CRS84`.
     """
     try:
         decoded = decode_json(parameters or b"{}", dict[str, Any])

@@ -42,14 +42,14 @@ def live_files_without_checkpoint(
         contents = locate_checkpoint_files(engine, source.table, state.log_segment.checkpoint)
     columns = [field.name for field in ADD_TYPE]
     parsed = full_stats_type(to_physical_schema(source.schema, source.column_mapping))
-    touched = state.replay_state.touched
+    seen_keys = state.replay_state.seen_keys
     parts: list[Any] = [*state.tail]
     for split in () if contents is None else contents.splits:
         with replay_checkpoint_adds(
-            engine, source.table, split, touched, columns, parsed=parsed
+            engine, source.table, split, seen_keys, columns, parsed=parsed
         ) as batches:
-            for adds, untouched in batches:
-                parts.append(adds if untouched is None else adds.filter(untouched))
+            for adds, unseen in batches:
+                parts.append(adds if unseen is None else adds.filter(unseen))
     live = pa.concat_arrays(parts)
     assert isinstance(live, pa.StructArray)
     return live

@@ -61,7 +61,7 @@ class CheckpointPart(PickledTask):
 
     Attributes:
         split: row groups of the previous checkpoint to read.
-        touched: keys of the files that commits after the previous checkpoint added or removed;
+        seen_keys: keys of the files that commits after the previous checkpoint added or removed;
             these files are omitted.
         tombstones_expired_at: tombstones whose `deletionTimestamp` is at most this are omitted.
         sidecar: whether the file is a sidecar.
@@ -70,7 +70,7 @@ class CheckpointPart(PickledTask):
     table: str
     path: str
     split: FileSplit
-    touched: FileActionKeys
+    seen_keys: FileActionKeys
     schema: StructType
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
@@ -170,7 +170,7 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
             if sidecars
             else _part_path(state, number, len(slices) + 1),
             split=part.split,
-            touched=state.replay_state.touched,
+            seen_keys=state.replay_state.seen_keys,
             schema=state.schema,
             partition_columns=state.partition_columns,
             configuration=dict(state.properties),
@@ -215,7 +215,7 @@ def write_checkpoint_part(engine: Engine, part: CheckpointPart) -> WrittenPart:
         part.table,
         part.split,
         layout,
-        touched=part.touched,
+        seen_keys=part.seen_keys,
         expired=part.tombstones_expired_at,
     )
     batches = (batch.select(schema.names) for batch in counts.count(rows))

@@ -88,20 +88,20 @@ def part_rows(
     split: FileSplit,
     layout: CheckpointFormat,
     *,
-    touched: FileActionKeys,
+    seen_keys: FileActionKeys,
     expired: int,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the file actions of one part of the previous checkpoint.
 
     Args:
-        touched: keys of the files that later commits added or removed; these files are omitted.
+        seen_keys: keys of the files that later commits added or removed; these files are omitted.
         expired: tombstones whose `deletionTimestamp` is at most this are omitted.
     """
     for files in checkpoint_adds(
-        engine, table, split, touched, columns=layout.columns, parsed=layout.source_type
+        engine, table, split, seen_keys, columns=layout.columns, parsed=layout.source_type
     ):
         yield layout.batch("add", layout.adds(engine, files))
-    for removes in checkpoint_tombstones(engine, table, split, touched):
+    for removes in checkpoint_tombstones(engine, table, split, seen_keys):
         yield from _tombstones(layout, removes, expired)
 
 

@@ -37,13 +37,13 @@ def checkpoint_adds(
     engine: Engine,
     table: str,
     split: FileSplit,
-    touched: FileActionKeys,
+    seen_keys: FileActionKeys,
     *,
     columns: Sequence[str] = _ALL_COLUMNS,
     parsed: pa.DataType | None = None,
     forms: Sequence[StatsForm] = _FORMS,
 ) -> Iterator[CheckpointAdds]:
-    """Yield the adds in one part of a checkpoint, without files whose keys are in `touched`.
+    """Yield the adds in one part of a checkpoint, without files whose keys are in `seen_keys`.
 
     Args:
         columns: fields of `ADD_TYPE` to read; the other fields are null.
@@ -51,21 +51,21 @@ def checkpoint_adds(
     """
     with read_checkpoint_adds(engine, table, split, columns, parsed=parsed, forms=forms) as batches:
         for batch in batches:
-            untouched = touched.untouched_mask(batch.adds)
-            if untouched is None:
+            unseen = seen_keys.unseen_mask(batch.adds)
+            if unseen is None:
                 yield batch
                 continue
             statistics: Any = batch.parsed
             yield CheckpointAdds(
-                batch.adds.filter(untouched),
-                None if statistics is None else statistics.filter(untouched),
+                batch.adds.filter(unseen),
+                None if statistics is None else statistics.filter(unseen),
             )
 
 
 def checkpoint_tombstones(
-    engine: Engine, table: str, split: FileSplit, touched: FileActionKeys
+    engine: Engine, table: str, split: FileSplit, seen_keys: FileActionKeys
 ) -> Iterator[pa.StructArray]:
-    """Yield the tombstones (`REMOVE_TYPE`) in a part of a checkpoint that aren't in `touched`."""
+    """Yield the tombstones (`REMOVE_TYPE`) in a part of a checkpoint that aren't in `seen_keys`."""
     schema = pa.schema([pa.field("remove", REMOVE_TYPE)])
     try:
         for batch in engine.parquet.read_parquet_files([split], schema):
@@ -74,8 +74,8 @@ def checkpoint_tombstones(
                 continue
             removes = removes.drop_null()
             check_paths(table, split.path, removes)
-            untouched = touched.untouched_mask(removes)
-            yield removes if untouched is None else removes.filter(untouched)
+            unseen = seen_keys.unseen_mask(removes)
+            yield removes if unseen is None else removes.filter(unseen)
     except StorageError as error:
         raise unreadable_checkpoint(table, split.path, error) from error
 
@@ -90,6 +90,6 @@ def tail_tombstones(
     """
     if base_checkpoint is not None and base_checkpoint.removes:
         removes = removes_to_array(base_checkpoint.removes)
-        untouched = state.replay_state.touched.untouched_mask(removes)
-        yield removes if untouched is None else removes.filter(untouched)
+        unseen = state.replay_state.seen_keys.unseen_mask(removes)
+        yield removes if unseen is None else removes.filter(unseen)
     yield from state.replay_state.removes

@@ -168,10 +168,12 @@ def checkpoint_rows(
     expired = now - state.table_properties.deleted_file_retention_ms
     yield from metadata_rows(state, layout, now)
     previous = base_checkpoint(engine, state)
-    touched = state.replay_state.touched
+    seen_keys = state.replay_state.seen_keys
     for file in () if previous is None else previous.files:
         split = FileSplit(path=file.path, size=file.size)
-        yield from part_rows(engine, state.path, split, layout, touched=touched, expired=expired)
+        yield from part_rows(
+            engine, state.path, split, layout, seen_keys=seen_keys, expired=expired
+        )
     yield from tail_rows(engine, state, previous, layout, expired)
 
 

@@ -1,4 +1,4 @@
-"""How a commit changes the values in a version checksum."""
+"""Computation of a version checksum from the previous checksum and the contents of a commit."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from bayou.protocol.version_checksum import (
 
 @dataclass(slots=True, kw_only=True)
 class FileChanges:
-    """The sizes in bytes of a commit's added and removed files.
+    """Sizes and deleted rows of the files that a commit adds and removes.
 
     Attributes:
-        added_deleted, removed_deleted: numbers of deleted rows, one for each added or removed file
-            that has a deletion vector.
+        added, removed: sizes of the files in bytes.
+        added_deleted, removed_deleted: number of deleted rows of each file that has a deletion
+            vector.
         is_complete: whether every `remove` action has a size.
     """
 
@@ -58,28 +59,28 @@ class FileChanges:
 _READDS_FILES = frozenset(
     {"COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL", "DROP FEATURE"}
 )
-"""Operations whose `add` actions are for files that the table already has."""
+"""Operations that write `add` actions of files that are already live."""
 
 _REMOVES_NOTHING = frozenset({"Deletion Vector Tombstones"})
-"""Operations whose `remove` actions are for files that the table no longer has."""
+"""Operations that write `remove` actions of files that aren't live."""
 
 _UNRELIABLE = frozenset({"Manual Update"})
-"""Operations whose actions may violate the protocol, so that no checksum is derived from them."""
+"""Operations with actions that may violate the protocol. No checksum is derived from them."""
 
 _MAX_TRANSACTIONS = 100
 _MAX_DOMAINS = 10
-"""Limits of delta-spark: with more transactions (or domains), a checksum lists none of them."""
+"""As in delta-spark, a checksum omits its list of transactions or domains if it is longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitEffect:
-    """The contents of a commit, with the sizes of its files instead of their names.
+    """The contents of a commit that a version checksum depends on.
 
     Attributes:
-        protocol, metadata: None if the commit doesn't change it.
-        metadata_before: metadata of the previous version; None if unknown. A previous checksum with
-            different metadata isn't used.
-        info_before: commitInfo of the previous version; None if unknown.
+        protocol, metadata: the actions of the commit; None if it has no such action.
+        metadata_before: metadata of the previous version; None if unknown. If the previous checksum
+            has other metadata, it isn't used.
+        info_before: `commitInfo` of the previous version; None if unknown.
         domains: domain metadata that the commit sets, including removed domains.
     """
 
@@ -105,10 +106,10 @@ class CommitEffect:
         metadata_before: Metadata | None = None,
         info_before: CommitInfo | None = None,
     ) -> CommitEffect:
-        """Return the effect of a commit's actions.
+        """Create the effect of a commit from its actions.
 
         Args:
-            files: file changes that aren't in `actions`. The file changes in `actions` are added to
+            files: changes of files that aren't in `actions`. The changes in `actions` are added to
                 this object.
         """
         info = CommitInfo({})
@@ -116,13 +117,13 @@ class CommitEffect:
         metadata: Metadata | None = None
         transactions: list[Transaction] = []
         domains: list[DomainMetadata] = []
-        tally = FileChanges() if files is None else files
+        changes = FileChanges() if files is None else files
         for action in actions:
             match action:
                 case AddFile():
-                    tally.add(action)
+                    changes.add(action)
                 case RemoveFile():
-                    tally.remove(action)
+                    changes.remove(action)
                 case CommitInfo():
                     info = action
                 case Protocol():
@@ -147,12 +148,12 @@ class CommitEffect:
             info_before=info_before,
             transactions=tuple(transactions),
             domains=tuple(domains),
-            files=tally,
+            files=changes,
         )
 
 
 def first_checksum(effect: CommitEffect) -> VersionChecksum | None:
-    """Return the checksum of version 0, from its commit; None if the commit lacks information."""
+    """Return the checksum of version 0; None if its commit has no protocol or no metadata."""
     if effect.protocol is None or effect.metadata is None:
         return None
     vectors = _writes_vectors(effect.protocol, effect.metadata)
@@ -174,7 +175,11 @@ def first_checksum(effect: CommitEffect) -> VersionChecksum | None:
 
 
 def apply_effect(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum | None:
-    """Derive the checksum after a commit from the checksum before it; None if impossible."""
+    """Return the checksum after a commit; None if it can't be derived from `base`.
+
+    Args:
+        base: checksum of the version before the commit.
+    """
     metadata = effect.metadata or base.metadata
     protocol = effect.protocol or base.protocol
     files = _changed_files(effect)
@@ -202,10 +207,9 @@ def apply_effect(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum
 
 
 def _changed_files(effect: CommitEffect) -> FileChanges | None:
-    """Return how a commit changes the set of live files; None if this can't be determined.
+    """Return the changes of the set of live files; None if they can't be determined.
 
-    Files that are already live when the commit adds them, or not live when it removes them, are
-    left out.
+    Adds of files that are already live and removes of files that aren't live are left out.
     """
     if effect.operation in _UNRELIABLE or effect.operation is None:
         return None
@@ -240,7 +244,7 @@ def _with_vectors(base: VersionChecksum, files: FileChanges) -> VersionChecksum:
 
 
 def _deleted_rows(files: list[int], deleted: list[int]) -> list[int]:
-    """Return `deleted` with a 0 added for each of the files that has no deletion vector."""
+    """Return the number of deleted rows of each file: `deleted`, and 0 for all other files."""
     return [*deleted, *([0] * (len(files) - len(deleted)))]
 
 

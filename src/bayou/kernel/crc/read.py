@@ -1,7 +1,7 @@
-"""Reading version checksums: a version's protocol, metadata, transactions and domains in one file.
+"""Reading of version checksums (PROTOCOL.md, Version Checksum File).
 
-Reading a checksum replaces reading the checkpoint, and reveals changes to the log by other tools
-(PROTOCOL.md, Version Checksum File).
+A checksum has the protocol, metadata, transactions and domains of a version in one small file. It
+can be read instead of the checkpoint. Its file totals show whether a tool has damaged the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayou.protocol.version_checksum import VersionChecksum
 _LOG = logging.getLogger(__name__)
 
 _MAX_CHECKSUM_BYTES = 16 * 1024 * 1024
-"""A checksum file with more bytes isn't read: it may list all files of the table."""
+"""Larger checksum files aren't read. They may contain a list of all files of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,21 @@ class FileTotals:
 
 
 def checksum_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
-    """Return the totals in `checksum`; None if the segment's version has no valid checksum."""
+    """Return the totals in `checksum`; None if it is None or of another version than the segment.
+
+    Args:
+        checksum: the valid checksum of the segment, if any.
+    """
     if checksum is None or segment.checksum is None or segment.checksum.version != segment.version:
         return None
     return FileTotals(checksum.num_files, checksum.table_size_bytes)
 
 
 def compare_totals(
-    table: str, version: int, checksum_totals: FileTotals | None, counted: FileTotals
+    table: str, version: int, checksum_totals: FileTotals | None, log_totals: FileTotals
 ) -> None:
-    """Warn if the number or size of files in a version's checksum differs from the log.
-
-    This isn't an error, because the checksum may be wrong.
-    """
-    if checksum_totals is None or checksum_totals == counted:
+    """Log a warning if the number or size of files in a version's checksum differs from the log."""
+    if checksum_totals is None or checksum_totals == log_totals:
         return
     _LOG.warning(
         "%s: the version checksum %s has %d files of %d bytes, but the log has %d files of %d "
@@ -56,31 +57,35 @@ def compare_totals(
         f"{log_path(table)}/{checksum_file_name(version)}",
         checksum_totals.files,
         checksum_totals.size,
-        counted.files,
-        counted.size,
+        log_totals.files,
+        log_totals.size,
     )
 
 
-def describes_commit(checksum_totals: VersionChecksum, commit: CommitInfo | None) -> bool:
-    """Whether a checksum belongs to `commit`, and not to a failed commit of the same version.
+def describes_commit(checksum: VersionChecksum, commit: CommitInfo | None) -> bool:
+    """Whether a checksum and the commit of its version have the same `txnId`.
 
-    True if the checksum or the commit has no transaction id.
+    Otherwise, the writer of the checksum has lost the version to another writer. True if the
+    checksum or the commit has no `txnId`.
 
     Args:
-        commit: the commit's commitInfo; None if the commit has no commitInfo, or if log cleanup
-            deleted the commit.
+        commit: the commit's `commitInfo`; None if the commit has none, or if log cleanup deleted
+            the commit.
     """
     txn_id = None if commit is None else commit.string("txnId")
-    return txn_id is None or checksum_totals.txn_id is None or checksum_totals.txn_id == txn_id
+    return txn_id is None or checksum.txn_id is None or checksum.txn_id == txn_id
 
 
 def read_checksum(
     engine: Engine, segment: LogSegment, latest: CommitInfo | None = None
 ) -> VersionChecksum | None:
-    """Return a log segment's checksum; None if it is missing, unreadable or of a failed commit.
+    """Read the checksum of a log segment.
 
     Args:
-        latest: commitInfo of the segment's version; None if unknown.
+        latest: `commitInfo` of the segment's version; None if unknown.
+
+    Returns:
+        The checksum; None if it is missing, can't be read, or isn't of the commit in the log.
     """
     listed = segment.checksum
     if listed is None or listed.file.size > _MAX_CHECKSUM_BYTES:
@@ -101,10 +106,11 @@ def read_checksum(
 def usable_checksum(
     engine: Engine, segment: LogSegment, replay: ReplayState
 ) -> VersionChecksum | None:
-    """Return a checksum that replaces reading the checkpoint; None if there is none.
+    """Return a checksum that can be read instead of the checkpoint; None if there is none.
 
-    The checksum is complete, and not older than the checkpoint. A checksum that contradicts the
-    commits isn't used, because some tools change a log without updating the checksum.
+    It has protocol, metadata, transactions and domains, and is at least as new as the checkpoint. A
+    checksum with another protocol or metadata than the commits isn't used, because some tools
+    change a log without updating the checksum.
     """
     if segment.checkpoint is None:
         return None

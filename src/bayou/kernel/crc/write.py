@@ -1,10 +1,12 @@
 """Writing version checksums (PROTOCOL.md, Version Checksum File, Writer Requirements).
 
-A checksum is derived from the checksum of the previous version and the commit. If that is missing,
-an older checksum and all later commits are used, if all of these commits are by writers that write
-checksums. If this fails too, and the log has no checkpoint, the files are counted. If a version
-gets no checksum in any of these ways, the next checkpoint writes one, because it counts the files
-anyway.
+A checksum is computed in the first of these ways that is possible:
+
+1. from the checksum of the previous version and the commit,
+2. from an older checksum and all commits after it, if all of their writers write checksums,
+3. by counting the files of a short log that has no checkpoint.
+
+Otherwise, the version gets a checksum when its checkpoint is written, which counts the files.
 """
 
 from __future__ import annotations
@@ -46,14 +48,14 @@ def write_checksum(
     effect: CommitEffect | None = None,
     catalog: Catalog | None = None,
 ) -> bool:
-    """Write a version's checksum if there is none; return False if it can't be derived.
+    """Write the checksum of a version, if it has none; return False if it can't be computed.
 
-    No checkpoint is read to derive a checksum.
+    No checkpoint is read. An unpublished commit of a catalog-managed table has no commit file in
+    the log, so the checksum isn't computed from it.
 
     Args:
         effect: the effect of the version's commit. If None, the commit is read.
-        catalog: the catalog that manages the table, if any. The checksum isn't derived from commits
-            that aren't published yet.
+        catalog: the catalog that manages the table; None if no catalog does.
     """
     if effect is None:
         effect = CommitEffect.of(version, _read(engine, table, [version])[0].actions)
@@ -72,7 +74,7 @@ def write_checksum(
 
 
 def put_checksum(engine: Engine, table: str, version: int, checksum: VersionChecksum) -> None:
-    """Write a checksum file if none exists for the version: checksums are never overwritten."""
+    """Write a checksum file, unless the version has one."""
     engine.files.put_if_absent(_path(table, version), version_checksum.encode(checksum))
 
 
@@ -83,7 +85,14 @@ def checksum_from_state(
     histogram: FileSizeHistogram | None = None,
     txn_id: str | None = None,
 ) -> VersionChecksum:
-    """Return the checksum of a version, from its state and its file totals."""
+    """Return the checksum of a version.
+
+    Args:
+        num_files: number of live files.
+        size: total size of the live files in bytes.
+        histogram: the live files by size; None if unknown.
+        txn_id: `txnId` of the version's commit; None if unknown.
+    """
     transactions = list(state.transaction_actions.values())
     domains = [d for d in state.domain_actions.values() if not d.removed]
     has_retention = state.table_properties.transaction_retention_ms is not None
@@ -118,10 +127,7 @@ def _derived(
 def _derived_from_older(
     engine: Engine, table: str, version: int, effect: CommitEffect
 ) -> VersionChecksum | None:
-    """Derive a checksum from an older checksum and the commits after it; None if impossible.
-
-    This is needed if the checksum of the previous version isn't written yet.
-    """
+    """Compute a checksum from an older checksum and the commits after it; None if impossible."""
     first = max(0, version - _MAX_COMMITS_BACK)
     newest: int | None = None
     for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(first)}"):
@@ -148,7 +154,7 @@ def _derived_from_older(
 def _counted(
     engine: Engine, table: str, version: int, effect: CommitEffect, catalog: Catalog | None
 ) -> VersionChecksum | None:
-    """Build a checksum by counting the files of a short log without checkpoint; else None."""
+    """Compute a checksum by counting files; None if the log is long or has a checkpoint."""
     if version > _MAX_COMMITS_TO_COUNT:
         return None
     state = load_table_state(engine, table, version, catalog=catalog)
@@ -163,7 +169,7 @@ def _counted(
 def _usable(
     engine: Engine, table: str, version: int, commit: CommitInfo | None = None
 ) -> VersionChecksum | None:
-    """Return a version's checksum; None if another checksum can't be derived from it."""
+    """Return a version's checksum; None if it is missing, incomplete or of another commit."""
     try:
         data = next(iter(engine.files.read_files([ByteRange(path=_path(table, version))])))
     except FileMissingError:

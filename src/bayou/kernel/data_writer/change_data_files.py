@@ -15,26 +15,25 @@ from bayou.protocol.actions import CHANGE_TYPE, AddCDCFile, ChangeType
 from bayou.protocol.file_names import CHANGE_DATA_DIRECTORY, data_file_path_to_uri
 
 _BUFFERED_BYTES = 64 * 1024 * 1024
-_CARRIED = {CHANGE_TYPE: CHANGE_TYPE}
+_ADDITIONAL_COLUMNS = {CHANGE_TYPE: CHANGE_TYPE}
 
 
 class ChangeDataFiles:
     """Writes changed rows to `_change_data/`, split by partition. Not thread-safe.
 
-    Rows are buffered by partition. The buffers of all partitions together hold up to 64 MB in
-    memory, and the rest on disk.
+    Rows are buffered by partition: up to 64 MB in memory, and further rows on the local disk.
     """
 
     def __init__(self, engine: Engine, state: TransactionState) -> None:
         self._engine = engine
         self._state = state
-        self._splitter = PartitionSplitter(state, tuple(_CARRIED))
+        self._splitter = PartitionSplitter(state, tuple(_ADDITIONAL_COLUMNS))
         file_bytes = 2 * state.parquet_options.target_file_size if state.partition_columns else 0
         self._buffers = PartitionBuffers(_BUFFERED_BYTES, file_bytes)
         self.actions: list[AddCDCFile] = []
 
     def add(self, rows: pa.RecordBatch, change_type: ChangeType) -> None:
-        """Add changed rows. Columns that the table doesn't have are ignored."""
+        """Buffer changed rows. Columns that the table doesn't have are ignored."""
         if rows.num_rows == 0:
             return
         names = self._state.schema.names
@@ -42,12 +41,13 @@ class ChangeDataFiles:
         batch = rows.select(names).append_column(CHANGE_TYPE, types)
         for piece in split_batch(batch):
             self._buffers.add(self._splitter.split(piece))
-        for key, waiting in self._buffers.pop_full():
-            self._write(key, waiting)
+        for key, buffered in self._buffers.pop_full():
+            self._write(key, buffered)
 
     def finish(self) -> None:
-        for key, waiting in self._buffers.pop_all():
-            self._write(key, waiting)
+        """Write all buffered rows."""
+        for key, buffered in self._buffers.pop_all():
+            self._write(key, buffered)
 
     def _write(self, key: PartitionKey, rows: BufferedRows) -> None:
         state = self._state
@@ -56,7 +56,10 @@ class ChangeDataFiles:
         directory = "/".join(filter(None, (state.table, CHANGE_DATA_DIRECTORY, partition_folder)))
         statuses = self._engine.parquet.write_parquet_files(
             directory,
-            (to_physical_batch(state, batch, _CARRIED) for batch in rows.combined_batches()),
+            (
+                to_physical_batch(state, batch, _ADDITIONAL_COLUMNS)
+                for batch in rows.combined_batches()
+            ),
             (),
             replace(context.options, name_prefix="cdc"),
         )

@@ -1,4 +1,4 @@
-"""Writing data files of a transaction: from logical batches to `add` actions.
+"""Writing of a transaction's data files, from batches of rows to `add` actions.
 
 `write_data` splits rows by partition and writes them. A connector can also write the files of each
 partition itself, with `transform_logical_data`, `get_write_context` and `generate_append_actions`.
@@ -50,9 +50,9 @@ def transform_logical_data(
     batches: Iterable[pa.RecordBatch],
     partition_values: Mapping[str, LiteralValue],
 ) -> CloseableIterator[pa.RecordBatch]:
-    """Convert rows of one partition to the form of data files; closing the result closes `batches`.
+    """Convert rows of one partition to rows of data files; closing the result closes `batches`.
 
-    Missing columns are generated or get their defaults, and constraints are checked.
+    Missing columns get generated or default values, and constraints are checked.
 
     Raises:
         SchemaError: the rows have a column that the table lacks, or of another type.
@@ -75,8 +75,8 @@ def to_physical_batch(
     """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        additional_columns: further columns to include; maps the name of each column in the batch to
-            its name in the files.
+        additional_columns: columns that the table doesn't have and the files have; maps names in
+            the batch to names in the files.
     """
     additional_columns = additional_columns or {}
     names = [f.name for f in state.data_schema]
@@ -157,11 +157,13 @@ def write_data(
 ) -> list[AddFile]:
     """Write rows to new data files of the table, split by partition values.
 
-    If the table isn't partitioned, one batch at a time is in memory. If it is partitioned, up to
-    256 MB of rows are buffered in memory, and writing them needs about as much memory again. Rows
-    beyond this limit are buffered on the local disk, so that each partition gets one file, or
-    several files of the target size. The files become part of the table when the actions are
-    committed. If the write fails, its files are deleted.
+    The files become part of the table when the actions are committed. If the write fails, its files
+    are deleted.
+
+    If the table isn't partitioned, one batch at a time is in memory. If it is partitioned, rows are
+    buffered by partition, because each partition gets one file, or several files of the target
+    size. Up to 256 MB of rows are buffered in memory, and further rows on the local disk. Writing
+    needs up to 256 MB of memory in addition to the buffers.
 
     Raises:
         SchemaError: the rows have a column that the table lacks, or of another type.
@@ -227,16 +229,16 @@ def _write_partitioned(
     additional_columns: Mapping[str, str],
     adds: list[AddFile],
 ) -> None:
-    def write(key: PartitionKey, waiting: BufferedRows, actions: list[AddFile]) -> None:
+    def write(key: PartitionKey, buffered: BufferedRows, actions: list[AddFile]) -> None:
         rows = (
-            to_physical_batch(state, part, additional_columns)
-            for part in waiting.combined_batches()
+            to_physical_batch(state, batch, additional_columns)
+            for batch in buffered.combined_batches()
         )
         context = write_context(state, state.partition_values(key))
         _write_files(engine, state, context, rows, actions)
 
     splitter = PartitionSplitter(state, tuple(additional_columns))
-    # Rows in memory take about twice as many bytes as in a file.
+    # Rows take about twice as many bytes in memory as in a file.
     file_bytes = 2 * state.parquet_options.target_file_size
     buffers = PartitionBuffers(_BUFFERED_BYTES, file_bytes)
     pieces = (piece for batch in batches for piece in split_batch(batch))
@@ -244,12 +246,12 @@ def _write_partitioned(
         PartitionWriterPool(write, adds) as files,
         map_ahead(splitter.split, pieces, pa.cpu_count()) as sorted_pieces,
     ):
-        for parts in sorted_pieces:
-            buffers.add(parts)
-            for key, waiting in buffers.pop_full():
-                files.submit(key, waiting)
-        for key, waiting in buffers.pop_all():
-            files.submit(key, waiting)
+        for slices in sorted_pieces:
+            buffers.add(slices)
+            for key, buffered in buffers.pop_full():
+                files.submit(key, buffered)
+        for key, buffered in buffers.pop_all():
+            files.submit(key, buffered)
 
 
 def _write_files(
@@ -266,7 +268,7 @@ def _write_files(
 
 
 def _check_folder(state: TransactionState, folder: str) -> None:
-    """Check that a partition's folder names aren't too long for file systems."""
+    """Check that a partition's folder names are short enough for file systems."""
     for name, segment in zip(state.partition_columns, folder.split("/"), strict=False):
         size = len(segment.encode())
         if size > MAX_FOLDER_NAME_BYTES:
@@ -284,13 +286,13 @@ def uses_partition_folders(
     configuration: Mapping[str, str], partition_columns: Sequence[str]
 ) -> bool:
     """Whether data files are in folders named after their partition values."""
-    # As in delta-spark, folder names don't contain generated physical names.
+    # As in delta-spark, tables with column mapping don't have partition folders.
     mapped = bool(partition_columns) and column_mapping_mode(configuration) != "none"
     return not (TableProperties(configuration).randomize_file_prefixes or mapped)
 
 
 def write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
-    """Like `get_write_context`, but takes serialized partition values by physical name."""
+    """Return the write context for serialized partition values by physical name."""
     names = [state.physical_name(name) for name in state.partition_columns]
     if not uses_partition_folders(state.configuration, names):
         length = TableProperties(state.configuration).random_prefix_length

@@ -1,7 +1,4 @@
-"""Writing files of many partitions: rows are buffered by partition and written in parallel.
-
-The buffers are in memory up to a limit, and on the local disk beyond it.
-"""
+"""Buffers of rows by partition, and a thread pool that writes partitions in parallel."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class _SpilledRows:
     size: int
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        # Several threads share the file, so they read at explicit offsets.
+        # Threads share the file and its position, so each read passes its offset.
         file: Any = self.file  # the stubs have another signature of `read_at`
         data = file.read_at(self.size, self.offset)
         with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
@@ -52,7 +49,7 @@ class BufferedRows:
     spilled: list[_SpilledRows] = field(default_factory=list)
 
     def combined_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the batches; small adjacent batches are combined to reduce overhead."""
+        """Yield the rows in order; small adjacent batches are combined."""
         pending: list[pa.RecordBatch] = []
         rows = 0
         for batch in self._all():
@@ -71,52 +68,53 @@ class BufferedRows:
 
 
 class PartitionBuffers:
-    """Rows buffered by partition.
+    """Rows buffered by partition, in memory and on the local disk.
 
-    A partition's rows are buffered until the end of the input, so that they are written to one file
-    even if they aren't adjacent in the input. A partition is written earlier if its rows fill a
-    file. Rows beyond the memory limit are buffered in unlinked temporary files (in `tempfile`'s
-    folder), which the operating system deletes when the process ends.
+    Buffering a partition's rows until the end of the input puts them into one file even if they
+    aren't adjacent in the input. If memory is full, the caller takes out the partitions that fill a
+    file (`pop_full`), and the other partitions are spilled to unlinked temporary files (in
+    `tempfile`'s folder), which the operating system deletes when the process ends.
 
     Args:
-        memory_bytes: maximum size of the rows in memory. Added rows are slices of a batch. The
-            batch stays in memory until all of its slices are popped or spilled to disk.
-        file_bytes: when memory is full, partitions of at least this size are written.
+        memory_bytes: maximum size of the rows in memory. Added rows are slices of a batch, which
+            stays in memory until all of its slices are taken out or spilled.
+        file_bytes: size of the rows that fill a file.
     """
 
     def __init__(self, memory_bytes: int, file_bytes: int) -> None:
         self._memory_bytes = memory_bytes
         self._file_bytes = file_bytes
-        self._waiting: dict[PartitionKey, BufferedRows] = {}
+        self._buffers: dict[PartitionKey, BufferedRows] = {}
         self.nbytes = 0
 
-    def add(self, parts: Iterable[PartitionSlice]) -> None:
-        for part in parts:
-            size = max(1, part.nbytes)
-            waiting = self._waiting.get(part.key)
-            if waiting is None:
-                waiting = self._waiting[part.key] = BufferedRows()
-            waiting.batches.append(part.rows)
-            waiting.nbytes += size
+    def add(self, slices: Iterable[PartitionSlice]) -> None:
+        for slice_ in slices:
+            size = max(1, slice_.nbytes)
+            buffered = self._buffers.get(slice_.key)
+            if buffered is None:
+                buffered = self._buffers[slice_.key] = BufferedRows()
+            buffered.batches.append(slice_.rows)
+            buffered.nbytes += size
             self.nbytes += size
 
     def pop_full(self) -> Iterator[tuple[PartitionKey, BufferedRows]]:
-        """If memory is full, pop partitions of at least `file_bytes`; spill the others to disk."""
+        """If memory is full, take out partitions that fill a file, and spill the others to disk."""
         if self.nbytes <= self._memory_bytes:
             return
-        for key, waiting in list(self._waiting.items()):
-            if waiting.nbytes >= self._file_bytes:
-                yield key, self._waiting.pop(key)
+        for key, buffered in list(self._buffers.items()):
+            if buffered.nbytes >= self._file_bytes:
+                yield key, self._buffers.pop(key)
         self._spill()
         self.nbytes = 0
 
     def pop_all(self) -> Iterator[tuple[PartitionKey, BufferedRows]]:
-        for key in list(reversed(self._waiting)):
-            yield key, self._waiting.pop(key)
+        """Take out all partitions."""
+        for key in list(reversed(self._buffers)):
+            yield key, self._buffers.pop(key)
         self.nbytes = 0
 
     def _spill(self) -> None:
-        in_memory = [waiting for waiting in self._waiting.values() if waiting.batches]
+        in_memory = [buffered for buffered in self._buffers.values() if buffered.batches]
         if not in_memory:
             return
         folder = tempfile.gettempdir()
@@ -135,13 +133,13 @@ class PartitionBuffers:
                 "folder.",
                 path=folder,
             ) from error
-        for waiting, (offset, size) in zip(in_memory, ranges, strict=True):
-            waiting.spilled.append(_SpilledRows(file, offset, size))
-            waiting.batches.clear()
+        for buffered, (offset, size) in zip(in_memory, ranges, strict=True):
+            buffered.spilled.append(_SpilledRows(file, offset, size))
+            buffered.batches.clear()
 
 
 def _write_batches(path: str, all_waiting: Iterable[BufferedRows]) -> list[tuple[int, int]]:
-    """Write the rows in memory to a file; return the offset and size of each partition's rows."""
+    """Write buffered rows to a file; return the offset and size of each partition's rows."""
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     ranges: list[tuple[int, int]] = []
     with pa.OSFile(path, "wb") as sink:
@@ -156,17 +154,18 @@ def _write_batches(path: str, all_waiting: Iterable[BufferedRows]) -> list[tuple
 
 _THREADS = 8
 _MAX_BYTES_IN_PROGRESS = 64 << 20
-"""Maximum size of the rows that are being written. A larger partition is written alone."""
+"""Maximum size of the rows that threads write at a time. A larger partition is written alone."""
 
 
 class PartitionWriterPool:
-    """Threads that write partitions. The end of the `with` block waits for the threads.
+    """A thread pool that writes partitions. The end of its `with` block waits for the threads.
 
     Args:
-        write: function that writes the rows of one partition. It appends an action for each
-            completed file to its last argument, even if a later file fails.
-        adds: when the `with` block ends, the actions of all partitions are appended to this list
-            in the order of the `submit` calls.
+        write: function that writes the rows of a partition, and appends an action for each complete
+            file to its last argument.
+        adds: list to which the end of the `with` block appends the actions of all partitions, in
+            the order of the `submit` calls. After an error, it has the actions of all complete
+            files.
     """
 
     def __init__(

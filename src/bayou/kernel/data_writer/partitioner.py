@@ -1,4 +1,4 @@
-"""Columnar splitting of rows by partition."""
+"""Splitting of rows by partition values."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ The value is a JSON object: logical name of the partition column -> string.
 
 
 def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a file's `timestamp` partition values that the log stores without a time zone.
+    """Return the partition values that are timestamps without a time zone.
 
-    `values` and the result map physical names to serialized values.
+    Args:
+        values: serialized partition values of a file by physical name. The result is a subset.
     """
     zoneless: dict[str, str] = {}
     for name in state.partition_columns:
@@ -44,10 +45,10 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 def with_original_values(
     state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
 ) -> pa.RecordBatch:
-    """Store a file's timestamp partition values, as strings, in the metadata of a batch.
+    """Store a file's `zoneless_values` in the metadata of a batch with rows of the file.
 
-    The batch has rows of this file. `PartitionSplitter` uses the stored strings instead of its own
-    serialization. Strings with a time zone aren't stored.
+    When the rows are written to a new file, `PartitionSplitter` uses the stored strings as
+    partition values.
 
     Args:
         values: the file's serialized partition values by physical name.
@@ -69,19 +70,20 @@ class PartitionSlice(NamedTuple):
 
 
 class PartitionSplitter:
-    """Splits rows by partition. Returned rows have the data columns, then the `carried` columns.
+    """Splits rows by partition. The returned rows don't have the partition columns.
 
     Args:
-        carried: names of further columns of the rows, which the table doesn't have.
+        additional_columns: names of columns of the rows that the table doesn't have. In the
+            returned rows, they follow the table's columns. Other such columns are dropped.
     """
 
-    def __init__(self, state: TransactionState, carried: Sequence[str] = ()) -> None:
+    def __init__(self, state: TransactionState, additional_columns: Sequence[str] = ()) -> None:
         self._table = state.table
         self._columns = [
             (name, state.schema.select([name]).fields[0].data_type)
             for name in state.partition_columns
         ]
-        self._data_names = [*(f.name for f in state.data_schema), *carried]
+        self._data_names = [*(f.name for f in state.data_schema), *additional_columns]
 
     def split(self, batch: pa.RecordBatch) -> list[PartitionSlice]:
         """Sort a batch by partition and return one slice for each partition. Thread-safe."""
@@ -101,20 +103,17 @@ class PartitionSplitter:
         order = pc.array_sort_indices(codes)
         data, codes = data.take(order), codes.take(order)
         runs = pc.run_end_encode(codes)
-        parts: list[PartitionSlice] = []
+        slices: list[PartitionSlice] = []
         row_bytes = data.nbytes / data.num_rows
         start = 0
         for code, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             size = round(row_bytes * (end - start))
-            parts.append(PartitionSlice(keys[code], data.slice(start, end - start), size))
+            slices.append(PartitionSlice(keys[code], data.slice(start, end - start), size))
             start = end
-        return parts
+        return slices
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """Return, for each partition column, a map from the new timestamp string to the original.
-
-        The original string has no time zone, and replaces the new string.
-        """
+        """Return a map from new to stored strings for each partition column."""
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:
             original = zoneless.get(name)
@@ -137,7 +136,7 @@ def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _partition_codes(
     table: str, batch: pa.RecordBatch, columns: list[tuple[str, DataType]]
 ) -> tuple[pa.Array[Any], list[PartitionKey]]:
-    """Number the partitions; return each row's partition number, and the keys by number."""
+    """Number the partitions. Return the number of each row's partition, and the keys by number."""
     codes: pa.Array[Any] | None = None
     keys: list[PartitionKey] = [()]
     for name, data_type in columns:

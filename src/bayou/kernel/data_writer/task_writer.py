@@ -1,4 +1,4 @@
-"""Writing the rows of one task to data files and, if needed, to change data files."""
+"""Writing of one Spark task's rows to data files and, if needed, to change data files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from bayou.protocol.actions import AddCDCFile, AddFile
 def write_task_data(
     engine: Engine, state: TransactionState, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile | AddCDCFile]:
-    """Write a task's rows like `write_data`.
+    """Write the rows of a task to data files, and to change data files if `records_inserts` is set.
 
-    If the commit needs change data files, they are written, too. On an error, all written files
-    are deleted.
+    If the write fails, its files are deleted.
     """
     if not state.records_inserts:
         return list(write_data(engine, state, batches))

@@ -1,7 +1,6 @@
-"""Row positions in data files: sets of positions, and deleted rows as (file, position) pairs.
+"""Deleted rows as (file number, position) pairs, and positions of rows in files.
 
-A reader that doesn't support deletion vectors can exclude the deleted rows by an anti-join with the
-pairs.
+A reader that doesn't support deletion vectors can exclude the deleted rows with an anti-join.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from bayou.kernel.scan.transform import data_file_errors
 from bayou.protocol.actions import DeletionVectorDescriptor
 
 VECTOR_SCHEMA = pa.schema([pa.field("file", pa.int32()), *DELETION_VECTOR_TYPE])
-"""Columns: a file number that the caller chooses, and the deletion vector as in `add` actions."""
+"""Columns: the number of a file, which the caller chooses, and its deletion vector as in `add`."""
 
 DELETED_ROW_SCHEMA = pa.schema([("file", pa.int32()), ("position", pa.int32())])
 """Columns: the file number in `VECTOR_SCHEMA`, and the 0-based position of a deleted row."""
@@ -41,9 +40,13 @@ def vector_batch(numbers: pa.Array[Any], vectors: Any) -> pa.RecordBatch:
 def deleted_rows(
     engine: Engine, table: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read deletion vectors, and list the deleted rows by file number and position.
+    """Read deletion vectors, and yield the deleted rows of each vector as a batch.
 
-    Takes batches of `VECTOR_SCHEMA`; yields a batch of `DELETED_ROW_SCHEMA` for each vector.
+    Args:
+        batches: deletion vectors with the schema `VECTOR_SCHEMA`.
+
+    Returns:
+        Batches with the schema `DELETED_ROW_SCHEMA`.
     """
     descriptors = (row for batch in batches for row in _rows(batch))
     with prefetch_vectors(engine, table, descriptors, lambda row: [row[1]]) as loaded:
@@ -75,7 +78,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, DeletionVectorDescriptor
 
 
 def to_bitmap(positions: pa.Array[Any]) -> BitMap64:
-    """Convert unique row positions without nulls to a bitmap."""
+    """Convert row positions to a bitmap. They must be unique and not null."""
     if len(positions) == 0:
         return BitMap64()
     first, last = pc.min_max(positions).values()
@@ -101,12 +104,12 @@ def row_group_ranges(
     first: int = 0,
     end: int | None = None,
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield (first, exclusive end) of each run of row groups that contain rows in `only`.
+    """Yield ranges (first, exclusive end) of adjacent row groups that contain rows in `only`.
 
     Args:
-        only: row positions in the file. If None, all row groups are selected.
-        first, end: the row groups to consider; `end` is exclusive. If `end` is None, all row groups
-            from `first` are considered.
+        only: positions of rows in the file. If None, all row groups are selected.
+        first, end: the range of row groups to select from; `end` is exclusive, and None means the
+            end of the file.
     """
     if only is None:
         yield first, end

@@ -1,4 +1,4 @@
-"""Prefetching of deletion vectors: reads the vectors of many data files with few requests."""
+"""Prefetching of the deletion vectors of many data files with few requests."""
 
 from __future__ import annotations
 
@@ -38,14 +38,17 @@ def prefetch_vectors(
     items: Iterable[_T],
     vectors_of: Callable[[_T], Iterable[DeletionVectorDescriptor | None]],
 ) -> Iterator[tuple[_T, LoadedVectors]]:
-    """Yield (item, vectors by descriptor) for each of `items`; closing the result closes `items`.
+    """Read the deletion vectors of items, such as scan files, and yield each item with its vectors.
 
-    The vectors of many items are read at once, with one call of `FileSystemClient.read_files`.
-    Vectors that are close to each other in a file are read as one range.
+    The vectors of many items are read with one call of `FileSystemClient.read_files`. Vectors that
+    are close to each other in a file are read as one range. Closing the result closes `items`.
 
     Args:
-        vectors_of: function that returns the deletion vectors of an item. None and inline vectors
-            aren't loaded.
+        vectors_of: function that returns the descriptors of an item's deletion vectors. None and
+            inline vectors are skipped.
+
+    Returns:
+        Pairs of an item and its deletion vectors by descriptor.
 
     Raises:
         DataFileError, CorruptTableError: see `read.load`.
@@ -53,8 +56,8 @@ def prefetch_vectors(
     Examples:
         >>> files = [file]
         >>> with prefetch_vectors(engine, path, files, lambda f: [f.deletion_vector]) as prefetched:
-        ...     for found, vectors in prefetched:
-        ...         batches = list(read_scan_file(engine, state, found, vectors=vectors))
+        ...     for item, vectors in prefetched:
+        ...         batches = list(read_scan_file(engine, state, item, vectors=vectors))
     """
     with CloseableIterator(items) as source:
         for chunk in _chunks(source, vectors_of):

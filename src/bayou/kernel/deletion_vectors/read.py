@@ -88,7 +88,7 @@ def decode(
 def vector_file_errors(
     table: str, descriptor: DeletionVectorDescriptor, location: VectorLocation
 ) -> Iterator[None]:
-    """Convert errors of reading a vector to a `DataFileError` that names the file and the table."""
+    """Context manager that converts errors of reading a vector to `DataFileError`."""
     try:
         yield
     except FileMissingError as error:

@@ -1,4 +1,4 @@
-"""The engine, and the description from which another process builds an equivalent engine."""
+"""The engine, and its description, from which another process builds an equivalent engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayou.kernel.engine.parquet_handler import ParquetHandler
 from bayou.kernel.metrics import MetricsReporter
 
 EngineFactory = Callable[[Mapping[str, str]], Any]
-"""A function or class that workers can import. It creates an engine from the engine's options."""
+"""An importable function or class that creates an engine from its options."""
 
 
 class _WireDescription(msgspec.Struct, frozen=True, array_like=True):
@@ -150,10 +150,7 @@ class Engine(Protocol):
 
 @runtime_checkable
 class CommitDefaults(Protocol):
-    """An optional protocol of an engine: defaults for commits.
-
-    A connector implements it to apply session settings to the commits of all operations.
-    """
+    """Optional protocol of an engine: default values for all commits, such as session settings."""
 
     @property
     def user_metadata(self) -> str | None:

@@ -10,10 +10,10 @@ from typing import IO, Protocol
 from bayou.kernel.arrow.closeable import CloseableIterator
 
 TEMPORARY_FILE_PATTERN = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
-"""Names of incomplete files, for stores on which such files are visible.
+"""Names of temporary files, on stores where an incomplete file is visible.
 
-A name consists of a dot, the start of the final name, and 32 random digits. VACUUM deletes the file
-once no writer can still be writing it.
+A name consists of a dot, the start of the final name, and 32 random digits. VACUUM deletes
+temporary files that killed writers have left.
 """
 
 
@@ -33,7 +33,7 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteRange:
-    """`length` bytes of a file from `offset` on; a length of None means to the end of the file.
+    """A range of a file in bytes; if `length` is None, it extends to the end of the file.
 
     Examples:
         >>> footer = ByteRange(path=file.status.path, offset=file.size - 8)

@@ -14,7 +14,7 @@ from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.stats import FileStatistics
 
 METADATA_COLUMN_KEY = b"bayou.metadata_column"
-"""Key in a field's Arrow metadata that makes the field a metadata column when files are read."""
+"""Key in a field's Arrow metadata. The field is a metadata column, which the handler computes."""
 
 ROW_INDEX = b"row_index"
 """Value of `METADATA_COLUMN_KEY` for the 0-based position of the row in its file, int64."""
@@ -39,8 +39,8 @@ class FileSplit:
         first_row_group: index of the first row group.
         end_row_group: index after the last row group. If None, the split extends to the end of the
             file.
-        content: the complete bytes of the file if the kernel has already read them; handlers then
-            use these bytes instead of the file. The bytes aren't sent to other processes.
+        content: all bytes of the file, if the kernel has already read them. Handlers use these
+            bytes instead of reading the file. They aren't serialized.
 
     Examples:
         >>> split = FileSplit(path=file.status.path, size=file.size, end_row_group=1)
@@ -95,9 +95,9 @@ class ParquetFooter:
     Attributes:
         schema: the file's columns with Arrow types, and field ids (`FIELD_ID_KEY`) if present.
             INT96 is `timestamp[us, UTC]`.
-        statistics: the number of rows, and the reliable statistics of the requested columns. Float
-            columns have a maximum only if parquet-mr wrote the file: other writers may ignore NaN.
-            Columns within lists and maps have no statistics.
+        statistics: the number of rows, and the statistics of the requested columns. They don't
+            contain maxima of float columns, unless parquet-mr wrote the file, because other writers
+            may ignore NaN. Columns within lists and maps have no statistics.
         key_value_metadata: the file's metadata, without entries that aren't UTF-8.
     """
 

@@ -85,14 +85,14 @@ class ReconciledFiles:
     """Result of the reconciliation: live files (`ADD_TYPE`) and tombstones (`REMOVE_TYPE`).
 
     Attributes:
-        touched: keys of all files that were added or removed.
+        seen_keys: keys of all files that were added or removed.
         double_files: paths of the live files that were written after a column changed from float to
             double; see the function `double_files`.
     """
 
     adds: tuple[pa.StructArray, ...]
     removes: tuple[pa.StructArray, ...]
-    touched: FileActionKeys
+    seen_keys: FileActionKeys
     double_files: pa.Array[Any]
 
 
@@ -224,7 +224,7 @@ def reconcile(
     return ReconciledFiles(
         adds=(_filter(adds.files, newest, 0),),
         removes=(_filter(removes.files, newest, len(adds.keys)),),
-        touched=FileActionKeys.from_columns(paths, keys),
+        seen_keys=FileActionKeys.from_columns(paths, keys),
         double_files=double_files(adds.commits, adds.keys, adds.files, keys, change),
     )
 

@@ -86,7 +86,7 @@ class FileActionKeys:
         """Whether a key has a deletion vector id. If so, scans read the checkpoint's ids too."""
         return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
-    def untouched_mask(self, adds: pa.StructArray) -> pa.BooleanArray | None:
+    def unseen_mask(self, adds: pa.StructArray) -> pa.BooleanArray | None:
         """Return a mask of the `add` or `remove` structs in `adds` whose key isn't in `keys`.
 
         The result is None if all of them are selected.
@@ -97,11 +97,9 @@ class FileActionKeys:
         candidates = _is_in(paths, self.paths)
         if not pc.any(candidates).as_py():
             return None
-        touched = _is_in(key_strings(adds.filter(candidates)), self.keys)
-        untouched: pa.BooleanArray = pc.invert(
-            pc.replace_with_mask(candidates, candidates, touched)
-        )
-        return untouched
+        seen_keys = _is_in(key_strings(adds.filter(candidates)), self.keys)
+        unseen: pa.BooleanArray = pc.invert(pc.replace_with_mask(candidates, candidates, seen_keys))
+        return unseen
 
 
 def key_strings(files: pa.StructArray, paths: Any = None) -> pa.Array[Any]:

@@ -98,7 +98,7 @@ class FileActions(PickledTask):
         definition = scan.definition
         source = replace(
             definition.source,
-            touched=FileActionKeys.from_keys(()),
+            seen_keys=FileActionKeys.from_keys(()),
             double_files=definition.source.double_files.slice(0, 0),
         )
         checkpoint = state.log_segment.checkpoint

@@ -39,7 +39,7 @@ def refresh_state(engine: Engine, state: TableState) -> TableState:
         segment=segment,
         replay=replay,
         contents=state.checkpoint_contents,
-        stated_totals=checksum_totals(segment, checksum),
+        checksum_totals=checksum_totals(segment, checksum),
         in_commit_timestamp=None if info is None else info.integer("inCommitTimestamp"),
         protocol=state.protocol,
         metadata=state.metadata,

@@ -67,7 +67,7 @@ class ReplayState:
     Attributes:
         protocol, metadata: the newest action; None if no commit after the checkpoint has one.
         domains: newest domain metadata by domain, including removed domains.
-        touched: keys of the files to drop from the checkpoint.
+        seen_keys: keys of the files to drop from the checkpoint.
         adds: live files that the commits added, `ADD_TYPE`. They are one array in the order of the
             log. After a spilled replay, they are unordered memory-mapped arrays.
         double_files: paths of files that contain doubles in every column that was widened from
@@ -80,7 +80,7 @@ class ReplayState:
     metadata: Metadata | None
     transactions: Mapping[str, Transaction] = field(default_factory=dict)
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
-    touched: FileActionKeys
+    seen_keys: FileActionKeys
     adds: tuple[pa.StructArray, ...]
     double_files: pa.Array[Any]
     removes: tuple[pa.StructArray, ...]
@@ -203,7 +203,7 @@ def replay_newer_commits(
         before: replay state of the segment without the last `newer` commits.
     """
     commits = segment.commits[len(segment.commits) - newer :]
-    since, touched = _replay(engine, replace(segment, commits=commits, compacted=()))
+    since, seen_keys = _replay(engine, replace(segment, commits=commits, compacted=()))
     if since.protocol is not None or since.metadata is not None:
         return None
     double = before.double_files
@@ -212,23 +212,21 @@ def replay_newer_commits(
         metadata=before.metadata,
         transactions={**before.transactions, **since.transactions},
         domains={**before.domains, **since.domains},
-        touched=before.touched.union(since.touched),
-        adds=_concatenate((*_untouched(before.adds, touched), *since.adds)),
+        seen_keys=before.seen_keys.union(since.seen_keys),
+        adds=_concatenate((*_unseen(before.adds, seen_keys), *since.adds)),
         # May drop too many paths, which only makes data skipping less effective.
         double_files=double.filter(
-            pc.invert(pc.is_in(double, value_set=touched.paths.cast(pa.string())))
+            pc.invert(pc.is_in(double, value_set=seen_keys.paths.cast(pa.string())))
         ),
-        removes=_concatenate((*since.removes, *_untouched(before.removes, touched))),
+        removes=_concatenate((*since.removes, *_unseen(before.removes, seen_keys))),
         commit_info=since.commit_info,
     )
 
 
-def _untouched(
-    files: Iterable[pa.StructArray], touched: FileActionKeys
-) -> Iterator[pa.StructArray]:
+def _unseen(files: Iterable[pa.StructArray], seen_keys: FileActionKeys) -> Iterator[pa.StructArray]:
     for array in files:
-        untouched = touched.untouched_mask(array)
-        yield array if untouched is None else array.filter(untouched)
+        unseen = seen_keys.unseen_mask(array)
+        yield array if unseen is None else array.filter(unseen)
 
 
 def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ...]:
@@ -265,7 +263,7 @@ def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
 def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActionKeys]:
     """Replay a segment's commits; also return the keys of all files that the commits add or remove.
 
-    If the segment has no checkpoint, `ReplayState.touched` is empty; the returned keys are
+    If the segment has no checkpoint, `ReplayState.seen_keys` is empty; the returned keys are
     complete.
     """
     files = _newest_first(segment)
@@ -290,12 +288,12 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActio
         transactions=newest.transactions,
         domains=newest.domains,
         commit_info=accumulator.commit_info,
-        touched=reconciled.touched if segment.checkpoint else FileActionKeys.from_keys(()),
+        seen_keys=reconciled.seen_keys if segment.checkpoint else FileActionKeys.from_keys(()),
         adds=reconciled.adds,
         double_files=reconciled.double_files,
         removes=reconciled.removes,
     )
-    return state, reconciled.touched
+    return state, reconciled.seen_keys
 
 
 def _decode(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:

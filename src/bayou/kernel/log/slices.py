@@ -112,14 +112,14 @@ def replay_checkpoint_adds(
     engine: Engine,
     table: str,
     split: FileSplit,
-    touched: FileActionKeys,
+    seen_keys: FileActionKeys,
     columns: Sequence[str],
     *,
     parsed: pa.DataType | None = None,
 ) -> Iterator[tuple[pa.StructArray, pa.BooleanArray | None]]:
-    """Yield the adds of a checkpoint slice, each batch with a mask of the adds not in `touched`.
+    """Yield the adds of a checkpoint slice, each batch with a mask of the adds not in `seen_keys`.
 
-    The mask is None if no add of the batch is in `touched`.
+    The mask is None if no add of the batch is in `seen_keys`.
 
     Args:
         columns: fields of `ADD_TYPE` to read; the other fields are null.
@@ -130,7 +130,7 @@ def replay_checkpoint_adds(
         engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_json=True
     ) as batches:
         for batch in batches:
-            yield batch.adds, touched.untouched_mask(batch.adds)
+            yield batch.adds, seen_keys.unseen_mask(batch.adds)
 
 
 def _split_file(engine: Engine, table: str, file: FileStatus, count: int) -> Iterator[LogSlice]:

@@ -92,14 +92,14 @@ class SpilledStore:
                 files = reconcile(_actions(actions, "add"), _actions(actions, "remove"), change)
             adds.write(*files.adds)
             removes.write(*files.removes)
-            paths.write(files.touched.paths)
-            keys.write(files.touched.keys)
+            paths.write(files.seen_keys.paths)
+            keys.write(files.seen_keys.keys)
             double_files.write(files.double_files)
             part.unlink()
         return ReconciledFiles(
             adds=adds.mapped(),
             removes=removes.mapped(),
-            touched=FileActionKeys(paths.mapped(), keys.mapped()),
+            seen_keys=FileActionKeys(paths.mapped(), keys.mapped()),
             double_files=double_files.mapped(),
         )
 

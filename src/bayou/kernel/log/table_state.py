@@ -66,7 +66,7 @@ class TableState:
         segment: LogSegment,
         replay: ReplayState,
         contents: CheckpointContents | None,
-        stated_totals: FileTotals | None,
+        checksum_totals: FileTotals | None,
         catalog: Catalog | None,
         in_commit_timestamp: int | None,
         protocol: Protocol,
@@ -74,12 +74,12 @@ class TableState:
         schema: StructType,
         transactions: Mapping[str, Transaction],
         domains: Mapping[str, DomainMetadata],
-        known_statistics: CheckpointStatisticsCache | None = None,
+        statistics_cache: CheckpointStatisticsCache | None = None,
     ) -> None:
         self._segment = segment
         self._replay = replay
         self._contents = contents
-        self._stated_totals = stated_totals
+        self._checksum_totals = checksum_totals
         self._catalog = catalog
         self._in_commit_timestamp = in_commit_timestamp
         self._protocol = protocol
@@ -87,7 +87,7 @@ class TableState:
         self._schema = schema
         self._transactions = transactions
         self._domains = domains
-        self._known_statistics = known_statistics
+        self._statistics_cache = statistics_cache
         self._age = ElapsedTime()
 
     def __repr__(self) -> str:
@@ -213,9 +213,9 @@ class TableState:
         return self._contents
 
     @property
-    def stated_totals(self) -> FileTotals | None:
+    def checksum_totals(self) -> FileTotals | None:
         """Number and size of the live files, from the version checksum; None if there is none."""
-        return self._stated_totals
+        return self._checksum_totals
 
     @property
     def in_commit_timestamp(self) -> int | None:
@@ -223,9 +223,9 @@ class TableState:
         return self._in_commit_timestamp
 
     @property
-    def known_statistics(self) -> CheckpointStatisticsCache | None:
+    def statistics_cache(self) -> CheckpointStatisticsCache | None:
         """The cache of parsed statistics for scans of this version; None if there is no cache."""
-        return self._known_statistics
+        return self._statistics_cache
 
     @property
     def catalog(self) -> Catalog | None:
@@ -242,8 +242,8 @@ class TableState:
         if self._contents is None or not self._contents.adds:
             return commit_adds
         adds = adds_to_array(self._contents.adds)
-        untouched = self._replay.touched.untouched_mask(adds)
-        return (adds if untouched is None else adds.filter(untouched), *commit_adds)
+        unseen = self._replay.seen_keys.unseen_mask(adds)
+        return (adds if unseen is None else adds.filter(unseen), *commit_adds)
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -256,10 +256,10 @@ class TableState:
     def memory_bytes(self) -> int:
         """Approximate memory of this state in bytes; memory that scans use isn't included."""
         replay = self._replay
-        touched = replay.touched
+        seen_keys = replay.seen_keys
         columns = (
             *(*replay.adds, *replay.removes),
-            *(touched.paths, touched.keys, replay.double_files),
+            *(seen_keys.paths, seen_keys.keys, replay.double_files),
         )
         adds = () if self._contents is None else self._contents.adds
         actions = len(self._transactions) + len(self._domains) + len(adds)
@@ -358,7 +358,7 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
         segment=segment,
         replay=replay,
         contents=contents,
-        stated_totals=checksum_totals(segment, checksum),
+        checksum_totals=checksum_totals(segment, checksum),
         in_commit_timestamp=_in_commit_timestamp(engine, segment, replay, metadata, timestamp),
         protocol=protocol,
         metadata=metadata,

@@ -328,7 +328,7 @@ class Scan:
         self, engine: Engine, counts: ScanCounts | None
     ) -> CloseableIterator[ScanFileBatch]:
         files = self._replay_slices(engine, counts)
-        stated = self._source.stated_totals
+        stated = self._source.checksum_totals
         if stated is None or self._plan is not None:
             return files
         return self._check_totals(files, stated)
@@ -377,7 +377,7 @@ class Scan:
         if source.checkpoint is None or (source.contents is not None and source.contents.adds):
             raise error
         live = live_files_without_checkpoint(engine, source, error)
-        yield from self._select(engine, CheckpointAdds(live), source.touched, counts)
+        yield from self._select(engine, CheckpointAdds(live), source.seen_keys, counts)
 
     @closeable
     def _replay_slice(
@@ -391,12 +391,12 @@ class Scan:
             return
         with self._checkpoint_adds(engine, part.split) as batches:
             for files in batches:
-                yield from self._select(engine, files, self._source.touched, counts)
+                yield from self._select(engine, files, self._source.seen_keys, counts)
 
     def _checkpoint_adds(
         self, engine: Engine, split: FileSplit
     ) -> CloseableIterator[CheckpointAdds]:
-        cache, pruning = self._source.known_statistics, self._pruning
+        cache, pruning = self._source.statistics_cache, self._pruning
         schema = None if pruning is None else pruning.stats_schema
         if cache is None or pruning is None or schema is None or self._definition.statistics:
             return self._read(engine, split, self._columns())
@@ -499,19 +499,19 @@ class Scan:
         self,
         engine: Engine,
         files: CheckpointAdds,
-        touched: FileActionKeys | None,
+        seen_keys: FileActionKeys | None,
         counts: ScanCounts | None,
     ) -> Iterator[ScanFileBatch]:
         if len(files.adds) == 0:
             return
         if counts is not None:
-            files, touched = _filter_live(files, touched), None
+            files, seen_keys = _filter_live(files, seen_keys), None
             counts.considered += len(files.adds)
         adds = files.adds
         if self._pruning is not None:
-            adds, selection = self._pruning.select(engine, files, touched, counts)
+            adds, selection = self._pruning.select(engine, files, seen_keys, counts)
         else:
-            selection = None if touched is None else touched.untouched_mask(adds)
+            selection = None if seen_keys is None else seen_keys.unseen_mask(adds)
         if selection is not None:
             selected = selection.true_count
             if selected == len(adds):
@@ -523,6 +523,6 @@ class Scan:
         yield ScanFileBatch(scan_batch(self._source.table, adds), selection)
 
 
-def _filter_live(files: CheckpointAdds, touched: FileActionKeys | None) -> CheckpointAdds:
-    untouched = None if touched is None else touched.untouched_mask(files.adds)
-    return files if untouched is None else files.filter(untouched)
+def _filter_live(files: CheckpointAdds, seen_keys: FileActionKeys | None) -> CheckpointAdds:
+    unseen = None if seen_keys is None else seen_keys.unseen_mask(files.adds)
+    return files if unseen is None else files.filter(unseen)

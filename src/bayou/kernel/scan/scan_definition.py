@@ -32,12 +32,12 @@ class ScanSource:
 
     Attributes:
         columns: optional fields of `add` that the scan reads; `stats` isn't among them.
-        touched: keys of the files that the commits after the checkpoint added or removed.
+        seen_keys: keys of the files that the commits after the checkpoint added or removed.
         tail: see `TableState.tail`; None if this object was deserialized.
         double_files: see `ReplayState.double_files`.
         row_tracking: physical names of the materialized columns for row ids and row commit
             versions; None if row tracking is disabled.
-        known_statistics: cache of the checkpoint's parsed statistics; None if there is no cache, or
+        statistics_cache: cache of the checkpoint's parsed statistics; None if there is no cache, or
             if this object was deserialized.
     """
 
@@ -48,15 +48,15 @@ class ScanSource:
     version: int
     checkpoint: Checkpoint | None
     contents: CheckpointContents | None
-    stated_totals: FileTotals | None
-    touched: FileActionKeys
+    checksum_totals: FileTotals | None
+    seen_keys: FileActionKeys
     tail: tuple[pa.StructArray, ...] | None
     double_files: pa.Array[Any]
     row_tracking: tuple[str, str] | None
     stats_forms: tuple[StatsForm, ...]
     column_mapping: ColumnMappingMode
     catalog: Catalog | None = None
-    known_statistics: CheckpointStatisticsCache | None = None
+    statistics_cache: CheckpointStatisticsCache | None = None
 
     @classmethod
     def of(cls, state: TableState) -> ScanSource:
@@ -69,15 +69,15 @@ class ScanSource:
             version=state.version,
             checkpoint=state.log_segment.checkpoint,
             contents=state.checkpoint_contents,
-            stated_totals=state.stated_totals,
-            touched=state.replay_state.touched,
+            checksum_totals=state.checksum_totals,
+            seen_keys=state.replay_state.seen_keys,
             tail=state.tail,
             double_files=state.replay_state.double_files,
             row_tracking=_row_tracking_columns(state),
             stats_forms=_stats_forms(state),
             column_mapping=state.column_mapping,
             catalog=state.catalog,
-            known_statistics=state.known_statistics,
+            statistics_cache=state.statistics_cache,
         )
 
     def with_whole_adds(self) -> ScanSource:
@@ -138,7 +138,7 @@ def _feature_columns(state: TableState) -> tuple[str, ...]:
     table_features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     columns: list[str] = []
     # The checkpoint may be older than the removal of the feature from the protocol.
-    if features.DELETION_VECTORS in table_features or state.replay_state.touched.has_vectors:
+    if features.DELETION_VECTORS in table_features or state.replay_state.seen_keys.has_vectors:
         columns.append("deletionVector")
     if features.ROW_TRACKING in table_features:
         columns += ["baseRowId", "defaultRowCommitVersion"]

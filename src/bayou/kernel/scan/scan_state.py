@@ -244,8 +244,8 @@ def encode_scan(scan: ScanDefinition) -> bytes:
         schema=source.schema.to_json(),
         partition_columns=source.partition_columns,
         columns=source.columns,
-        touched_keys=array_to_bytes(source.touched.keys),
-        touched_paths=array_to_bytes(source.touched.paths),
+        seen_keys=array_to_bytes(source.seen_keys.keys),
+        seen_paths=array_to_bytes(source.seen_keys.paths),
         predicate=None if scan.predicate is None else to_tree(scan.predicate),
         read_schema=scan.read_schema.to_json(),
         statistics=scan.statistics,
@@ -269,8 +269,8 @@ class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     schema: str
     partition_columns: tuple[str, ...]
     columns: tuple[str, ...]
-    touched_keys: bytes
-    touched_paths: bytes
+    seen_keys: bytes
+    seen_paths: bytes
     predicate: list[Any] | None
     read_schema: str
     statistics: bool
@@ -295,9 +295,9 @@ def _definition(wire: _WireScan) -> ScanDefinition:
         version=-1,
         checkpoint=None,
         contents=None,
-        stated_totals=None,
-        touched=FileActionKeys(
-            array_from_bytes(wire.touched_paths), array_from_bytes(wire.touched_keys)
+        checksum_totals=None,
+        seen_keys=FileActionKeys(
+            array_from_bytes(wire.seen_paths), array_from_bytes(wire.seen_keys)
         ),
         tail=None,
         double_files=pa.array([], pa.string())

@@ -224,7 +224,7 @@ def with_metadata(state: TableState, metadata: Metadata, protocol: Protocol) -> 
         segment=state.log_segment,
         replay=state.replay_state,
         contents=state.checkpoint_contents,
-        stated_totals=state.stated_totals,
+        checksum_totals=state.checksum_totals,
         catalog=state.catalog,
         in_commit_timestamp=state.in_commit_timestamp,
         protocol=protocol,

@@ -102,7 +102,7 @@ def changed_files(commit: CommitActions) -> CommitFiles:
     row, the result has no files.
     """
     recorded: list[AddCDCFile] = []
-    touched: list[AddFile | RemoveFile] = []
+    data_changes: list[AddFile | RemoveFile] = []
     header: dict[type, Any] = {}
     for action in commit.decoded():
         match action:
@@ -110,12 +110,12 @@ def changed_files(commit: CommitActions) -> CommitFiles:
                 recorded.append(action)
             case AddFile() | RemoveFile():
                 if action.data_change:
-                    touched.append(action)
+                    data_changes.append(action)
             case Metadata() | Protocol() | CommitInfo():
                 header[type(action)] = action
             case _:
                 pass
-    files: list[Any] = list(recorded) if recorded else list(touched)
+    files: list[Any] = list(recorded) if recorded else list(data_changes)
     if not recorded and is_merge_without_changes(commit):
         files = []
     return CommitFiles(
@@ -124,7 +124,7 @@ def changed_files(commit: CommitActions) -> CommitFiles:
         sizes=pa.array([f.size or 0 for f in files], pa.int64()),
         recorded=bool(recorded),
         read_together=bool(recorded) or any(f.deletion_vector is not None for f in files),
-        has_files=bool(recorded or touched),
+        has_files=bool(recorded or data_changes),
         metadata=header.get(Metadata),
         protocol=header.get(Protocol),
         info=header.get(CommitInfo),

@@ -56,7 +56,7 @@ class SnapshotCache:
             cached, generation = self._snapshots.get(key), self._generation
         try:
             latest = table.latest_snapshot(engine) if cached is None else cached.refreshed(engine)
-            if latest.known_statistics is None:
+            if latest.statistics_cache is None:
                 latest = latest.with_statistics_cache(CheckpointStatisticsCache(self._statistics))
         except BaseException:
             self._remove(key)
@@ -79,7 +79,7 @@ class SnapshotCache:
             cached = self._snapshots.pop(key, None)
             if cached is not None:
                 self._bytes -= cached.memory_bytes
-                if cached.known_statistics is not snapshot.known_statistics:
+                if cached.statistics_cache is not snapshot.statistics_cache:
                     _forget_statistics(cached)
                 if cached.table_id == snapshot.table_id and cached.version > snapshot.version:
                     snapshot = cached  # another thread has read a later version
@@ -99,8 +99,8 @@ class SnapshotCache:
 
 
 def _forget_statistics(snapshot: Snapshot) -> None:
-    if snapshot.known_statistics is not None:
-        snapshot.known_statistics.clear()
+    if snapshot.statistics_cache is not None:
+        snapshot.statistics_cache.clear()
 
 
 _SNAPSHOTS = SnapshotCache()

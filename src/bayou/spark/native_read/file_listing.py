@@ -86,7 +86,7 @@ class Listing:
     @cached_property
     def size(self) -> int:
         """The total bytes of all files."""
-        stated = self.snapshot.stated_totals
+        stated = self.snapshot.checksum_totals
         if stated is not None:
             return stated.size
         scan = DistributedScanBuilder(self.spark, self.snapshot).build()
@@ -101,7 +101,7 @@ def too_many_files(snapshot: Snapshot, max_files: int) -> str | None:
     The number of files comes from the version checksum. Without a checksum, the number is estimated
     from the log's size.
     """
-    stated = snapshot.stated_totals
+    stated = snapshot.checksum_totals
     if stated is not None:
         files, about = stated.files, ""
     else:

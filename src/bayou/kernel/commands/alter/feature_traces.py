@@ -208,7 +208,7 @@ def _tombstones(engine: Engine, state: TableState) -> Iterator[Any]:
     checkpoint = base_checkpoint(engine, state)
     for file in () if checkpoint is None else checkpoint.files:
         split = FileSplit(path=file.path, size=file.size)
-        yield from checkpoint_tombstones(engine, state.path, split, state.replay_state.touched)
+        yield from checkpoint_tombstones(engine, state.path, split, state.replay_state.seen_keys)
     yield from tail_tombstones(state, checkpoint)
 
 

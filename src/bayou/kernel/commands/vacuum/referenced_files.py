@@ -156,14 +156,14 @@ def _paths(engine: Engine, state: TableState, deleted_before: int) -> Iterator[l
 
 
 def _files(engine: Engine, state: TableState, deleted_before: int) -> Iterator[pa.StructArray]:
-    table, touched = state.path, state.replay_state.touched
+    table, seen_keys = state.path, state.replay_state.seen_keys
     checkpoint = base_checkpoint(engine, state)
     yield from state.tail
     splits = () if checkpoint is None else checkpoint.files
     for split in (FileSplit(path=f.path, size=f.size) for f in splits):
-        for batch in checkpoint_adds(engine, table, split, touched, columns=_COLUMNS):
+        for batch in checkpoint_adds(engine, table, split, seen_keys, columns=_COLUMNS):
             yield batch.adds
-        for removes in checkpoint_tombstones(engine, table, split, touched):
+        for removes in checkpoint_tombstones(engine, table, split, seen_keys):
             yield _recent(removes, deleted_before)
     for removes in tail_tombstones(state, checkpoint):
         yield _recent(removes, deleted_before)

@@ -78,13 +78,13 @@ class Pruning:
         self,
         engine: Engine,
         files: CheckpointAdds,
-        touched: FileActionKeys | None,
+        seen_keys: FileActionKeys | None,
         counts: ScanCounts | None = None,
     ) -> tuple[pa.StructArray, pa.BooleanArray | None]:
         """Select the files that may contain a matching row.
 
         Args:
-            touched: keys of the files that later commits added or removed. Files with these keys
+            seen_keys: keys of the files that later commits added or removed. Files with these keys
                 aren't selected, because they aren't live. If None, all files are live.
 
         Returns:
@@ -93,8 +93,8 @@ class Pruning:
             selected.
         """
         plan, adds = self._plan, files.adds
-        partitions = self._partition_arrays(adds, touched)
-        selection: Any = self._keep(partitions, None, adds, touched)
+        partitions = self._partition_arrays(adds, seen_keys)
+        selection: Any = self._keep(partitions, None, adds, seen_keys)
         selected = selection.true_count
         if counts is not None:
             counts.pruned_by_partition += len(adds) - selected
@@ -107,14 +107,14 @@ class Pruning:
             selection = None
         if len(adds) == 0:
             return adds, None
-        untouched = None if touched is None else touched.untouched_mask(adds)
-        if untouched is not None:
-            selection = untouched if selection is None else pc.and_(selection, untouched)
+        unseen = None if seen_keys is None else seen_keys.unseen_mask(adds)
+        if unseen is not None:
+            selection = unseen if selection is None else pc.and_(selection, unseen)
         if plan.stats_schema is not None:
             stats = files.statistics
             if stats is None:
                 stats = self.statistics(engine, files)
-            matching = self._keep(partitions, stats, adds, touched)
+            matching = self._keep(partitions, stats, adds, seen_keys)
             if counts is not None:
                 counts.skipped_by_statistics += len(adds) - matching.true_count
             selection = matching if selection is None else pc.and_(selection, matching)
@@ -125,16 +125,16 @@ class Pruning:
         partitions: Mapping[str, pa.Array[Any]],
         stats: pa.RecordBatch | None,
         adds: pa.StructArray,
-        touched: FileActionKeys | None,
+        seen_keys: FileActionKeys | None,
     ) -> pa.BooleanArray:
         exact = self._exact_doubles(adds) if stats is not None else None
         try:
             return self._plan.select(partitions, stats, num_rows=len(adds), exact_doubles=exact)
         except EvaluationError:
-            if touched is None:
+            if seen_keys is None:
                 raise
         # The evaluation may have failed for a file that is no longer live.
-        live = touched.untouched_mask(adds)
+        live = seen_keys.unseen_mask(adds)
         return self._plan.select(
             partitions, stats, num_rows=len(adds), selection=live, exact_doubles=exact
         )
@@ -152,7 +152,7 @@ class Pruning:
         return self._plan.select(self._partition_arrays(adds), None, num_rows=len(adds))
 
     def _partition_arrays(
-        self, adds: pa.StructArray, touched: FileActionKeys | None = None
+        self, adds: pa.StructArray, seen_keys: FileActionKeys | None = None
     ) -> Mapping[str, pa.Array[Any]]:
         values = pc.struct_field(adds, "partitionValues")
         arrays: dict[str, pa.Array[Any]] = {}
@@ -164,7 +164,7 @@ class Pruning:
                 arrays[name] = self._parse(name, serialized, field.data_type)
             except (ValueError, ArithmeticError):
                 # A file that is no longer live may be older than a change of the column's type.
-                live = None if touched is None else touched.untouched_mask(adds)
+                live = None if seen_keys is None else seen_keys.unseen_mask(adds)
                 if live is not None:
                     serialized = pc.if_else(live, serialized, pa.scalar(None, serialized.type))
                 arrays[name] = self._parse_live(name, serialized, field.data_type)
