@@ -1,8 +1,8 @@
-"""Reads the `add` actions in a checkpoint's Parquet files as columns.
+"""Reading of the `add` actions in a checkpoint's Parquet files, as columns.
 
-A checkpoint has statistics as JSON (`stats`), as columns (`stats_parsed`), in both forms, or in
-none (PROTOCOL.md, Checkpoints). The current table properties don't tell the form: they may have
-changed since the checkpoint was written.
+A checkpoint has statistics as JSON (`stats`), as columns (`stats_parsed`), in both forms, or no
+statistics (PROTOCOL.md, Checkpoints). The table properties may have changed since the checkpoint
+was written, so the reader must look for the statistics in the file.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from bayou.kernel.scan.scan_file import ADD_TYPE
 StatsForm: TypeAlias = Literal["json", "struct"]
 
 _BATCH_ROWS = 16_384
-"""Rows of a batch: fewer than an engine's default, because adds are wide, and small arrays reuse
-memory."""
+"""Maximum number of rows of a batch; low because `add` actions are large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,9 @@ class CheckpointAdds:
 
     Attributes:
         adds: `ADD_TYPE`, with nulls for fields that weren't read.
-        parsed: statistics as columns, by physical names; None if the statistics were read as JSON
-            (in `adds`) or weren't read.
-        statistics: the statistics that a filter needs (`Pruning.statistics`); None if they aren't
-            computed yet.
+        parsed: the column `stats_parsed`; None if it wasn't read, because the statistics were read
+            as JSON (in `adds`) or not at all.
+        statistics: result of `Pruning.statistics` for a filter; None if not computed yet.
     """
 
     adds: pa.StructArray
@@ -54,8 +52,10 @@ class CheckpointAdds:
 def stats_forms(*, as_json: bool, as_struct: bool) -> tuple[StatsForm, ...]:
     """Return the forms of statistics to look for in a checkpoint, the preferred form first.
 
-    `as_json` and `as_struct` are the forms that the table properties enable. If both are enabled,
-    statistics as columns are preferred: a read can then be limited to the statistics that it needs.
+    Statistics as columns are preferred, because a read can be limited to the required columns.
+
+    Args:
+        as_json, as_struct: whether the table properties enable statistics as JSON and as columns.
     """
     if as_struct:
         return ("struct", "json")
@@ -73,15 +73,14 @@ def read_checkpoint_adds(
     forms: Sequence[StatsForm] = ("json",),
     as_json: bool = False,
 ) -> Iterator[CheckpointAdds]:
-    """Read the adds of a slice of a checkpoint.
+    """Read the adds in a range of row groups of a checkpoint.
 
     Args:
-        columns: fields of `ADD_TYPE` to read. If they contain `stats`, the statistics are read in
-            the first form of `forms` that has values in the first batch.
-        parsed: struct type of the statistics to read as columns, by physical names; None to read
-            only JSON.
+        columns: fields of `ADD_TYPE` to read. If they contain `stats`, statistics are read in the
+            first form of `forms` that has values in the first batch.
+        parsed: type of `stats_parsed` to read, with physical names; None to read only JSON.
         forms: forms of statistics in order of preference, see `stats_forms`.
-        as_json: whether to convert statistics that are columns to JSON.
+        as_json: whether to convert `stats_parsed` to JSON.
     """
     fields = [f for f in ADD_TYPE if f.name in columns and f.name != "stats"]
     if "stats" not in columns:

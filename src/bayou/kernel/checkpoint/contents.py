@@ -1,7 +1,8 @@
-"""Contents of a checkpoint: the non-file actions, and the Parquet files with the file actions.
+"""Reading of a checkpoint's non-file actions, and of the list of files with its file actions.
 
-A V1 checkpoint consists of Parquet files that contain all actions. The top-level file of a V2
-checkpoint is a Parquet or JSON file that may reference sidecars (PROTOCOL.md, V2 Spec). A
+Non-file actions are protocol, metadata, transactions and domains. File actions are adds and
+removes. A V1 checkpoint consists of Parquet files that contain all actions. The top-level file of a
+V2 checkpoint is a Parquet or JSON file that may reference sidecars (PROTOCOL.md, V2 Spec). A
 checkpoint with a classic file name may follow either spec.
 """
 
@@ -40,12 +41,11 @@ class CheckpointContents:
     """The non-file actions of a checkpoint, and the location of its file actions.
 
     Attributes:
-        actions: protocol, metadata, transactions and domains; empty if only file actions were
-            located.
-        files: Parquet files with the adds and removes: the checkpoint's own files or its sidecars,
-            or both, if the top-level file has file actions beside its references to sidecars.
+        actions: non-file actions; empty if `locate_checkpoint_files` created this object.
+        files: Parquet files with file actions. They are the checkpoint's files, its sidecars, or
+            both.
         adds, removes: file actions of a JSON checkpoint.
-        file_contents: bytes of small Parquet files by path, so that these files aren't read again.
+        file_contents: bytes of small Parquet files by path, which later reads use.
     """
 
     checkpoint: Checkpoint
@@ -61,16 +61,16 @@ class CheckpointContents:
 
     @property
     def splits(self) -> tuple[FileSplit, ...]:
-        """One split for each of `files`; the split of a small file contains the file's bytes."""
+        """A split for each of `files`, with the bytes of small files."""
         return tuple(_split(file, self.file_contents) for file in self.files)
 
 
 def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> CheckpointContents:
-    """Read a checkpoint's non-file actions, and locate its file actions.
+    """Read a checkpoint's non-file actions, and list the Parquet files with its file actions.
 
-    Only a few rows of a large checkpoint are non-file actions. To find them, one required field of
-    each kind of action is read first. The other fields are then read up to the last non-file
-    action.
+    Only a few rows of a large checkpoint are non-file actions. To find these rows, one required
+    field of each kind of action is read first. Then the other fields are read, up to the last
+    non-file action.
 
     Raises:
         CorruptTableError: the checkpoint can't be read, or it doesn't list all of its sidecars.
@@ -80,18 +80,18 @@ def read_checkpoint(engine: Engine, table: str, checkpoint: Checkpoint) -> Check
         return _from_json(engine, table, checkpoint, top)
     actions: list[Action] = []
     try:
-        held = _read_small_files(engine, checkpoint.files)
+        file_contents = _read_small_files(engine, checkpoint.files)
         for file in checkpoint.files:
-            actions.extend(_read_actions(engine, table, _split(file, held)))
+            actions.extend(_read_actions(engine, table, _split(file, file_contents)))
     except StorageError as error:
         raise unreadable_checkpoint(table, error.path, error) from error
-    return _contents(engine, table, checkpoint, actions, held)
+    return _contents(engine, table, checkpoint, actions, file_contents)
 
 
 def locate_checkpoint_files(
     engine: Engine, table: str, checkpoint: Checkpoint
 ) -> CheckpointContents:
-    """Locate a checkpoint's file actions, and check that its Parquet files can be opened.
+    """List the Parquet files with a checkpoint's file actions, and check that they can be opened.
 
     Raises:
         CorruptTableError: see `read_checkpoint`.
@@ -100,17 +100,17 @@ def locate_checkpoint_files(
         return read_checkpoint(engine, table, checkpoint)
     sidecars: list[Action] = []
     try:
-        held = _read_small_files(engine, checkpoint.files)
-        for split in [_split(file, held) for file in checkpoint.files]:
+        file_contents = _read_small_files(engine, checkpoint.files)
+        for split in [_split(file, file_contents) for file in checkpoint.files]:
             for batch in engine.parquet.read_parquet_files([split], _SIDECARS):
                 sidecars.extend(_to_actions(table, split, batch.column("sidecar"), SidecarFile))
     except StorageError as error:
         raise unreadable_checkpoint(table, error.path, error) from error
-    return _contents(engine, table, checkpoint, sidecars, held)
+    return _contents(engine, table, checkpoint, sidecars, file_contents)
 
 
 def unreadable_checkpoint(table: str, path: str, error: StorageError) -> CorruptTableError:
-    """The error for a checkpoint file that can't be read."""
+    """Return the error for a checkpoint file that can't be read."""
     problem = "is missing" if isinstance(error, FileMissingError) else "can't be read"
     return CorruptTableError(
         f"{table}: checkpoint file {path} {problem}: {error} Restore it, or delete the checkpoint "
@@ -161,7 +161,7 @@ _WIRE_TYPES: dict[str, type[Any]] = {
 
 
 _SMALL_FILE_BYTES = 1 << 20
-"""Maximum size of a file that is fetched in one request and kept in memory for later reads."""
+"""Maximum size of a file that is read with one request and kept in memory for later reads."""
 
 
 def _read_small_files(engine: Engine, files: Sequence[FileStatus]) -> dict[str, bytes]:
@@ -170,8 +170,8 @@ def _read_small_files(engine: Engine, files: Sequence[FileStatus]) -> dict[str, 
         return dict(zip(small, map(bytes, contents), strict=True))
 
 
-def _split(file: FileStatus, held: Mapping[str, bytes]) -> FileSplit:
-    return FileSplit(path=file.path, size=file.size, content=held.get(file.path))
+def _split(file: FileStatus, file_contents: Mapping[str, bytes]) -> FileSplit:
+    return FileSplit(path=file.path, size=file.size, content=file_contents.get(file.path))
 
 
 def _is_json(file: FileStatus) -> bool:
@@ -194,7 +194,7 @@ def _contents(
     table: str,
     checkpoint: Checkpoint,
     actions: Iterable[Action],
-    held: Mapping[str, bytes],
+    file_contents: Mapping[str, bytes],
 ) -> CheckpointContents:
     non_file_actions: list[Action] = []
     adds: list[AddFile] = []
@@ -216,25 +216,27 @@ def _contents(
     _check_sidecars(table, checkpoint, metadata, sidecars)
     own_files = () if _is_json(checkpoint.files[0]) else checkpoint.files
     if sidecars:
-        own_files = _with_file_actions(engine, table, own_files, held)
+        own_files = _with_file_actions(engine, table, own_files, file_contents)
     return CheckpointContents(
         checkpoint=checkpoint,
         actions=tuple(non_file_actions),
         files=(*(_sidecar_status(table, s) for s in sidecars), *own_files),
         adds=tuple(adds),
         removes=tuple(removes),
-        file_contents=held if own_files else {},
+        file_contents=file_contents if own_files else {},
     )
 
 
 def _with_file_actions(
-    engine: Engine, table: str, files: tuple[FileStatus, ...], held: Mapping[str, bytes]
+    engine: Engine, table: str, files: tuple[FileStatus, ...], file_contents: Mapping[str, bytes]
 ) -> tuple[FileStatus, ...]:
     """Return the files that have adds or removes."""
 
     def has_file_actions(file: FileStatus) -> bool:
         try:
-            with engine.parquet.read_parquet_files([_split(file, held)], _FILE_PATHS) as batches:
+            with engine.parquet.read_parquet_files(
+                [_split(file, file_contents)], _FILE_PATHS
+            ) as batches:
                 return any(
                     column.null_count < len(column) for batch in batches for column in batch.columns
                 )
@@ -250,9 +252,9 @@ def _check_sidecars(
     metadata: CheckpointMetadata | None,
     sidecars: list[SidecarFile],
 ) -> None:
-    """Check that the sidecars have the total size that the tag `sidecarSizeInBytes` states.
+    """Compare the total size of the sidecars with the tag `sidecarSizeInBytes`.
 
-    The total is smaller if a JSON checkpoint was truncated at the end of a line and lost sidecars.
+    They differ if a JSON checkpoint was truncated at the end of a line and lost sidecars.
     """
     tags = (metadata and metadata.tags) or {}
     expected = tags.get("sidecarSizeInBytes")
@@ -269,7 +271,7 @@ def _check_sidecars(
 
 
 def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
-    """Status of a sidecar. Its file is always in the table's sidecar directory."""
+    """Return the status of a sidecar's file, which must be in the table's sidecar directory."""
     path = decode_data_file_uri(sidecar.path)
     name = path.rsplit("/", 1)[-1]
     if ".." in path.split("/") or name in ("", "."):
@@ -304,18 +306,20 @@ def _read_actions(engine: Engine, table: str, file: FileSplit) -> Iterator[Actio
 def _locate(engine: Engine, file: FileSplit) -> tuple[list[str], int]:
     """Find the non-file actions in a checkpoint file.
 
-    Returns the kinds of non-file actions in the file, and the number of rows up to the last one.
+    Returns:
+        The kinds of non-file actions in the file, and the number of rows up to the last non-file
+        action.
     """
     present: dict[str, None] = {}
-    rows = seen = 0
+    rows = previous_rows = 0
     for batch in engine.parquet.read_parquet_files([file], _KEY_FIELDS):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if column.null_count == len(column):
                 continue
             present[name] = None
             last = pc.max(pc.indices_nonzero(pc.is_valid(column))).as_py()
-            rows = max(rows, seen + last + 1)
-        seen += batch.num_rows
+            rows = max(rows, previous_rows + last + 1)
+        previous_rows += batch.num_rows
     return list(present), rows
 
 
@@ -333,7 +337,7 @@ def _to_actions(table: str, file: FileSplit, column: Any, wire_type: type[Any]) 
 
 
 def _without_nulls(value: dict[str, Any]) -> dict[str, Any]:
-    """Remove fields with the value null, as if they were missing."""
+    """Remove fields with the value null."""
     return {
         k: _without_nulls(v) if isinstance(v, dict) else v
         for k, v in value.items()

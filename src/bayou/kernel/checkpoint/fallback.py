@@ -1,4 +1,4 @@
-"""Fallback if a checkpoint can't be read: loads live files from older checkpoints and commits."""
+"""Fallback for an unreadable checkpoint: live files from an older checkpoint and commits."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from bayou.kernel.table_features.column_mapping import to_physical_schema
 def live_files_without_checkpoint(
     engine: Engine, source: ScanSource, error: CorruptTableError
 ) -> pa.StructArray:
-    """Load the live files of a version as `ADD_TYPE`, without using its checkpoint.
+    """Load the live files of a version as `ADD_TYPE` without its checkpoint.
 
-    Raises:
-        CorruptTableError: older log files are missing or unreadable; the argument `error` is
-            raised.
+    Args:
+        error: the error of reading the checkpoint, which is raised again if older log files are
+            missing or can't be read.
     """
     assert source.checkpoint is not None
     try:

@@ -1,4 +1,4 @@
-"""The columns of a table's checkpoints, which may have statistics as JSON and as columns."""
+"""The format of a table's checkpoints: statistics as JSON, as columns, in both forms or none."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from bayou.protocol.schema import DataType, StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFormat:
-    """The columns of a checkpoint according to the table properties.
+    """The format of a checkpoint, which depends on the table properties.
 
     Attributes:
         as_json: whether to write `add.stats` (`delta.checkpoint.writeStatsAsJson`).
-        stats_type: type of the column `add.stats_parsed`. None, to omit the column, if
-            `delta.checkpoint.writeStatsAsStruct` is false.
-        partitions: types of the fields of `add.partitionValues_parsed` by physical name; empty to
-            omit the column.
-        source_type: type in which `stats_parsed` is read from a previous checkpoint that has no
-            JSON statistics.
+        stats_type: type of `add.stats_parsed`; None if the field isn't written
+            (`delta.checkpoint.writeStatsAsStruct`).
+        partitions: types of `add.partitionValues_parsed` by physical name; empty if the field isn't
+            written.
+        source_type: type with which `stats_parsed` is read from the previous checkpoint, if that
+            checkpoint has no JSON statistics.
     """
 
     as_json: bool
@@ -98,7 +98,7 @@ class CheckpointFormat:
         return tuple(f.name for f in ADD_TYPE if has_stats or f.name != "stats")
 
     def adds(self, engine: Engine, files: CheckpointAdds) -> pa.StructArray:
-        """Convert adds to `add_type`. `dataChange` becomes false, as in delta-spark."""
+        """Convert adds to `add_type`, with `dataChange` false as in delta-spark."""
         adds = files.adds
         columns = {f.name: adds.field(i) for i, f in enumerate(ADD_TYPE)}
         columns["dataChange"] = pa.repeat(pa.scalar(False), len(adds))
@@ -118,7 +118,7 @@ class CheckpointFormat:
         return pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=fields)
 
     def batch(self, name: str, values: pa.StructArray) -> pa.RecordBatch:
-        """Return rows of a V1 checkpoint: `values` in the column `name`, null in other columns."""
+        """Return rows of a V1 checkpoint with `values` in the column `name` and nulls elsewhere."""
         schema = self.schema
         columns = [values if f.name == name else pa.nulls(len(values), f.type) for f in schema]
         return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,4 +1,4 @@
-"""Statistics as columns, `stats_parsed` (PROTOCOL.md, Checkpoints, Per-file Statistics)."""
+"""Statistics as columns: the field `stats_parsed` of checkpoints (PROTOCOL.md, Checkpoints)."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ _BOUNDS = ("minValues", "maxValues")
 
 
 def parsed_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
-    """Return the schema in `stats_parsed` of the statistics that a data skipping plan uses.
+    """Return the schema of `stats_parsed` with the statistics that a data skipping plan uses.
 
     Args:
-        stats_schema: schema of these statistics in JSON, where dates and timestamps are strings.
-            Columns have logical names.
+        stats_schema: `SkippingPlan.stats_schema`, the schema of these statistics in JSON.
         schema: the table's columns.
     """
     fields: list[pa.Field[Any]] = [
@@ -70,7 +69,11 @@ def _bounds(kind: Any, schema: StructType) -> pa.DataType:
 
 
 def full_stats_type(schema: StructType) -> pa.DataType:
-    """Type of `stats_parsed` if it has all possible statistics; `schema` has physical names."""
+    """Return the type of `stats_parsed` with all possible statistics.
+
+    Args:
+        schema: the table's columns with physical names.
+    """
     fields: list[pa.Field[Any]] = [pa.field("numRecords", pa.int64())]
     bounds = _leaves(schema, bounds=True)
     if bounds.num_fields:
@@ -83,7 +86,7 @@ def full_stats_type(schema: StructType) -> pa.DataType:
 
 
 def stats_to_json(parsed: pa.StructArray) -> pa.Array[Any]:
-    """Convert `stats_parsed` to the JSON of `add.stats`; null if a row has no statistics."""
+    """Convert `stats_parsed` to JSON for `add.stats`; null for a file without statistics."""
     missing: pa.Scalar[Any] = pa.scalar(None, pa.string())
     json_strings: pa.Array[Any] = pc.if_else(pc.is_valid(parsed), _json_objects(parsed), missing)
     return json_strings

@@ -1,14 +1,14 @@
-"""Checkpoints of large tables that several processes write in parts.
+"""Checkpoints of large tables, which several processes write in parts.
 
-The planning process splits the previous checkpoint into parts. Any process can read, filter and
-write a part. The planning process then writes the file actions of the commits after the previous
-checkpoint, and completes the new checkpoint.
+One process plans the checkpoint: it splits the previous checkpoint into parts. Any process can
+read, filter and write a part. The planning process then writes the file actions of the commits
+after the previous checkpoint, and completes the new checkpoint.
 
 If the table supports V2 checkpoints, the parts are sidecars with unique names. Otherwise they are
-files of a multi-part checkpoint, and every writer uses the same file names. If two writers mixed
-their parts of one version, files would be missing or duplicate. The first writer therefore claims
-the version with a claim file. A writer that finds this claim, or a checkpoint file of the version,
-writes a checkpoint of a single file.
+files of a multi-part checkpoint, whose names are the same for all writers. Two writers of a version
+would mix their parts, which would lose or duplicate files. The first writer therefore creates a
+claim file. A writer that finds this file, or a checkpoint file of the version, writes a checkpoint
+of a single file.
 """
 
 from __future__ import annotations
@@ -41,10 +41,13 @@ from bayou.protocol.schema import StructType
 
 
 class WrittenPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The file of a written checkpoint part, and counts of its contents.
+    """Result of `write_checkpoint_part`: the written file, and counts of its actions.
 
-    `actions` is the number of rows, `adds` the number of live files, and `added_bytes` the total
-    size of the live files.
+    Attributes:
+        size: size of the file in bytes.
+        actions: number of actions in the file.
+        adds: number of `add` actions.
+        added_bytes: total size of the files in the `add` actions.
     """
 
     path: str
@@ -63,7 +66,8 @@ class CheckpointPart(PickledTask):
         split: row groups of the previous checkpoint to read.
         seen_keys: keys of the files that commits after the previous checkpoint added or removed;
             these files are omitted.
-        tombstones_expired_at: tombstones whose `deletionTimestamp` is at most this are omitted.
+        tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
+            `deletionTimestamp` are omitted.
         sidecar: whether the file is a sidecar.
     """
 
@@ -74,7 +78,7 @@ class CheckpointPart(PickledTask):
     schema: StructType
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
-    tombstones_expired_at: int
+    tombstone_cutoff: int
     sidecar: bool
 
 
@@ -83,25 +87,29 @@ class CheckpointPlan:
     """A checkpoint to write in parts.
 
     Attributes:
-        parts: the tasks to run with `write_checkpoint_part`, in any order. If the table has no
-            previous checkpoint, or if another process writes parts of this version, there are none,
-            and `finish` writes the whole checkpoint.
-        expired: tombstones whose `deletionTimestamp` is at most this are omitted.
+        parts: tasks to run with `write_checkpoint_part`, in any order. Empty if the table has no
+            previous checkpoint, or if another process writes parts of this version. In this case,
+            `finish` writes the whole checkpoint.
+        tombstone_cutoff: see `CheckpointPart`.
         sidecars: whether the parts are sidecars of a V2 checkpoint.
-        claim: path of the claim file, which prevents other processes from writing these parts. None
+        claim: path of the claim file, which prevents other processes from writing these parts; None
             if the parts are sidecars, or if there are no parts.
     """
 
     parts: tuple[CheckpointPart, ...]
     state: TableState = field(repr=False)
-    expired: int
+    tombstone_cutoff: int
     sidecars: bool
     claim: str | None = None
 
     def finish(self, engine: Engine, written: Iterable[WrittenPart]) -> int:
-        """Write the remaining files of the checkpoint, and the checkpoint hint; return the version.
+        """Write the remaining files of the checkpoint and the checkpoint hint; return the version.
 
-        If `finish` fails, the checkpoint stays incomplete, and readers ignore it.
+        Args:
+            written: the results of all `parts`.
+
+        Raises:
+            ArgumentError: the result of a part is missing.
         """
         if not self.parts and not self.sidecars:
             return write_checkpoint(engine, self.state)
@@ -131,9 +139,9 @@ class CheckpointPlan:
         return self.state.version
 
     def release(self, engine: Engine) -> None:
-        """Delete the claim file; call it when all parts are written, or if none will be written.
+        """Delete the claim file. Call this method if the parts won't be written.
 
-        If the planning process fails before this call, log cleanup deletes the claim file.
+        `finish` calls it too. If the process ends before, log cleanup deletes the claim file.
         """
         if self.claim is not None:
             engine.files.delete_files([self.claim])
@@ -147,19 +155,19 @@ def plan_checkpoint(
     max_parts: int,
     catalog: Catalog | None = None,
 ) -> CheckpointPlan:
-    """Plan a checkpoint of a version in parts. If `version` is None, it is the latest version.
+    """Plan a checkpoint of a version, by default the latest, in parts.
 
     Args:
-        max_parts: approximate number of parts, limited by the row groups of the previous
-            checkpoint.
+        max_parts: approximate maximum number of parts. The number of row groups of the previous
+            checkpoint is another maximum.
     """
     return plan_parts(engine, load_for_checkpoint(engine, table, version, catalog), max_parts)
 
 
 def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointPlan:
-    """Plan a checkpoint as in `plan_checkpoint`, for a state from `load_for_checkpoint`."""
+    """Plan a checkpoint like `plan_checkpoint`, of a state that `load_for_checkpoint` returned."""
     now = time.time_ns() // 1_000_000
-    expired = now - state.table_properties.deleted_file_retention_ms
+    tombstone_cutoff = now - state.table_properties.deleted_file_retention_ms
     sidecars = features.V2_CHECKPOINT in features.all_features(state.protocol)
     previous = base_checkpoint(engine, state)
     slices = [] if previous is None else checkpoint_slices(engine, state.path, previous, max_parts)
@@ -174,7 +182,7 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
             schema=state.schema,
             partition_columns=state.partition_columns,
             configuration=dict(state.properties),
-            tombstones_expired_at=expired,
+            tombstone_cutoff=tombstone_cutoff,
             sidecar=sidecars,
         )
         for number, part in enumerate(slices, 2)
@@ -183,15 +191,17 @@ def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointP
     claim = _claim(engine, state) if parts and not sidecars else None
     if claim is None and not sidecars:
         parts = ()
-    return CheckpointPlan(parts=parts, state=state, expired=expired, sidecars=sidecars, claim=claim)
+    return CheckpointPlan(
+        parts=parts, state=state, tombstone_cutoff=tombstone_cutoff, sidecars=sidecars, claim=claim
+    )
 
 
 def _claim(engine: Engine, state: TableState) -> str | None:
-    """Claim the parts of a multi-part checkpoint and return the path of the claim file.
+    """Create the claim file of a multi-part checkpoint and return its path.
 
-    None if another writer has claimed the parts, or has already written checkpoint files of this
-    version. The log is listed after this process has written its own claim: this also finds the
-    files of a writer that has released its claim.
+    Return None if another writer has a claim file, or has written checkpoint files of this version.
+    These files are listed after this process has created its claim file. In this way, the files of
+    a writer that has already deleted its claim file are found.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):
@@ -216,7 +226,7 @@ def write_checkpoint_part(engine: Engine, part: CheckpointPart) -> WrittenPart:
         part.split,
         layout,
         seen_keys=part.seen_keys,
-        expired=part.tombstones_expired_at,
+        tombstone_cutoff=part.tombstone_cutoff,
     )
     batches = (batch.select(schema.names) for batch in counts.count(rows))
     status = engine.parquet.write_parquet_file_atomically(part.path, schema, batches)
@@ -238,16 +248,18 @@ def _part_path(state: TableState, number: int, parts: int) -> str:
 def _finish_multi_part(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write the first part: non-file actions, and the file actions that no other part contains.
+    """Write the first part: non-file actions, and the file actions of commits and JSON checkpoints.
 
-    The result is the total size of all parts in bytes.
+    Return the total size of all parts in bytes.
     """
     state = plan.state
     layout = _layout(state)
     rows = counts.count(
         [
             *metadata_rows(state, layout, _plan_time(plan)),
-            *tail_rows(engine, state, base_checkpoint(engine, state), layout, plan.expired),
+            *tail_rows(
+                engine, state, base_checkpoint(engine, state), layout, plan.tombstone_cutoff
+            ),
         ]
     )
     path = _part_path(state, 1, len(parts) + 1)
@@ -258,9 +270,9 @@ def _finish_multi_part(
 def _finish_sidecars(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write a sidecar with the file actions that no part contains, then the top-level file.
+    """Write a sidecar with the file actions that no part contains, and then the top-level file.
 
-    The result is the total size of all files of the checkpoint in bytes.
+    Return the total size of all files of the checkpoint in bytes.
     """
     state = plan.state
     layout = _layout(state)
@@ -268,19 +280,19 @@ def _finish_sidecars(
         FileStatus(path=p.path, size=p.size, modification_time=p.modification_time) for p in parts
     ]
     previous = base_checkpoint(engine, state)
-    tail = list(counts.count(tail_rows(engine, state, previous, layout, plan.expired)))
+    tail = list(counts.count(tail_rows(engine, state, previous, layout, plan.tombstone_cutoff)))
     if tail:
         schema = layout.file_schema
         rows = (batch.select(schema.names) for batch in tail)
         path = sidecar_path(state.path)
         sidecars.append(engine.parquet.write_parquet_file_atomically(path, schema, rows))
-    rest = list(counts.count(metadata_rows(state, layout, _plan_time(plan))))
-    return write_top_file(engine, state.path, state.version, rest, sidecars).size
+    non_file_actions = list(counts.count(metadata_rows(state, layout, _plan_time(plan))))
+    return write_top_file(engine, state.path, state.version, non_file_actions, sidecars).size
 
 
 def _plan_time(plan: CheckpointPlan) -> int:
-    """Creation time of the plan, ms since the epoch."""
-    return plan.expired + plan.state.table_properties.deleted_file_retention_ms
+    """Return the time when the plan was created, in ms since the epoch."""
+    return plan.tombstone_cutoff + plan.state.table_properties.deleted_file_retention_ms
 
 
 def _layout(state: TableState) -> CheckpointFormat:
@@ -289,12 +301,12 @@ def _layout(state: TableState) -> CheckpointFormat:
 
 @runtime_checkable
 class CheckpointWorkers(Protocol):
-    """Optional protocol of an engine: methods that write checkpoints on workers."""
+    """Optional protocol of an engine that can write parts of checkpoints on workers."""
 
     def checkpoint_parts(self, log_bytes: int) -> int:
-        """Return the number of parts in which workers should write a checkpoint.
+        """Return the number of parts that workers should write.
 
-        If the number is 1 or less, the calling process writes the checkpoint.
+        If the result is 1 or less, the calling process writes the checkpoint.
 
         Args:
             log_bytes: size of the previous checkpoint's Parquet files.
@@ -304,10 +316,9 @@ class CheckpointWorkers(Protocol):
     def write_checkpoint_parts(
         self, table: str, parts: Sequence[CheckpointPart]
     ) -> Sequence[WrittenPart] | None:
-        """Run `write_checkpoint_part` for each part, on any worker, and return the results.
+        """Run `write_checkpoint_part` for each part on a worker, and return the results.
 
-        If no workers are available, the result is None, and the calling process writes the
-        checkpoint.
+        Return None if no workers are available. The calling process then writes the checkpoint.
         """
         ...
 
@@ -332,7 +343,7 @@ def write_checkpoint_with_workers(
 
 
 def _plan(engine: Engine, workers: CheckpointWorkers, state: TableState) -> CheckpointPlan | None:
-    """Return a plan with several parts; None if this process writes the checkpoint alone."""
+    """Return a plan with at least two parts; None if this process should write the checkpoint."""
     previous = base_checkpoint(engine, state)
     count = 0 if previous is None else workers.checkpoint_parts(previous.size)
     if count <= 1:

@@ -1,4 +1,4 @@
-"""The rows of a checkpoint in batches, and their counts."""
+"""The rows of a checkpoint, in batches, and their number."""
 
 from __future__ import annotations
 
@@ -24,7 +24,13 @@ from bayou.protocol.actions import Action
 
 
 class RowCounts:
-    """Number of actions, number of `add` actions, and total size of the added files in bytes."""
+    """Counts of written actions.
+
+    Attributes:
+        actions: number of all actions.
+        adds: number of `add` actions.
+        bytes: total size of the files in the `add` actions.
+    """
 
     def __init__(self) -> None:
         self.actions = 0
@@ -68,18 +74,20 @@ def tail_rows(
     state: TableState,
     base_checkpoint: CheckpointContents | None,
     layout: CheckpointFormat,
-    expired: int,
+    tombstone_cutoff: int,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the file actions that aren't in the Parquet files of the previous checkpoint.
 
+    These are the file actions of commits after the previous checkpoint, and of a JSON checkpoint.
+
     Args:
-        expired: tombstones whose `deletionTimestamp` is at most this are omitted.
+        tombstone_cutoff: see `CheckpointPart`.
     """
     for adds in state.tail:
         if len(adds):
             yield layout.batch("add", layout.adds(engine, CheckpointAdds(adds)))
     for removes in tail_tombstones(state, base_checkpoint):
-        yield from _tombstones(layout, removes, expired)
+        yield from _tombstones(layout, removes, tombstone_cutoff)
 
 
 def part_rows(
@@ -89,26 +97,26 @@ def part_rows(
     layout: CheckpointFormat,
     *,
     seen_keys: FileActionKeys,
-    expired: int,
+    tombstone_cutoff: int,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the file actions of one part of the previous checkpoint.
 
     Args:
         seen_keys: keys of the files that later commits added or removed; these files are omitted.
-        expired: tombstones whose `deletionTimestamp` is at most this are omitted.
+        tombstone_cutoff: see `CheckpointPart`.
     """
     for files in checkpoint_adds(
         engine, table, split, seen_keys, columns=layout.columns, parsed=layout.source_type
     ):
         yield layout.batch("add", layout.adds(engine, files))
     for removes in checkpoint_tombstones(engine, table, split, seen_keys):
-        yield from _tombstones(layout, removes, expired)
+        yield from _tombstones(layout, removes, tombstone_cutoff)
 
 
 def _tombstones(
-    layout: CheckpointFormat, removes: pa.StructArray, expired: int
+    layout: CheckpointFormat, removes: pa.StructArray, tombstone_cutoff: int
 ) -> Iterator[pa.RecordBatch]:
     times = pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0)
-    unexpired = removes.filter(pc.greater(times, expired))
+    unexpired = removes.filter(pc.greater(times, tombstone_cutoff))
     if len(unexpired):
         yield layout.batch("remove", unexpired)

@@ -1,4 +1,4 @@
-"""All file actions of a version, live files and tombstones, as batches of columns."""
+"""The live files and tombstones of a version, as columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FORMS: tuple[StatsForm, ...] = ("json", "struct")
 
 
 def base_checkpoint(engine: Engine, state: TableState) -> CheckpointContents | None:
-    """Contents of the checkpoint in a version's log segment; None if there is no checkpoint."""
+    """Return the contents of the checkpoint in a version's log segment; None if it has none."""
     checkpoint = state.log_segment.checkpoint
     if checkpoint is None:
         return None
@@ -43,29 +43,28 @@ def checkpoint_adds(
     parsed: pa.DataType | None = None,
     forms: Sequence[StatsForm] = _FORMS,
 ) -> Iterator[CheckpointAdds]:
-    """Yield the adds in one part of a checkpoint, without files whose keys are in `seen_keys`.
+    """Yield the live files in a range of row groups of a checkpoint.
 
     Args:
+        seen_keys: keys of the files that later commits added or removed; these files are omitted.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
         parsed, forms: see `read_checkpoint_adds`.
     """
     with read_checkpoint_adds(engine, table, split, columns, parsed=parsed, forms=forms) as batches:
         for batch in batches:
             unseen = seen_keys.unseen_mask(batch.adds)
-            if unseen is None:
-                yield batch
-                continue
-            statistics: Any = batch.parsed
-            yield CheckpointAdds(
-                batch.adds.filter(unseen),
-                None if statistics is None else statistics.filter(unseen),
-            )
+            yield batch if unseen is None else batch.filter(unseen)
 
 
 def checkpoint_tombstones(
     engine: Engine, table: str, split: FileSplit, seen_keys: FileActionKeys
 ) -> Iterator[pa.StructArray]:
-    """Yield the tombstones (`REMOVE_TYPE`) in a part of a checkpoint that aren't in `seen_keys`."""
+    """Yield the tombstones in a range of row groups of a checkpoint, as `REMOVE_TYPE` arrays.
+
+    Args:
+        seen_keys: keys of the files that later commits added or removed; their tombstones are
+            omitted.
+    """
     schema = pa.schema([pa.field("remove", REMOVE_TYPE)])
     try:
         for batch in engine.parquet.read_parquet_files([split], schema):

@@ -1,8 +1,8 @@
-"""Parsed statistics and partition values of checkpoints, and a cache of parsed statistics.
+"""Parsing of statistics and partition values in checkpoints, and a cache of parsed statistics.
 
-Most checkpoints have statistics as JSON, and parsing it takes most of the time for planning a
-filtered read of a large table. A scan that parses all statistics of a checkpoint slice stores them
-in the cache of its snapshot (`Snapshot.with_statistics_cache`).
+Most checkpoints have statistics as JSON. Parsing this JSON takes most of the time for planning a
+filtered read of a large table. A scan stores the statistics of a checkpoint slice in the cache of
+its snapshot (`Snapshot.with_statistics_cache`) after it has parsed all of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def indexed_schema(
 def parse_stats(
     engine: Engine, strings: pa.Array[Any], stats_type: pa.StructType
 ) -> pa.StructArray:
-    """Parse statistics from JSON; a string that is null or isn't JSON gives null."""
+    """Parse the JSON of `add.stats`; a string that is null or isn't JSON becomes null."""
     schema = pa.schema(list(stats_type))
     try:
         batch = engine.json.parse_json(strings, pa.schema([_json_field(f) for f in schema]))
@@ -75,7 +75,7 @@ def parsed_partition_values(
 
 
 def project_struct(values: Any, kind: Any) -> Any:
-    """Project a struct array to the struct type `kind` by field names; missing fields are null."""
+    """Convert a struct array to the struct type `kind` by field names; missing fields are null."""
     if not pa.types.is_struct(kind) or values.type == kind:
         return values
     indexes = {f.name: i for i, f in enumerate(values.type)}
@@ -109,7 +109,7 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 
 
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
-    """Return the fields with at most `count` leaves, and by how many leaves they fall short."""
+    """Return the first fields with `count` leaves in total, and the number of missing leaves."""
     selected: list[StructField] = []
     for field in fields:
         if count <= 0:
@@ -124,7 +124,10 @@ def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, in
 
 
 def _json_field(field: Any) -> Any:
-    """Return the field with a type that parses faster: string for times, double for float."""
+    """Return a field with a type that JSON parsers support or parse faster.
+
+    Dates and timestamps become strings, and float becomes double.
+    """
     kind = field.type
     if pa.types.is_struct(kind):
         return field.with_type(pa.struct([_json_field(f) for f in kind]))
@@ -176,7 +179,7 @@ def _parse_value(value: str | None, kind: DataType) -> Any:
 
 
 class StatisticsCache:
-    """A thread-safe LRU cache of the statistics of many tables."""
+    """A thread-safe LRU cache of parsed statistics of many checkpoints."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -215,7 +218,7 @@ class StatisticsCache:
             self._shrink()
 
     def remove(self, owner: CheckpointStatisticsCache) -> None:
-        """Drop the statistics of one checkpoint."""
+        """Remove the statistics of a checkpoint."""
         with self._lock:
             for key in [key for key in self._cache if key[0] == owner]:
                 self._drop(key)
@@ -237,7 +240,7 @@ class StatisticsCache:
 
 
 class CheckpointStatisticsCache:
-    """The entries of a `StatisticsCache` that belong to one checkpoint."""
+    """The part of a `StatisticsCache` with the statistics of one checkpoint."""
 
     __slots__ = ("_store",)
 
@@ -248,9 +251,9 @@ class CheckpointStatisticsCache:
         self._store.remove(self)
 
     def get(self, split: FileSplit, schema: pa.Schema) -> pa.RecordBatch | None:
-        """Return the statistics of a checkpoint slice, one row for each add; None if not cached.
+        """Return the statistics of a checkpoint slice; None if they aren't cached.
 
-        The rows have the order of the adds in the slice.
+        Each row has the statistics of an add, in the order of the adds in the slice.
         """
         return self._store.get(self._key(split, schema))
 
@@ -274,17 +277,17 @@ _Key: TypeAlias = tuple[CheckpointStatisticsCache, str, int, int | None, str]
 def cache_statistics(
     batches: CloseableIterator[CheckpointAdds],
     statistics: Callable[[CheckpointAdds], pa.RecordBatch],
-    keep: Callable[[Sequence[pa.RecordBatch]], None],
+    store: Callable[[Sequence[pa.RecordBatch]], None],
 ) -> Iterator[CheckpointAdds]:
-    """Set `CheckpointAdds.statistics` in each batch; after the last batch, cache the statistics.
+    """Compute `CheckpointAdds.statistics` of each batch, and cache them after the last batch.
 
-    If the checkpoint has statistics as columns, the batches are yielded unchanged and nothing is
-    cached, because these statistics are cheap to read. Closing the result closes `batches`.
+    If the checkpoint has statistics as columns, which are fast to read, nothing is cached and the
+    batches stay unchanged. Closing the result closes `batches`.
 
     Args:
         batches: all adds of a checkpoint slice.
         statistics: function that computes the statistics of a batch, one row for each add.
-        keep: function that stores the statistics of all batches in the cache.
+        store: function that stores the statistics of all batches in the cache.
     """
     computed = []
     with batches:
@@ -295,7 +298,7 @@ def cache_statistics(
                 return
             computed.append(statistics(files))
             yield replace(files, statistics=computed[-1])
-    keep(computed)
+    store(computed)
 
 
 @closeable

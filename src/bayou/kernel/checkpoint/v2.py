@@ -1,4 +1,4 @@
-"""Writing V2 checkpoints with sidecars, which hold the file actions (PROTOCOL.md, V2 Spec)."""
+"""Writing of V2 checkpoints: file actions are in sidecars (PROTOCOL.md, V2 Spec)."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def write_v2_checkpoint(
 ) -> FileStatus:
     """Write sidecars of about a million rows each, then the top-level file.
 
-    File names are unique, so that concurrent writers of a version don't conflict. A writer that
-    fails leaves unreferenced sidecars. The result is the status of the top-level file, but its
-    `size` is the total size of this file and the sidecars.
+    File names are unique, so concurrent writers of a version don't conflict. A writer that fails
+    leaves sidecars, which log cleanup deletes. Return the status of the top-level file, but with
+    the total size of this file and the sidecars.
 
     Args:
         batches: the checkpoint's actions with `layout.schema`, one kind of action per batch.
     """
-    rest: list[pa.RecordBatch] = []
+    non_file_actions: list[pa.RecordBatch] = []
     sidecars: list[FileStatus] = []
-    files = _split_files(batches, rest)
+    files = _split_files(batches, non_file_actions)
     schema = layout.file_schema
     first = next(files, None)
     while first is not None:
@@ -46,11 +46,11 @@ def write_v2_checkpoint(
         path = sidecar_path(table)
         sidecars.append(engine.parquet.write_parquet_file_atomically(path, schema, sidecar))
         first = sidecar.following
-    return write_top_file(engine, table, version, rest, sidecars)
+    return write_top_file(engine, table, version, non_file_actions, sidecars)
 
 
 def sidecar_path(table: str) -> str:
-    """A unique path for a new sidecar of a table."""
+    """Return a unique path for a new sidecar of a table."""
     return f"{log_path(table)}/{SIDECAR_DIRECTORY}/{uuid.uuid4()}.parquet"
 
 
@@ -58,23 +58,22 @@ def write_top_file(
     engine: Engine,
     table: str,
     version: int,
-    rest: Sequence[pa.RecordBatch],
+    non_file_actions: Sequence[pa.RecordBatch],
     sidecars: Sequence[FileStatus],
     *,
     path: str | None = None,
 ) -> FileStatus:
     """Write the top-level file, which references the sidecars and completes the checkpoint.
 
-    The result is the status of the top-level file, but its `size` is the total size of this file
-    and the sidecars.
+    Return the status of the top-level file, but with the total size of this file and the sidecars.
 
     Args:
-        rest: the non-file actions with the columns of `METADATA_SCHEMA`.
+        non_file_actions: the non-file actions with the columns of `METADATA_SCHEMA`.
         path: path of the file. If None, the file gets a unique name.
     """
     top = path or f"{log_path(table)}/{checkpoint_file_name(version, str(uuid.uuid4()))}"
     status = engine.parquet.write_parquet_file_atomically(
-        top, _TOP, _top_batches(version, rest, sidecars)
+        top, _TOP, _top_batches(version, non_file_actions, sidecars)
     )
     return FileStatus(
         path=status.path,
@@ -86,8 +85,7 @@ def write_top_file(
 class _SidecarBatches:
     """Iterates the batches of one sidecar.
 
-    After the iteration, `following` is the first batch of the next sidecar; None if there are no
-    more batches.
+    After the iteration, `following` is the first batch of the next sidecar, or None.
     """
 
     def __init__(self, first: pa.RecordBatch, files: Iterator[pa.RecordBatch]) -> None:
@@ -103,21 +101,21 @@ class _SidecarBatches:
 
 
 def _split_files(
-    batches: Iterable[pa.RecordBatch], rest: list[pa.RecordBatch]
+    batches: Iterable[pa.RecordBatch], non_file_actions: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of file actions and append the other batches to `rest`."""
+    """Yield the batches of file actions and append the other batches to `non_file_actions`."""
     for batch in batches:
         if all(batch.column(n).null_count == batch.num_rows for n in _FILES):
-            rest.append(batch.select(METADATA_SCHEMA.names))
+            non_file_actions.append(batch.select(METADATA_SCHEMA.names))
         else:
             yield batch.select(list(_FILES))
 
 
 def _top_batches(
-    version: int, rest: Sequence[pa.RecordBatch], sidecars: Sequence[FileStatus]
+    version: int, non_file_actions: Sequence[pa.RecordBatch], sidecars: Sequence[FileStatus]
 ) -> Iterator[pa.RecordBatch]:
     yield _top_batch({"checkpointMetadata": [{"version": version}]}, 1)
-    for batch in rest:
+    for batch in non_file_actions:
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         yield _top_batch(columns, batch.num_rows)
     if sidecars:

@@ -1,8 +1,8 @@
 """A copy of a V2 checkpoint with a classic name (PROTOCOL.md, Classic checkpoint, V2 Spec).
 
-Readers without support for V2 checkpoints don't see UUID-named checkpoints. If old commits were
-deleted, these readers find no table at all. If there is a checkpoint with a classic name, they read
-the protocol from it, and can report the reader feature that they lack.
+Readers without support for V2 checkpoints ignore UUID-named checkpoints. If old commits were
+deleted, these readers report that there is no table. With the copy, they read the protocol in the
+copy and report the reader feature that they don't support.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from bayou.protocol.file_names import (
 
 
 def write_compatibility_checkpoint(engine: Engine, state: TableState) -> str | None:
-    """Copy the top-level file of a version's newest checkpoint to a classic name; return the path.
+    """Copy the top-level file of the newest checkpoint of `state` to a classic name.
 
-    The copy references the same sidecars. The call is idempotent. Nothing is written and None is
-    returned if there is no checkpoint, if the newest one already has a classic name, or if the
-    table doesn't have the V2 checkpoint feature.
+    The copy references the same sidecars. Idempotent.
+
+    Returns:
+        The path of the copy. None if no copy is needed: there is no checkpoint, the newest
+        checkpoint already has a classic name, or the table doesn't have the feature v2Checkpoint.
     """
     newest = state.log_segment.checkpoint
     if newest is None or features.V2_CHECKPOINT not in features.all_features(state.protocol):
@@ -74,8 +76,10 @@ def _write_from_json(engine: Engine, state: TableState, newest: Checkpoint, path
             path, layout.schema, checkpoint_rows(engine, old, layout)
         )
         return
-    rest = [batch.select(METADATA_SCHEMA.names) for batch in metadata_rows(old, layout, 0)]
-    write_top_file(engine, state.path, newest.version, rest, contents.files, path=path)
+    non_file_actions = [
+        batch.select(METADATA_SCHEMA.names) for batch in metadata_rows(old, layout, 0)
+    ]
+    write_top_file(engine, state.path, newest.version, non_file_actions, contents.files, path=path)
 
 
 def _name(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Writing checkpoints and the checkpoint hint (PROTOCOL.md, Checkpoints, Last Checkpoint File).
+"""Writing of checkpoints and the checkpoint hint (PROTOCOL.md, Checkpoints, Last Checkpoint File).
 
 A checkpoint follows the V2 spec if the table property `delta.checkpointPolicy` is `v2`, else V1.
 """
@@ -39,34 +39,30 @@ from bayou.protocol.property_strings import PropertyValueError
 
 
 def finish_checkpoint(
-    engine: Engine, state: TableState, hint: LastCheckpoint, counted: FileTotals
+    engine: Engine, state: TableState, hint: LastCheckpoint, totals: FileTotals
 ) -> None:
     """Write the checkpoint hint, after all files of the checkpoint are written.
 
-    `counted` is the number and total size of the live files in the checkpoint. If the version
-    checksum has other totals, a warning is logged. If the version checksum is missing, it is
-    written.
+    Also write the version checksum if it is missing, or log a warning if it has other totals.
+
+    Args:
+        totals: number and total size of the live files in the checkpoint.
     """
     _write_hint(engine, state.path, hint)
     segment = state.log_segment
-    stated = None
+    in_checksum = None
     latest = state.replay_state.commit_info
     if segment.checksum is not None:
-        stated = checksum_totals(segment, read_checksum(engine, segment, latest))
-    compare_totals(state.path, state.version, stated, counted)
+        in_checksum = checksum_totals(segment, read_checksum(engine, segment, latest))
+    compare_totals(state.path, state.version, in_checksum, totals)
     if segment.checksum is None or segment.checksum.version != state.version:
         txn_id = None if latest is None else latest.string("txnId")
-        checksum = checksum_from_state(
-            state,
-            counted.files,
-            counted.size,
-            txn_id=txn_id,
-        )
+        checksum = checksum_from_state(state, totals.files, totals.size, txn_id=txn_id)
         put_checksum(engine, state.path, state.version, checksum)
 
 
 def _write_hint(engine: Engine, table: str, hint: LastCheckpoint) -> None:
-    """Write `_last_checkpoint`, but keep a hint that references a newer, existing checkpoint."""
+    """Write `_last_checkpoint`, unless it references a newer checkpoint that exists."""
     path = f"{log_path(table)}/{LAST_CHECKPOINT}"
     try:
         data = bytes(next(iter(engine.files.read_files([ByteRange(path=path)]))))
@@ -84,12 +80,15 @@ def _write_hint(engine: Engine, table: str, hint: LastCheckpoint) -> None:
 def checkpoint(
     engine: Engine, table: str, version: int | None = None, catalog: Catalog | None = None
 ) -> int:
-    """Write the checkpoint and the hint of a version. If `version` is None, it is the latest.
+    """Write the checkpoint of a version, by default the latest, and the checkpoint hint.
 
-    The call is idempotent and safe with concurrent writers: files are written atomically, and every
-    writer writes the same contents. At most a row group of the checkpoint is in memory. If the
-    version checksum has another number or total size of live files, a warning is logged. If the
-    version checksum is missing, it is written. The result is the version of the checkpoint.
+    Idempotent and safe with concurrent writers: files are written atomically, and every writer
+    writes the same contents. At most a row group of the checkpoint is in memory. The version
+    checksum is written if it is missing. If it has another number or total size of live files, a
+    warning is logged.
+
+    Returns:
+        The version of the checkpoint.
     """
     return write_checkpoint(engine, load_for_checkpoint(engine, table, version, catalog))
 
@@ -117,11 +116,14 @@ def write_checkpoint(engine: Engine, state: TableState) -> int:
 def load_for_checkpoint(
     engine: Engine, table: str, version: int | None, catalog: Catalog | None = None
 ) -> TableState:
-    """Load a version for writing its checkpoint.
+    """Load a version in order to write its checkpoint.
 
-    It is an error if the version of a catalog-managed table isn't published (PROTOCOL.md,
-    Maintenance Operations on Catalog-managed Tables). It is also an error if the table has an
-    unknown feature, because the checkpoint might be incomplete.
+    Raises:
+        ArgumentError: the version of a catalog-managed table isn't published (PROTOCOL.md,
+            Maintenance Operations on Catalog-managed Tables).
+        UnsupportedFeatureError: the table has an unknown feature, which may require additional
+            actions in checkpoints.
+        TablePropertyError: a property of checkpoints has an invalid value.
     """
     state = load_table_state(engine, table, version, catalog=catalog)
     unpublished = _first_unpublished(engine, state)
@@ -165,16 +167,21 @@ def checkpoint_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield all rows of a version's checkpoint in the V1 spec, with `layout.schema`."""
     now = time.time_ns() // 1_000_000
-    expired = now - state.table_properties.deleted_file_retention_ms
+    tombstone_cutoff = now - state.table_properties.deleted_file_retention_ms
     yield from metadata_rows(state, layout, now)
     previous = base_checkpoint(engine, state)
     seen_keys = state.replay_state.seen_keys
     for file in () if previous is None else previous.files:
         split = FileSplit(path=file.path, size=file.size)
         yield from part_rows(
-            engine, state.path, split, layout, seen_keys=seen_keys, expired=expired
+            engine,
+            state.path,
+            split,
+            layout,
+            seen_keys=seen_keys,
+            tombstone_cutoff=tombstone_cutoff,
         )
-    yield from tail_rows(engine, state, previous, layout, expired)
+    yield from tail_rows(engine, state, previous, layout, tombstone_cutoff)
 
 
 def _first_unpublished(engine: Engine, state: TableState) -> int | None:

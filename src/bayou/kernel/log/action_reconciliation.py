@@ -1,8 +1,8 @@
 """Reconciliation of the actions of commits (PROTOCOL.md, Action Reconciliation).
 
-`ActionAccumulator` takes the actions of commits, newest commit first. It holds protocol, metadata,
-transactions and domains as objects. It holds file actions as columns in a `FileActionStore`, which
-is in memory or on the local disk (`spilled_replay`). Both kinds of store call `reconcile`.
+`ActionAccumulator` reconciles the actions of commits, which are added from the newest commit to the
+oldest. File actions are stored as columns in a `FileActionStore`, in memory (`MemoryStore`) or on
+the local disk (`SpilledStore`). Both stores call `reconcile`.
 """
 
 from __future__ import annotations
@@ -66,12 +66,11 @@ class NewestActions:
 
 @dataclass(frozen=True, slots=True)
 class ActionColumns:
-    """Adds or removes as columns.
+    """`add` actions or `remove` actions as columns.
 
     Attributes:
-        commits: for each action, the number of its commit as int32; the newest commit has number 0.
-        keys: key string of each action: path, `KEY_SEPARATOR` and deletion vector id. The path is
-            normalized as in `AddFile.key`.
+        commits: number of each action's commit, int32; the newest commit has number 0.
+        keys: key string of each action: canonical path, `KEY_SEPARATOR` and deletion vector id.
         files: the actions, `ADD_TYPE` or `REMOVE_TYPE`.
     """
 
@@ -86,8 +85,7 @@ class ReconciledFiles:
 
     Attributes:
         seen_keys: keys of all files that were added or removed.
-        double_files: paths of the live files that were written after a column changed from float to
-            double; see the function `double_files`.
+        double_files: result of the function `double_files`.
     """
 
     adds: tuple[pa.StructArray, ...]
@@ -97,14 +95,18 @@ class ReconciledFiles:
 
 
 class FileActionStore(Interface):
-    """Stores file actions until all commits are read."""
+    """Stores the file actions of commits until all commits are read."""
 
     def write(self, adds: ActionColumns | None, removes: ActionColumns | None) -> None:
         """Add actions that are older than the actions added so far."""
         ...
 
     def reconciled(self, change: ChangeToDouble | None) -> ReconciledFiles:
-        """Reconcile all actions; `change` is the newest change of a column to double, if any."""
+        """Reconcile all actions.
+
+        Args:
+            change: the newest change of a column from float to double; None if there is none.
+        """
         ...
 
 
@@ -130,14 +132,15 @@ class MemoryStore:
 
 
 class ActionAccumulator:
-    """Reconciles the actions of commits. The newest action of each file replaces older ones."""
+    """Reconciles the actions of commits: only the newest action of each file is retained."""
 
     def __init__(self, store: FileActionStore) -> None:
         self.newest = NewestActions()
         self.commit_info: CommitInfo | None = None
         self._store = store
         self._history: list[DatedMetadata] = []
-        self._versions: list[int | None] = []  # newest first; None if it may add old files
+        # Newest first; None for a commit that may add files that were written before it.
+        self._versions: list[int | None] = []
         self._adds: list[AddFile] = []
         self._removes: list[RemoveFile] = []
         self._commits: dict[type, list[int]] = {AddFile: [], RemoveFile: []}
@@ -145,8 +148,9 @@ class ActionAccumulator:
     def add_commit(self, version: int, actions: Iterable[Action], *, is_compacted: bool) -> None:
         """Add the actions of a log file that is older than the log files added so far.
 
-        If the log file is a log compaction file (`is_compacted`), it may have several actions with
-        one key. The first of these actions is used.
+        Args:
+            is_compacted: whether the log file is a log compaction file, which may have several
+                actions with the same key. The first one of them is used.
         """
         info: CommitInfo | None = None
         changes: list[Metadata] = []
@@ -212,14 +216,14 @@ _FEW_KEYS = 1000
 def reconcile(
     adds: ActionColumns, removes: ActionColumns, change: ChangeToDouble | None
 ) -> ReconciledFiles:
-    """Keep the actions from each key's newest commit, and drop all older actions of the key.
+    """Select the newest actions of each key.
 
-    The arguments must contain all actions of each key.
+    `adds` and `removes` must contain all actions of each key.
     """
-    parts = [part for part in (adds, removes) if len(part.keys)] or [adds]
-    keys = _joined([part.keys for part in parts])
-    commits = _joined([part.commits for part in parts])
-    paths = _joined([part.files.field("path") for part in parts])
+    actions = [columns for columns in (adds, removes) if len(columns.keys)] or [adds]
+    keys = _concat([columns.keys for columns in actions])
+    commits = _concat([columns.commits for columns in actions])
+    paths = _concat([columns.files.field("path") for columns in actions])
     newest = _newest(keys, commits)
     return ReconciledFiles(
         adds=(_filter(adds.files, newest, 0),),
@@ -230,7 +234,7 @@ def reconcile(
 
 
 def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
-    """Return a mask of the actions whose key has no newer action; None if all are selected."""
+    """Return a mask of the newest actions of each key; None if all actions are selected."""
     if len(keys) <= _FEW_KEYS and len(set(keys.to_pylist())) == len(keys):
         return None
     encoded: Any = keys.dictionary_encode()
@@ -247,28 +251,29 @@ def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
 
 
 def _filter(files: pa.StructArray, mask: Any, start: int) -> pa.StructArray:
-    """Filter files by the part of `mask` from `start` on; return all files if `mask` is None."""
+    """Filter files with `mask[start:]`; if `mask` is None, return all files."""
     return files if mask is None else files.filter(mask.slice(start, len(files)))
 
 
-def _concatenate(parts: Sequence[ActionColumns], kind: pa.StructType) -> ActionColumns:
-    """Concatenate parts in reverse order: `parts` is newest first, the result oldest first."""
-    if not parts:
+def _concatenate(newest_first: Sequence[ActionColumns], kind: pa.StructType) -> ActionColumns:
+    """Concatenate actions in the order from the oldest to the newest."""
+    if not newest_first:
         return _no_actions(kind)
-    files: Any = _joined([part.files for part in reversed(parts)])
+    oldest_first = newest_first[::-1]
+    files: Any = _concat([columns.files for columns in oldest_first])
     return ActionColumns(
-        _joined([part.commits for part in reversed(parts)]),
-        _joined([part.keys for part in reversed(parts)]),
+        _concat([columns.commits for columns in oldest_first]),
+        _concat([columns.keys for columns in oldest_first]),
         files,
     )
 
 
-def _joined(arrays: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
+def _concat(arrays: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
 @cache
 def _no_actions(kind: pa.StructType) -> ActionColumns:
-    """Return empty columns from a cache, because creating them takes longer than a small replay."""
+    """Return empty columns. They are cached, because their creation is slower than a replay."""
     files: Any = to_array([], kind)
     return ActionColumns(to_array([], pa.int32()), to_array([], pa.string()), files)

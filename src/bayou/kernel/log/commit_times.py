@@ -41,10 +41,10 @@ _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 
 def commit_timestamp(state: TableState) -> int:
-    """Return the timestamp of a version in ms.
+    """Return the timestamp of a version in ms since the epoch.
 
-    If the version has no in-commit timestamp, the result is the modification time of its commit
-    file or checkpoint.
+    This is the in-commit timestamp, or otherwise the modification time of the commit file. If log
+    cleanup deleted the commit file, it is the modification time of the checkpoint.
     """
     if _has_in_commit_timestamps(state) and state.in_commit_timestamp is not None:
         return state.in_commit_timestamp
@@ -52,7 +52,7 @@ def commit_timestamp(state: TableState) -> int:
 
 
 def in_commit_time(actions: Iterable[Action]) -> int | None:
-    """The `inCommitTimestamp` in a commit's actions; None if there is none."""
+    """Return the `inCommitTimestamp` in a commit's actions; None if there is none."""
     for action in actions:
         if isinstance(action, CommitInfo):
             timestamp = action.integer("inCommitTimestamp")
@@ -203,7 +203,7 @@ def _has_in_commit_timestamps(state: TableState) -> bool:
 
 
 def _enablement_version(state: TableState) -> int | None:
-    """The first version that uses in-commit timestamps; None if they are disabled."""
+    """Return the first version with in-commit timestamps; None if they are disabled."""
     if not _has_in_commit_timestamps(state):
         return None
     return _integer_property(state, _ENABLEMENT_VERSION)
@@ -275,11 +275,10 @@ def _iso(milliseconds: int) -> str:
 def read_history(
     engine: Engine, table: str, limit: int | None = None, *, catalog: Catalog | None = None
 ) -> list[dict[str, Any]]:
-    """Return a dict for each commit in the log, newest first.
+    """Return the history: a dict for each commit in the log, newest first.
 
-    The first keys are `version` and `timestamp`; then follow the other fields of `commitInfo`, if
-    the commit has one. The timestamp is in ms since the epoch, and is the one that time travel
-    uses.
+    The first keys are `version` and `timestamp`, which is the timestamp for time travel in ms since
+    the epoch. The other keys are the other fields of the commit's `commitInfo`.
 
     Args:
         limit: maximum number of commits; None for all.

@@ -1,14 +1,16 @@
-"""Files that were written after the last change of a column from float to double.
+"""Finds the files that were written after the last change of a column from float to double.
 
-The statistics of these files are computed from doubles; the statistics of older files are computed
-from floats. An `add` doesn't say when its file was written. A file is included only if the log
-proves that it was written after the change. This requires three conditions:
+Data skipping can compare a double with the exact bounds of such a file. In older files, bounds of
+the column were computed from floats, and are inexact.
+
+An `add` action has no write time. A file counts as newer than the change only if three conditions
+hold:
 
 - The `add` is in a commit after the newest change, and the commit of the change was replayed.
-- The log has only one action for the file's path. If there are several, the `add` may only update
-  the deletion vector or statistics of an existing file.
-- The file's modification time is after the change. This excludes an old file that RESTORE added
-  again, if the log no longer contains the file's earlier actions.
+- The log has only one action for the file's path. Otherwise, the `add` may only update the deletion
+  vector or the statistics of an existing file.
+- The file's modification time is after the change. An old file that RESTORE added again may have
+  no earlier actions in the log.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ from bayou.protocol.type_changes import TYPE_CHANGES_KEY, columns_widened_from_f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatedMetadata:
-    """A `metaData` action, with the version and `commitInfo` of the commit that contains it.
+    """A `metaData` action and its commit.
 
-    `version` is None if the action was read from a log compaction file.
+    Attributes:
+        version: version of the commit; None if the action was read from a log compaction file.
+        info: `commitInfo` of the commit.
     """
 
     version: int | None
@@ -44,10 +48,9 @@ class ChangeToDouble:
     """The newest change of a column from float to double.
 
     Attributes:
-        later: the commits after the change, as positions in the log segment (see
-            `ActionColumns.commits`). Commits such as RESTORE are left out, because they may add
-            files that were written before the change.
-        time: time of the change in ms.
+        later: numbers of the commits after the change, as in `ActionColumns.commits`. Commits such
+            as RESTORE are left out, because they may add files that were written before the change.
+        time: time of the change, ms since the epoch.
     """
 
     later: pa.Array[Any]
@@ -61,8 +64,8 @@ def newest_change_to_double(
 
     Args:
         history: `metaData` actions of the replayed commits, newest first.
-        versions: version of each replayed commit, newest first. It is None for a commit such as
-            RESTORE, which may add files that were written before the commit.
+        versions: version of each replayed commit, newest first; None for commits such as RESTORE,
+            which may add files that were written before the commit.
     """
     if not history or TYPE_CHANGES_KEY not in history[0].metadata.schema_string:
         return None
@@ -87,12 +90,12 @@ def double_files(
     all_keys: pa.Array[Any],
     change: ChangeToDouble | None,
 ) -> pa.Array[Any]:
-    """Return the paths of the files that were written after a change from float to double.
+    """Return the paths of the files that were written after a column changed from float to double.
 
     Args:
         commits, keys: commit number and key string of each element of `adds`.
         all_keys: key strings of all adds and removes of the files in `adds`.
-        change: the change. If None, the result is empty.
+        change: the newest change. If None, the result is empty.
     """
     if change is None:
         empty: pa.Array[Any] = to_array([], pa.string())

@@ -1,4 +1,4 @@
-"""Keys of the files that the commits after a checkpoint add or remove, as columns."""
+"""Keys of file actions as columns, in order to drop the rows of a checkpoint with these keys."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ KEY_SEPARATOR = "\x00"
 """Separates path and deletion vector id in a key string."""
 
 _LOOKUP_CHUNK_SIZE = 131_072
-"""Maximum number of keys of a lookup, because `is_in` builds a hash table of the keys."""
+"""Maximum number of keys that are passed to `is_in` at a time, which limits its hash table."""
 
 _MIN_COLUMNAR_KEYS = 256
-"""For fewer keys than this, encoding Python objects one by one is faster than encoding columns."""
+"""Fewer keys are converted one by one, because this is faster than columnar functions."""
 
 _SINGLE_SPELLING = r"^[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*$"
-"""Matches paths that have only one spelling; see `equivalent_paths`."""
+"""Matches paths that have only one encoding; see `equivalent_paths`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileActionKeys:
     """Keys of the files that the commits after a checkpoint add or remove, as sorted columns.
 
-    A checkpoint may encode a path differently from the commits. The columns therefore contain every
-    spelling of a path that writers produce, so that the checkpoint's paths are compared as written.
+    A checkpoint may encode a path differently from the commits. The columns contain all encodings
+    of each path that writers produce, so the paths of a checkpoint needn't be decoded.
 
     Attributes:
-        paths: the distinct paths, as strings.
-        keys: the distinct keys, as strings: path, `KEY_SEPARATOR` and deletion vector id.
+        paths: the distinct paths.
+        keys: the distinct key strings: path, `KEY_SEPARATOR` and deletion vector id.
     """
 
     paths: pa.Array[Any]
@@ -49,7 +49,7 @@ class FileActionKeys:
 
     @classmethod
     def from_keys(cls, keys: Iterable[FileKey]) -> FileActionKeys:
-        """Create the columns from keys; a path can have any spelling that is valid in a log."""
+        """Create the columns from keys. Paths can have any encoding that is valid in a log."""
         spelled = sorted(
             {(name, dv_id or "") for path, dv_id in keys for name in equivalent_paths(path)}
         )
@@ -60,7 +60,7 @@ class FileActionKeys:
 
     @classmethod
     def from_columns(cls, paths: pa.Array[Any], keys: pa.Array[Any]) -> FileActionKeys:
-        """Create the columns from the paths and the key strings of the same actions."""
+        """Create the columns from the path and the key string of each file action."""
         if len(paths) < _MIN_COLUMNAR_KEYS:
             return cls._from_strings(paths, keys)
         has_single_spelling = pc.match_substring_regex(paths, _SINGLE_SPELLING)
@@ -83,13 +83,17 @@ class FileActionKeys:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether a key has a deletion vector id. If so, scans read the checkpoint's ids too."""
+        """Whether a key has a deletion vector id."""
         return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
     def unseen_mask(self, adds: pa.StructArray) -> pa.BooleanArray | None:
-        """Return a mask of the `add` or `remove` structs in `adds` whose key isn't in `keys`.
+        """Return a mask of the actions in `adds` with keys that aren't in `keys`.
 
-        The result is None if all of them are selected.
+        Args:
+            adds: `add` or `remove` actions as structs.
+
+        Returns:
+            The mask; None if all actions are selected.
         """
         if len(self.paths) == 0:
             return None
@@ -97,8 +101,8 @@ class FileActionKeys:
         candidates = _is_in(paths, self.paths)
         if not pc.any(candidates).as_py():
             return None
-        seen_keys = _is_in(key_strings(adds.filter(candidates)), self.keys)
-        unseen: pa.BooleanArray = pc.invert(pc.replace_with_mask(candidates, candidates, seen_keys))
+        seen = _is_in(key_strings(adds.filter(candidates)), self.keys)
+        unseen: pa.BooleanArray = pc.invert(pc.replace_with_mask(candidates, candidates, seen))
         return unseen
 
 

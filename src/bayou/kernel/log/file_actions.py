@@ -1,10 +1,8 @@
-"""All file actions of a version as columns, before they are reconciled.
+"""All file actions of a version as columns, for connectors that reconcile actions with a shuffle.
 
-An engine with a shuffle, such as Spark, can reconcile the actions without holding all keys in one
-process. The engine groups the rows by `key`, sorts each group by `version` descending and
-`dataChange` descending, and keeps the first row. If the `add` of this row isn't null, the row is a
-live file (PROTOCOL.md, Action Reconciliation). Removes have rows too: without the row of a remove,
-the `add` of the removed file would be the first row.
+A connector such as Spark groups the rows by `key`, sorts each group by `version` and `dataChange`
+in descending order, and takes the first row of each group. If its `add` isn't null, it is a live
+file (PROTOCOL.md, Action Reconciliation).
 """
 
 from __future__ import annotations
@@ -59,11 +57,11 @@ _PLAIN_PATH = "^[^%:/][^%:]*$"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSlice(PickledTask):
-    """A part of a log: either commits, or a part of the checkpoint.
+    """A slice of a log: either commits, or a slice of the checkpoint.
 
     Attributes:
-        commits: versions and files of commits, ascending; empty if the slice is a part of the
-            checkpoint.
+        commits: versions and files of commits, ascending.
+        checkpoint: slice of the checkpoint; None if the slice has commits.
         estimated_bytes: estimated size of the slice in storage.
     """
 
@@ -111,14 +109,14 @@ class FileActions(PickledTask):
 
     @property
     def scan(self) -> Scan:
-        """A scan that applies the predicate to live files, which the engine has already reconciled.
+        """A scan for `Scan.prune`, which applies the filter to live files.
 
         Unlike other scans, this scan doesn't drop files that later commits removed.
         """
         return Scan(self._definition)
 
     def slices(self, engine: Engine, max_slices: int) -> list[ActionSlice]:
-        """Split the log into about `max_slices` slices: first the commits, then the checkpoint.
+        """Split the log into about `max_slices` slices, with the commits first.
 
         Raises:
             ArgumentError: a catalog stores a commit, or this object was deserialized.

@@ -1,4 +1,4 @@
-"""Incremental update of a table state: only commits that are newer than the state are replayed."""
+"""Incremental update of a table state: replay of the commits that are newer than the state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayou.protocol.file_names import list_prefix
 
 
 def refresh_state(engine: Engine, state: TableState) -> TableState:
-    """Return the table's latest state: `state` itself if there are no newer commits.
+    """Return the table's latest state, or `state` if there are no newer commits.
 
     Usually, only the newer commits are read. The whole state is loaded again if the last commit of
     `state` was replaced, if there is a newer checkpoint, if the protocol or metadata changed, or if
@@ -49,10 +49,10 @@ def refresh_state(engine: Engine, state: TableState) -> TableState:
     )
 
 
-def _extend_segment(engine: Engine, known: LogSegment) -> LogSegment | None:
-    """Return `known` with the newer commits; None if the whole state must be loaded again."""
+def _extend_segment(engine: Engine, segment: LogSegment) -> LogSegment | None:
+    """Return a segment with the newer commits; None if the whole state must be loaded again."""
     listing = LogListing(None, (), {})
-    start = f"{log_path(known.table)}/{list_prefix(known.version)}"
+    start = f"{log_path(segment.table)}/{list_prefix(segment.version)}"
     try:
         with engine.files.list_from(start) as statuses:
             for status in statuses:
@@ -60,25 +60,25 @@ def _extend_segment(engine: Engine, known: LogSegment) -> LogSegment | None:
     except FileMissingError:
         return None
     commits = listing.commits
-    if known.last_commit is None or commits.get(known.version) != known.last_commit:
+    if segment.last_commit is None or commits.get(segment.version) != segment.last_commit:
         return None
     checkpoint = listing.checkpoint()
-    base = -1 if known.checkpoint is None else known.checkpoint.version
+    base = -1 if segment.checkpoint is None else segment.checkpoint.version
     if checkpoint is not None and checkpoint.version > base:
         return None
     versions = sorted(commits)
-    if versions != list(range(known.version, versions[-1] + 1)):
+    if versions != list(range(segment.version, versions[-1] + 1)):
         return None
     if len(versions) == 1:
-        return known
-    time = known.file_time
+        return segment
+    time = segment.file_time
     for version in versions[1:]:
         time = max(commits[version].modification_time, time + 1)
     return replace(
-        known,
+        segment,
         version=versions[-1],
-        commits=(*known.commits, *(commits[version] for version in versions[1:])),
+        commits=(*segment.commits, *(commits[version] for version in versions[1:])),
         last_commit=commits[versions[-1]],
         file_time=time,
-        checksum=listing.checksum(base) or known.checksum,
+        checksum=listing.checksum(base) or segment.checksum,
     )

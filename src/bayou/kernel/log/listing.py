@@ -1,4 +1,4 @@
-"""A listing of the log: commits, checkpoints, log compaction files and version checksums."""
+"""The log listing: commits, checkpoints, log compaction files and version checksums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayou.protocol.file_names import (
 )
 
 _CLOCK_TOLERANCE_MS = 60_000
-"""If the modification times of two files differ by less than this, their order is unknown."""
+"""Modification times with a smaller difference don't show which file is newer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class Checkpoint:
 
     Attributes:
         files: the file, or the parts of a multi-part checkpoint in order; without sidecars.
-        uuid_named: whether the file name has a UUID. A checkpoint whose name has a UUID follows the
-            V2 spec; a checkpoint with a classic name follows the V1 or the V2 spec.
+        uuid_named: whether the file name has a UUID, which means that the checkpoint follows the V2
+            spec. A checkpoint with a classic name follows the V1 or the V2 spec.
     """
 
     version: int
@@ -54,8 +54,8 @@ class ListedChecksum(NamedTuple):
     """A version checksum in the log.
 
     Attributes:
-        commit: the commit file of `version`. It is None if log cleanup deleted the file, which is
-            only possible if the checkpoint has the same version.
+        commit: the commit file of `version`; None if log cleanup deleted it, which can happen only
+            if the checkpoint has the same version.
     """
 
     version: int
@@ -64,70 +64,67 @@ class ListedChecksum(NamedTuple):
 
 
 class LogListing:
-    """The log files up to a version, and the first listed version above that version.
+    """The log files up to a version.
 
     Args:
         version: the requested version; None for the latest.
-        without: paths of checkpoint files to ignore.
+        ignored_checkpoints: paths of checkpoint files to ignore.
         ratified: commits that a catalog has ratified, by version.
+
+    Attributes:
+        first_later_version: the first version above the requested version in the listing; None if
+            there is none.
     """
 
     def __init__(
-        self, version: int | None, without: Collection[str], ratified: Mapping[int, FileStatus]
+        self,
+        version: int | None,
+        ignored_checkpoints: Collection[str],
+        ratified: Mapping[int, FileStatus],
     ) -> None:
         self.version = version
         self.ratified = ratified
         self.commits: dict[int, FileStatus] = {}
         self.first_later_version: int | None = None
         self._has_later_commit = False
-        self._without = without
+        self._ignored_checkpoints = ignored_checkpoints
         self._parts: dict[tuple[int, int, str], dict[int, FileStatus]] = {}
         self._compacted: list[CompactedFile] = []
         self._checksums: dict[int, FileStatus] = {}
 
     def add(self, status: FileStatus) -> None:
+        """Add a file of the log directory. Call this method in the order of file names."""
         match parse_log_file(file_name(status)):
-            case None:
-                pass
+            case (
+                CommitFile() | ClassicCheckpoint() | MultiPartCheckpoint() | UuidCheckpoint()
+            ) as file if self._is_above(file.version):
+                if self.first_later_version is None:
+                    self.first_later_version = file.version
+                self._has_later_commit |= isinstance(file, CommitFile)
             case CommitFile(version=version):
-                if self._is_above(version):
-                    self.first_later_version = (
-                        version if self.first_later_version is None else self.first_later_version
-                    )
-                    self._has_later_commit = True
-                else:
-                    self.commits[version] = status
+                self.commits[version] = status
             case ClassicCheckpoint() | MultiPartCheckpoint() | UuidCheckpoint() as file:
-                if self._is_above(file.version):
-                    self.first_later_version = (
-                        file.version
-                        if self.first_later_version is None
-                        else self.first_later_version
-                    )
-                elif status.size > 0 and status.path not in self._without:
-                    # A file is empty if its writer failed on a store without atomic writes.
-                    self._take_checkpoint(file, status)
-            case CompactedCommits(version=first, end_version=last):
-                if not self._is_above(last):
-                    self._compacted.append(
-                        CompactedFile(version=first, end_version=last, file=status)
-                    )
-            case ChecksumFile(version=version):
-                if not self._is_above(version):
-                    self._checksums[version] = status
+                # A file is empty if its writer failed on a store without atomic writes.
+                if status.size > 0 and status.path not in self._ignored_checkpoints:
+                    self._add_checkpoint(file, status)
+            case CompactedCommits(version=first, end_version=last) if not self._is_above(last):
+                self._compacted.append(CompactedFile(version=first, end_version=last, file=status))
+            case ChecksumFile(version=version) if not self._is_above(version):
+                self._checksums[version] = status
             case _:
                 pass
 
     def reaches(self, version: int) -> bool:
-        """Whether the commits reach `version`, so that its checkpoint and checksum are valid.
+        """Whether the log has commits up to `version` or later; True if it has no commits at all.
 
-        If they don't, the log has lost its last commits: it is an interrupted copy or an outdated
-        replica. If log cleanup has deleted all commits, the result is True.
+        If the result is False, the checkpoint and the checksum of `version` can't be used, because
+        the log has lost its last commits: it is an incomplete copy or an outdated replica. A log
+        without commits is valid, because log cleanup may have deleted them.
         """
         return not self.commits or self._has_later_commit or version <= max(self.commits)
 
     def version_bounds(self) -> tuple[int | None, int]:
-        """The earliest version that can be rebuilt, and the latest version.
+        """Return the earliest version that can be rebuilt, and the latest version.
 
         The earliest version is None if no version can be rebuilt. The latest version is -1 if the
         listing has no commit and no complete checkpoint.
@@ -137,7 +134,7 @@ class LogListing:
         return earliest, max([*self.commits, *complete], default=-1)
 
     def checkpoint(self) -> Checkpoint | None:
-        """The newest complete checkpoint; None if there is none.
+        """Return the newest complete checkpoint; None if there is none.
 
         If a version has several checkpoints, a UUID-named checkpoint is preferred to a single file
         with a classic name, and a single file to a multi-part checkpoint.
@@ -145,7 +142,10 @@ class LogListing:
         return max(self.checkpoints(), key=lambda c: c.version, default=None)
 
     def checkpoints(self) -> list[Checkpoint]:
-        """List the complete checkpoints by ascending version; in one version by preference."""
+        """Return the complete checkpoints in the order of versions.
+
+        Checkpoints of the same version are in order of preference; see `checkpoint`.
+        """
         order = sorted(self._parts, key=lambda key: (-key[0], bool(key[2]), -key[1], key[2]))
         return [
             Checkpoint(
@@ -158,11 +158,11 @@ class LogListing:
         ]
 
     def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
-        """Return the log compaction files to read in place of commits after version `base`.
+        """Return the log compaction files to read instead of commits after version `base`.
 
         The commit of the latest version is always read, for its `commitInfo`. A compaction file is
-        ignored if the commit of its `end_version` was modified after the compaction file: the
-        compaction file then holds commits that were replaced.
+        ignored if it is older than the commit of its `end_version`: someone has replaced the log
+        after the compaction.
         """
         longest: dict[int, CompactedFile] = {}
         for file in self._compacted:
@@ -185,7 +185,7 @@ class LogListing:
         return tuple(selected)
 
     def checksum(self, base: int) -> ListedChecksum | None:
-        """Return the newest checksum that `reaches` accepts; None if it is older than `base`."""
+        """Return the newest usable checksum (see `reaches`); None if it is older than `base`."""
         newest_first = sorted(self._checksums, reverse=True)
         version = next((v for v in newest_first if self.reaches(v)), None)
         if version is None or version < base:
@@ -195,7 +195,7 @@ class LogListing:
     def _is_above(self, version: int) -> bool:
         return self.version is not None and version > self.version
 
-    def _take_checkpoint(self, file: LogFile, status: FileStatus) -> None:
+    def _add_checkpoint(self, file: LogFile, status: FileStatus) -> None:
         match file:
             case MultiPartCheckpoint():
                 parts = self._parts.setdefault((file.version, file.parts, ""), {})
@@ -209,5 +209,5 @@ class LogListing:
 
 
 def file_name(status: FileStatus) -> str:
-    """A file's name without its directory."""
+    """Return a file's name without its directory."""
     return status.path.rsplit("/", 1)[-1]

@@ -1,10 +1,11 @@
 """Log replay (PROTOCOL.md, Action Reconciliation).
 
-The commit phase reads the commits after the checkpoint, newest first, and returns a `ReplayState`:
-protocol, metadata, the live files that the commits added, and the keys of all files that they added
-or removed. The checkpoint phase reads the checkpoint and drops its rows with these keys. A
-checkpoint has at most one row for each key, so that parts of a checkpoint can be processed
-independently.
+Replay has two phases:
+
+- This module reads the commits after the checkpoint. The result is a `ReplayState` with the live
+  files that the commits added, and the keys of all files that the commits added or removed.
+- A scan reads the checkpoint (`slices`) and drops its rows with these keys. A checkpoint has at
+  most one row for each key, so slices of a checkpoint are independent of each other.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ _MAX_CONCATENATED_ARRAYS = 2
 _MAX_INT = (1 << 31) - 1
 """Largest offset and size of a deletion vector (PROTOCOL.md, Deletion Vector Descriptor Schema)."""
 _HEAD_BYTES = 64 * 1024
-"""Number of bytes at the start of a large commit in which `commitInfo` is searched first."""
+"""Number of bytes at the start of a large commit that `read_commit_info` reads first."""
 
 SPILL_THRESHOLD_BYTES = 32 * 1024 * 1024
-"""If the commits are larger than this (about 75,000 actions), replay uses the local disk."""
+"""Total size of commits, about 75,000 actions, above which replay uses the local disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +68,13 @@ class ReplayState:
     Attributes:
         protocol, metadata: the newest action; None if no commit after the checkpoint has one.
         domains: newest domain metadata by domain, including removed domains.
-        seen_keys: keys of the files to drop from the checkpoint.
-        adds: live files that the commits added, `ADD_TYPE`. They are one array in the order of the
-            log. After a spilled replay, they are unordered memory-mapped arrays.
-        double_files: paths of files that contain doubles in every column that was widened from
+        seen_keys: keys of the files that the commits added or removed; rows of the checkpoint with
+            these keys are dropped. Empty if there is no checkpoint.
+        adds: live files that the commits added, `ADD_TYPE`: one array in the order of the log, or
+            after a spilled replay several unordered memory-mapped arrays.
+        double_files: paths of the files that were written after the last change of a column from
             float to double.
-        removes: tombstones of the commits, `REMOVE_TYPE`; the same kind of arrays as `adds`.
+        removes: tombstones of the commits, `REMOVE_TYPE`, in the same form as `adds`.
         commit_info: `commitInfo` of the newest commit; None if the commit has none.
     """
 
@@ -101,7 +103,7 @@ def read_commits(
 def read_commit_files(
     engine: Engine, table: str, files: Iterable[tuple[int, FileStatus]]
 ) -> Iterator[tuple[int, FileStatus, bytes]]:
-    """Yield (version, file, bytes) of each commit in the order of `files`. Files are read ahead."""
+    """Yield (version, file, bytes) of each commit in the order of `files`, with read-ahead."""
     commits = list(files)
     stored = [f for _, f in commits if not isinstance(f, InlineCommit)]
     ranges = (ByteRange(path=f.path) for f in stored)
@@ -125,7 +127,7 @@ def _report_missing_commits(table: str) -> Iterator[None]:
 
 
 def read_commit(table: str, version: int, file: FileStatus, data: bytes) -> CommitActions:
-    """Decode the bytes of one commit."""
+    """Decode the bytes of a commit file."""
     actions = tuple(decode_commit(table, version, file, bytes(data)))
     return CommitActions(version=version, file=file, actions=actions)
 
@@ -137,7 +139,11 @@ def decode_commit(
     data: bytes,
     kinds: Collection[type] | None = None,
 ) -> Iterator[Action]:
-    """Yield the actions in a commit's bytes; for `kinds`, see `decode_actions`."""
+    """Decode the actions of a commit file, see `decode_actions`.
+
+    Raises:
+        CorruptTableError: a line isn't an action; the message names the file and the line.
+    """
     try:
         yield from _decode(data, kinds)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -175,10 +181,10 @@ def read_commit_info(
 
 
 def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
-    """Replay a segment's commits, newest first. This is the commit phase of log replay.
+    """Replay the commits of a segment.
 
-    A log compaction file is read instead of the commits that it covers. If a log compaction file
-    can't be read, none is used, and all commits are read.
+    Log compaction files are read instead of the commits that they contain. If one of them can't be
+    read, all commits are read.
 
     Raises:
         CorruptTableError: a commit is missing, or contains a line that isn't an action.
@@ -194,13 +200,15 @@ def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
 def replay_newer_commits(
     engine: Engine, segment: LogSegment, before: ReplayState, newer: int
 ) -> ReplayState | None:
-    """Replay the last `newer` commits of a segment, and combine the result with the state `before`.
-
-    If a replayed commit has a protocol or metadata action, the result is None, and the caller must
-    replay all commits.
+    """Update a replay state with the last commits of a segment.
 
     Args:
-        before: replay state of the segment without the last `newer` commits.
+        before: replay state of the segment without its last commits.
+        newer: number of commits to replay.
+
+    Returns:
+        The new state. None if a commit has a protocol or metadata action; in this case, the caller
+        must replay all commits.
     """
     commits = segment.commits[len(segment.commits) - newer :]
     since, seen_keys = _replay(engine, replace(segment, commits=commits, compacted=()))
@@ -214,7 +222,7 @@ def replay_newer_commits(
         domains={**before.domains, **since.domains},
         seen_keys=before.seen_keys.union(since.seen_keys),
         adds=_concatenate((*_unseen(before.adds, seen_keys), *since.adds)),
-        # May drop too many paths, which only makes data skipping less effective.
+        # This may drop too many paths, which only makes data skipping less effective.
         double_files=double.filter(
             pc.invert(pc.is_in(double, value_set=seen_keys.paths.cast(pa.string())))
         ),
@@ -230,7 +238,7 @@ def _unseen(files: Iterable[pa.StructArray], seen_keys: FileActionKeys) -> Itera
 
 
 def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ...]:
-    """Concatenate up to two arrays. More arrays come from a spilled replay; they stay on disk."""
+    """Concatenate up to two arrays. More arrays are from a spilled replay and stay on disk."""
     if len(arrays) > _MAX_CONCATENATED_ARRAYS:
         return arrays
     concatenated = pa.concat_arrays(arrays)
@@ -239,10 +247,9 @@ def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ..
 
 
 def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
-    """List the files to replay, newest first: the latest commit, then compaction files and commits.
+    """Return the (version, file) of commits and log compaction files to replay, newest first.
 
-    Each file is listed with a version; for a compaction file, it is the last version for which the
-    file is read.
+    The version of a log compaction file is the last version of the commits that it replaces.
     """
     first = segment.version - len(segment.commits) + 1
     replacements = {
@@ -261,10 +268,10 @@ def _newest_first(segment: LogSegment) -> list[tuple[int, FileStatus]]:
 
 
 def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActionKeys]:
-    """Replay a segment's commits; also return the keys of all files that the commits add or remove.
+    """Replay the commits of a segment.
 
-    If the segment has no checkpoint, `ReplayState.seen_keys` is empty; the returned keys are
-    complete.
+    Also return the keys of all files that the commits add or remove, even if the segment has no
+    checkpoint.
     """
     files = _newest_first(segment)
     compacted = {c.file.path for c in segment.compacted}
@@ -297,7 +304,7 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActio
 
 
 def _decode(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
-    """Yield the decoded actions; reject deletion vectors with a size or offset above 2^31 - 1."""
+    """Decode actions; a deletion vector with a size or offset above 2^31 - 1 is invalid."""
     for action in decode_actions(data, kinds):
         vector = action.deletion_vector if isinstance(action, AddFile | RemoveFile) else None
         if vector is not None and max(vector.size_in_bytes, vector.offset or 0) > _MAX_INT:

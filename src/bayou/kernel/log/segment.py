@@ -1,8 +1,8 @@
 """Log segments: the log files of a version (PROTOCOL.md, Delta Log Entries and Checkpoints).
 
-A segment consists of the newest complete checkpoint at or below the version, and of the commits
-after the checkpoint. The checkpoint hint `_last_checkpoint` only says where to start the listing.
-The hint may be missing, outdated or corrupt.
+A segment consists of the newest complete checkpoint at or below the version and the commits after
+it. The listing of the log starts at the version in the checkpoint hint `_last_checkpoint`, which
+may be missing, outdated or corrupt.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class LogSegment:
     Attributes:
         commits: commits after the checkpoint, ascending and without a gap.
         last_commit: the commit of `version`; None if log cleanup deleted it.
-        file_time: timestamp of the last commit in ms since the epoch, see `monotonic_times`. If
-            `last_commit` is None, it is the modification time of the checkpoint.
+        file_time: timestamp of `last_commit` in ms since the epoch, see `monotonic_times`. If
+            `last_commit` is None, the modification time of the checkpoint.
         compacted: log compaction files of commits after the checkpoint, ascending and without
             overlap.
-        checksum: the newest version checksum that is neither older than the checkpoint nor newer
-            than `version`; None if there is none.
+        checksum: the newest version checksum of the checkpoint's version or a later version, up to
+            `version`; None if there is none.
     """
 
     table: str
@@ -63,7 +63,7 @@ class LogSegment:
 
 
 def log_path(table: str) -> str:
-    """The table's log directory."""
+    """Return the path of the table's log directory."""
     return f"{table}/{LOG_DIRECTORY}"
 
 
@@ -75,13 +75,12 @@ def load_log_segment(
     ignored_checkpoints: Collection[str] = (),
     catalog: Catalog | None = None,
 ) -> LogSegment:
-    """List the log and select the files of a version. If `version` is None, it is the latest.
+    """List the log and select the log files of a version, by default the latest.
 
-    The listing starts at the checkpoint in `_last_checkpoint`. If there is no such checkpoint, or
-    if it is above the version, the listing starts at the beginning of the log. If
-    `_last_checkpoint` turns out to be wrong, or if a commit seems to be missing, the log is listed
-    again from its beginning: a listing that isn't atomic may miss a concurrent commit and contain
-    the next commit.
+    The listing starts at the checkpoint in `_last_checkpoint`, unless this file is missing or its
+    checkpoint is above the version. The log is listed again from its beginning if the checkpoint
+    isn't in the listing or if a commit seems to be missing. A commit can seem to be missing because
+    a listing that isn't atomic may contain a new commit, and not the commit before.
 
     Args:
         ignored_checkpoints: paths of checkpoint files that can't be read.
@@ -143,9 +142,8 @@ def commit_files(
     """Yield (version, file) of the commits from version `start` on, ascending.
 
     Args:
-        catalog: the catalog that manages the table. The catalog's ratified commits replace
-            published commits of the same version. Published commits above the catalog's latest
-            version are ignored.
+        catalog: the catalog that manages the table, if any. Its ratified commits replace published
+            commits of the same version. Published commits above its latest version are ignored.
     """
     ratified = RatifiedCommits(latest_version=-1)
     if catalog is not None:
@@ -172,11 +170,11 @@ def commit_files(
 def complete_checkpoints(
     files: Iterable[FileStatus], *, include_duplicates: bool = False
 ) -> list[Checkpoint]:
-    """Return the complete checkpoints among the files of a log, by ascending version.
+    """Return the complete checkpoints among the files of a log, in the order of versions.
 
     Args:
-        include_duplicates: whether to return all checkpoints of a version, instead of only the
-            preferred one.
+        include_duplicates: whether to return all checkpoints of a version. If False, only the
+            preferred one is returned.
     """
     listing = LogListing(None, (), {})
     for status in files:
@@ -214,7 +212,7 @@ def _hinted_version(engine: Engine, table: str) -> int | None:
 
 
 def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -> LogSegment | None:
-    """List the log from version `start` on and create the segment.
+    """List the log from version `start` on, and create the segment.
 
     Args:
         listing: an empty listing, to which the files are added.
@@ -236,7 +234,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
 
 
 def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | None:
-    """Return the path of a log file that the empty listing didn't contain; None if none exists."""
+    """Return the path of an existing log file, after the listing was empty; None if none exists."""
     if hint is not None:
         return f"{log_path(table)}/{LAST_CHECKPOINT}"
     first = f"{log_path(table)}/{commit_file_name(0)}"
@@ -248,10 +246,10 @@ def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | No
 
 
 def _log_not_listed(table: str, existing: str) -> CorruptTableError:
-    """Return the error for a log that has files, but whose listing is empty.
+    """Return the error for a log with an empty listing, although it has a file.
 
-    Without this error, a write would create the table again. Possible causes: a proxy answers with
-    its own page and status 200, or the commits were deleted and `_last_checkpoint` was left.
+    Without this error, a write would create the table again. Possible causes are a proxy that
+    answers requests with its own page, and deleted commits with a remaining `_last_checkpoint`.
     """
     return CorruptTableError(
         f"{table}: the listing of the log has no commit and no checkpoint, but {existing} exists. "

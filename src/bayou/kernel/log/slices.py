@@ -1,8 +1,8 @@
-"""Slices: parts of a log that are replayed independently of each other.
+"""Log slices, which processes can replay independently of each other.
 
-The commits after the checkpoint are called the tail of the log. A slice of the tail holds some of
-the live files that these commits added. Every other slice is a range of row groups of a checkpoint
-file. Slices can be serialized, and any process that has the `Scan` can replay a slice.
+A slice is a range of row groups of a checkpoint file, or it contains live files of the log's tail,
+which are the files that the commits after the checkpoint added. Slices can be serialized. A process
+needs the `Scan` and a slice in order to list the slice's files.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _WIRE = WireFormat("log slice", 1, _WireSlice)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSlice:
-    """A part of a log: either row groups of a checkpoint file, or live files of the tail.
+    """A slice of a log: either row groups of a checkpoint file, or live files of the log's tail.
 
     Attributes:
-        split: the row groups; None for a slice of the tail.
-        adds: the live files of a slice of the tail, `ADD_TYPE`; None for a slice of row groups.
-        estimated_bytes: estimated size of the row groups in storage; 0 for a slice of the tail.
+        split: the row groups of a checkpoint file, or None.
+        adds: live files of the log's tail, `ADD_TYPE`, or None.
+        estimated_bytes: estimated size of the row groups in storage; 0 for files of the tail.
 
     Examples:
         >>> for part in scan.slices(engine, max_slices=4):
@@ -80,7 +80,7 @@ class LogSlice:
 
 
 def tail_slices(adds: pa.StructArray, max_slices: int | None) -> list[LogSlice]:
-    """Split the tail's files into slices of `_TAIL_ROWS`, or one slice if `max_slices` is None."""
+    """Split the files of the log's tail into slices, or into one slice if `max_slices` is None."""
     if len(adds) == 0:
         return []
     rows = len(adds) if max_slices is None else _TAIL_ROWS
@@ -92,8 +92,8 @@ def checkpoint_slices(
 ) -> list[LogSlice]:
     """Split a checkpoint's files into about `max_slices` slices of whole row groups.
 
-    If `max_slices` is None or at most the number of files, each file is one slice, and no Parquet
-    footers are read.
+    If `max_slices` is None or the checkpoint has as many files, each file is one slice, and no
+    Parquet footers are read.
     """
     files = contents.files
     whole = [LogSlice(split=split, estimated_bytes=split.size) for split in contents.splits]
@@ -117,14 +117,14 @@ def replay_checkpoint_adds(
     *,
     parsed: pa.DataType | None = None,
 ) -> Iterator[tuple[pa.StructArray, pa.BooleanArray | None]]:
-    """Yield the adds of a checkpoint slice, each batch with a mask of the adds not in `seen_keys`.
+    """Read batches of adds of a checkpoint, and yield each with a mask of its live files.
 
-    The mask is None if no add of the batch is in `seen_keys`.
+    The mask is None if all files of the batch are live.
 
     Args:
+        seen_keys: keys of the files that later commits added or removed; these files aren't live.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: type of `stats_parsed`. If the checkpoint has no `stats`, the values of
-            `stats_parsed` are converted to JSON.
+        parsed: type of `stats_parsed`, which is converted to JSON if the checkpoint has no `stats`.
     """
     with read_checkpoint_adds(
         engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_json=True

@@ -1,8 +1,8 @@
-"""Spilled replay: reconciles the file actions of many commits on the local disk.
+"""Spilled replay: reconciliation of the file actions of many commits on the local disk.
 
-Each action is written to one of several temporary files, which a hash of the action's path
-determines. Each temporary file is reconciled separately. The results are memory-mapped files, so
-that the operating system can reclaim their memory.
+Actions are distributed over several temporary files by a hash of their paths, and each temporary
+file is reconciled separately. The results are memory-mapped files, because the operating system can
+reclaim their memory.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _SCHEMA = pa.schema(_FIELDS)
 
 
 class SpilledStore:
-    """Stores file actions on the local disk. Leaving its `with` block deletes its files.
+    """Stores file actions on the local disk. The end of its `with` block deletes the files.
 
     Args:
-        size: approximate total size of the commits in bytes, which determines the number of files.
+        size: approximate total size of the commits in bytes. The number of files depends on it.
     """
 
     def __init__(self, size: int) -> None:
@@ -111,7 +111,7 @@ def _actions(table: pa.Table, name: str) -> ActionColumns:
 
 
 class _Structs:
-    """A struct column that is written in chunks and then memory-mapped."""
+    """A struct column that is written to a file in chunks and then memory-mapped."""
 
     def __init__(self, path: Path, kind: pa.StructType) -> None:
         self._path = str(path)
@@ -123,7 +123,7 @@ class _Structs:
         self._writer.write_batch(pa.RecordBatch.from_arrays([structs], schema=self._schema))
 
     def mapped(self) -> tuple[pa.StructArray, ...]:
-        """The chunks as memory-mapped arrays; one empty array if there are no chunks."""
+        """Return the chunks as memory-mapped arrays; one empty array if there are no chunks."""
         self._writer.close()
         reader = pa.ipc.open_file(pa.memory_map(self._path))
         chunks: list[Any] = [
@@ -134,7 +134,7 @@ class _Structs:
 
 
 class _Strings:
-    """A string column that is written in chunks and then memory-mapped."""
+    """A string column that is written to a file in chunks and then memory-mapped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

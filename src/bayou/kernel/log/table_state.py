@@ -1,6 +1,7 @@
 """Table state: protocol, metadata, transactions and log files of one version of a table.
 
-`Snapshot` adds the public methods to `TableState`. The rest of the kernel takes a `TableState`.
+`Snapshot` extends `TableState` with the public methods. Other modules of the kernel take a
+`TableState`.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ from bayou.protocol.version_checksum import VersionChecksum
 class TableState:
     """State of one version of a table. Immutable and thread-safe; holds no engine.
 
-    When a state is loaded, the commits after the checkpoint are replayed. The checkpoint's list of
-    files is read later, when a scan needs the list.
+    Loading a state replays the commits after the checkpoint. The checkpoint's list of files is read
+    later, by a scan.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class TableState:
 
     @property
     def table_id(self) -> str:
-        """`metaData.id`. If the table is replaced by a new table at the path, the id changes."""
+        """`metaData.id`, which differs after the table was deleted and created again."""
         return self._metadata.id
 
     @property
@@ -234,9 +235,9 @@ class TableState:
 
     @cached_property
     def tail(self) -> tuple[pa.StructArray, ...]:
-        """Live files that aren't listed in the checkpoint's Parquet files, as arrays of `ADD_TYPE`.
+        """Live files that aren't in the checkpoint's Parquet files, as arrays of `ADD_TYPE`.
 
-        The files listed in a JSON checkpoint come first, then the files that later commits added.
+        These are the files of a JSON checkpoint, followed by the files that later commits added.
         """
         commit_adds = self._replay.adds
         if self._contents is None or not self._contents.adds:
@@ -254,7 +255,7 @@ class TableState:
 
     @property
     def memory_bytes(self) -> int:
-        """Approximate memory of this state in bytes; memory that scans use isn't included."""
+        """Approximate memory of this state in bytes, without the memory of scans."""
         replay = self._replay
         seen_keys = replay.seen_keys
         columns = (
@@ -282,10 +283,10 @@ def load_table_state(
     ignored_checkpoints: Collection[str] = (),
     catalog: Catalog | None = None,
 ) -> TableState:
-    """Load the state of a version. If `version` is None, it is the latest version.
+    """Load the state of a version, by default the latest.
 
-    If a checkpoint can't be read, the version is rebuilt from an older checkpoint or from commits
-    only, provided that the log still has these files.
+    If a checkpoint can't be read, the state is loaded from an older checkpoint and commits, or from
+    commits only, if the log still has these files.
 
     Args:
         ignored_checkpoints: paths of checkpoint files that can't be read.
@@ -314,7 +315,7 @@ def load_table_state(
 
 
 class _UnreadableCheckpointError(Exception):
-    """A checkpoint can't be read; the version can perhaps be rebuilt from older log files."""
+    """A checkpoint can't be read. `load_table_state` tries older log files."""
 
     def __init__(self, cause: CorruptTableError, paths: Collection[str]) -> None:
         super().__init__(str(cause))
@@ -371,9 +372,9 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
 def _with_location(
     engine: Engine, segment: LogSegment, metadata: Metadata, error: CorruptSchemaError
 ) -> CorruptSchemaError:
-    """Return the error with the path of the log file that contains the `metaData` action.
+    """Add the path of the log file with the `metaData` action to an error.
 
-    If the log file is a commit, the error also gets the line number.
+    If the log file is a commit, the line number is added, too.
     """
     first = segment.version - len(segment.commits) + 1
     for version, file in reversed(list(enumerate(segment.commits, first))):
@@ -396,10 +397,13 @@ def _with_location(
 def _checkpoint_actions(
     engine: Engine, segment: LogSegment, checkpoint: Checkpoint, checksum: VersionChecksum | None
 ) -> tuple[Sequence[Action], CheckpointContents | None]:
-    """Return the checkpoint's non-file actions, and the checkpoint's contents.
+    """Return the checkpoint's non-file actions and contents.
 
-    The actions are taken from `checksum` if it isn't None. The contents are None if the checkpoint
-    wasn't read.
+    Args:
+        checksum: version checksum to take the actions from. If it is None, the checkpoint is read.
+
+    Returns:
+        The actions, and the contents; None if the checkpoint wasn't read.
     """
     actions: list[Action] = []
     if checksum is not None:
@@ -430,8 +434,8 @@ def _in_commit_timestamp(
 ) -> int | None:
     """Return the in-commit timestamp of a version; None if it has none.
 
-    If the checkpoint has the same version, its commit wasn't replayed. Without a checksum, the
-    commit is read: the next commit must be later, and the file's time may be earlier.
+    If the checkpoint has the same version, the commit wasn't replayed. The timestamp is then taken
+    from the checksum, or the commit is read. The next commit must have a later timestamp.
     """
     info = replay.commit_info
     if info is None and not segment.commits:

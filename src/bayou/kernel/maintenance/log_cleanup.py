@@ -3,8 +3,8 @@
 The *cutoff* is the current time minus the log retention, rounded down to midnight UTC. The *cutoff
 commit* is the newest commit at or before the cutoff. The *cutoff checkpoint* is the newest complete
 checkpoint up to the version of the cutoff commit. Files of versions before the cutoff checkpoint
-are deleted in ascending order, so that an interrupted cleanup leaves a valid log. If there is no
-cutoff checkpoint, only temporary files (`.*.tmp`) of killed writers are deleted.
+are deleted in ascending order; if the cleanup is interrupted, the log is still valid. If there is
+no cutoff checkpoint, only temporary files (`.*.tmp`) of killed writers are deleted.
 """
 
 from __future__ import annotations
@@ -157,10 +157,7 @@ def _log_files(engine: Engine, table: str) -> Iterator[FileStatus]:
 
 
 def _unfinished(engine: Engine, table: str, modified_before: int) -> tuple[str, ...]:
-    """List killed writers' temporary files that were last modified before a timestamp.
-
-    The names of temporary files start with `.`, so these files come first in the listing.
-    """
+    """List temporary files that killed writers left and that were modified before a timestamp."""
     paths: list[str] = []
     try:
         with engine.files.list_from(f"{log_path(table)}/.") as statuses:
@@ -201,7 +198,7 @@ def _cutoff_checkpoint(engine: Engine, state: TableState, newest: int) -> Checkp
 def _is_readable(engine: Engine, table: str, checkpoint: Checkpoint) -> bool:
     """Whether all files of a checkpoint exist and have valid footers.
 
-    This is checked before commits are deleted, because a truncated checkpoint can't replace them.
+    Commits before a damaged checkpoint must not be deleted.
     """
     try:
         contents = locate_checkpoint_files(engine, table, checkpoint)
@@ -218,7 +215,7 @@ def _is_readable(engine: Engine, table: str, checkpoint: Checkpoint) -> bool:
 
 
 def _expired(engine: Engine, table: str, cutoff: int) -> list[str]:
-    """List the log files of versions before `cutoff`, ascending."""
+    """List the log files of versions before `cutoff`, in ascending order."""
     paths = []
     for status in _log_files(engine, table):
         match parse_log_file(_name(status)):
@@ -240,9 +237,9 @@ def _expired(engine: Engine, table: str, cutoff: int) -> list[str]:
 
 
 def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> list[str]:
-    """List the staged commits of versions up to `cutoff` that the catalog no longer lists.
+    """List the staged commits of versions up to `cutoff` that the catalog no longer returns.
 
-    A staged commit that the catalog lists is kept, because readers read it even if it is published.
+    Readers read the staged commits that the catalog returns, even if they are published.
     """
     table = state.path
     named: set[str] = set()
@@ -265,10 +262,10 @@ def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> l
 
 
 def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> list[str]:
-    """List the sidecars that no checkpoint refers to; none if a checkpoint can't be read.
+    """List the sidecars that no checkpoint references. If a checkpoint can't be read, list none.
 
-    Only sidecars modified before `modified_before` are listed, because the checkpoint that refers
-    to a newer sidecar may not be written yet.
+    Newer sidecars than `modified_before` are left out, because their checkpoint may not be written
+    yet.
     """
     folder = f"{log_path(table)}/{SIDECAR_DIRECTORY}"
     try:
@@ -289,10 +286,10 @@ def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> 
 
 
 def _is_allowed(engine: Engine, state: TableState, cutoff: int) -> bool:
-    """Whether the table feature `checkpointProtection` allows deleting versions before `cutoff`.
+    """Whether the table feature `checkpointProtection` permits the cleanup.
 
-    The cleanup is allowed if it deletes all protected versions, or if Bayou supports the protocols
-    of all versions that the cleanup deletes.
+    It does if the cleanup deletes all protected versions, or if Bayou supports the protocols of all
+    versions that the cleanup deletes.
     """
     if features.CHECKPOINT_PROTECTION not in features.writer_features(state.protocol):
         return True

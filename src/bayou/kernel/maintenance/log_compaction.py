@@ -1,4 +1,4 @@
-"""Log compaction: combines several commits in one file (PROTOCOL.md, Log Compaction Files)."""
+"""Log compaction: combines commits into one file (PROTOCOL.md, Log Compaction Files)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bayou.protocol.file_names import compacted_file_name
 
 
 def is_compaction_due(version: int, interval: int) -> bool:
-    """Whether an interval of `interval` versions ends at `version`; the first one starts at 0."""
+    """Whether a log compaction file is due after `version`, if one is written every `interval`."""
     return version > 0 and (version + 1) % interval == 0
 
 
 def compact_log(engine: Engine, table: str, first: int, last: int) -> bool:
     """Write a log compaction file of the versions `first` to `last`, both included.
 
-    The file contains tombstones, because an older checkpoint may contain the removed files and
-    domains. It doesn't contain `commitInfo` and `cdc` actions, which readers take from the commits.
+    The file contains tombstones of files and domains, because an older checkpoint may contain the
+    files and domains. It doesn't contain `commitInfo` and `cdc` actions.
 
     Returns:
         True if the file was written, False if it exists already.
@@ -56,7 +56,7 @@ def _files(engine: Engine, table: str, first: int, last: int) -> Iterator[tuple[
 
 
 def _reconciled(newest_first: Iterable[CommitActions]) -> list[Action]:
-    """Reconcile the actions of commits: return the newest action of each key, including removes."""
+    """Return the newest action of each key, including tombstones."""
     newest = NewestActions()
     files: dict[tuple[str, str | None], AddFile | RemoveFile] = {}
     for commit in newest_first:

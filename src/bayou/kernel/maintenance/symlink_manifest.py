@@ -1,7 +1,7 @@
-"""Symlink manifests (Hive's format) of a table's files for Presto, Athena and other readers.
+"""Symlink manifests: lists of a table's data files for Presto, Athena and Hive.
 
 Each partition has a file `manifest` in its folder below `_symlink_format_manifest`. Each line of
-the file is the address of a data file, as in `GenerateSymlinkManifest` of delta-spark 4.4.
+the file is the URI of a data file, as in `GenerateSymlinkManifest` of delta-spark 4.4.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ _ACTIONS = {
 def update_symlink_manifests(
     engine: Engine, table: str, version: int, catalog: Catalog | None = None
 ) -> None:
-    """Write the manifests of the partitions that the commit `version` changed.
+    """Write the manifests of the partitions in which the commit `version` added or removed files.
 
-    The manifests list the files of the latest version. All manifests are written if the commit
-    changed the metadata, if its actions lack partition values, or if there are no manifests.
+    The manifests list the files of the latest version. The manifests of all partitions are written
+    if the commit changed the metadata, if its actions have no partition values, or if the table has
+    no manifests yet.
     """
     state = load_table_state(engine, table, catalog=catalog)
     commits = [
@@ -67,7 +68,8 @@ def write_symlink_manifests(
     """Write the manifests of a version, and delete the manifests of partitions without files.
 
     Args:
-        partitions: values of each partition to update, by folder. If None, all are updated.
+        partitions: partition values by folder, for each partition to update. If None, all
+            partitions are updated.
 
     Returns:
         The number of manifests written.
@@ -101,10 +103,10 @@ def write_symlink_manifests(
 def _changed_partitions(
     state: TableState, actions: Collection[Action]
 ) -> dict[str, PartitionKey] | None:
-    """Return the values, by folder, of each partition in which a commit adds or removes files.
+    """Return the partitions in which a commit adds or removes files: partition values by folder.
 
-    Returns None if these partitions are unknown, because the commit changes the metadata or an
-    action has no valid partition values.
+    Return None if they can't be determined, because the commit changes the metadata or an action
+    has no valid partition values.
     """
     partitions: dict[str, PartitionKey] = {}
     names = state.partition_columns
@@ -152,7 +154,7 @@ def _lines(
 
 
 def _by_folder(state: TableState, add: Any) -> Iterator[tuple[str, list[str]]]:
-    """Group `add` structs by partition; yield the folder and file addresses of each partition."""
+    """Yield the folder and the file URIs of each partition."""
     uris: Any = pc.struct_field(add, "path")
     names = state.partition_columns
     if not names:
@@ -175,7 +177,7 @@ def _address(table: str, uri: str) -> str:
 
 
 def _has_manifests(engine: Engine, table: str) -> bool:
-    """Whether the table has a manifest. If it has none, all partitions need one."""
+    """Whether the table has a manifest."""
     with engine.files.list_tree(f"{table}/{_FOLDER}", lambda _: False) as files:
         return next(iter(files), None) is not None
 
