@@ -1,5 +1,5 @@
 """Scans: selecting the files that a query must read, and reading their rows.
 
-Start at `scan`. `scan_state` has the state that all files of a scan share, and `transform` converts
-the rows of a file. `data_skipping` skips files by statistics and partition values.
+Start at `scan`, which lists the files. `transform` reads the rows of a file with the `scan_state`,
+and `data_skipping` skips files by statistics and partition values.
 """

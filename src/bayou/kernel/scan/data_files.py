@@ -47,7 +47,11 @@ class DataFiles:
 def data_files(
     batch: ScanFileBatch, schema: StructType, partition_columns: Sequence[str], time_zone: str
 ) -> DataFiles:
-    """Convert the selected scan files of a batch to `DataFiles`."""
+    """Convert the selected scan files of a batch.
+
+    Args:
+        time_zone: time zone of partition values that are timestamps without a zone.
+    """
     selected = batch.selected()
     add: Any = selected.column("add")
     root = selected.column("tableRoot")
@@ -81,7 +85,7 @@ def data_files(
 def concat_data_files(
     parts: Sequence[DataFiles], schema: StructType, partition_columns: Sequence[str]
 ) -> DataFiles:
-    """Concatenate the files of several parts in order. See `data_files` for the other arguments."""
+    """Concatenate files in order; see `data_files` for the other arguments."""
     fields = [_field(schema, name) for name in partition_columns]
     return DataFiles(
         files=_concatenate([p.files for p in parts], _FILE_SCHEMA),
@@ -92,7 +96,7 @@ def concat_data_files(
 
 
 def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """Return a key for each data file with a deletion vector; null for the other files."""
+    """Return the key of each file that has a deletion vector; null for the other files."""
     vector = files.column("deletion_vector")
     offset = pc.fill_null(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
     key = pc.binary_join_element_wise(

@@ -207,18 +207,18 @@ class Scan:
 
     @property
     def definition(self) -> ScanDefinition:
-        """The definition of this scan, from which an equal `Scan` can be created."""
+        """The definition of this scan; `Scan(definition)` creates an equal scan."""
         return self._definition
 
     @property
     def reads_statistics(self) -> bool:
-        """Whether the scan reads statistics, on request or because the filter needs them."""
+        """Whether the scan reads statistics, for its filter or because of `with_statistics`."""
         needed = self._pruning is not None and self._pruning.needs_statistics
         return self._definition.statistics or needed
 
     @property
     def remaining_filter(self) -> Predicate | None:
-        """The part of the filter to apply to rows; None if all rows of the listed files match."""
+        """The filter that the caller must apply to rows; None if all rows of the files match."""
         return None if self._plan is None else self._plan.residual
 
     @property
@@ -232,18 +232,17 @@ class Scan:
         """List the files to read, in batches. The log is read batch by batch, to limit memory.
 
         Raises:
-            CorruptTableError: the checkpoint can't be read. If older log files can replace the
-                checkpoint, the error is raised only if files of the checkpoint were already
-                returned.
+            CorruptTableError: the checkpoint can't be read, and older log files are missing or
+                files of the checkpoint were already returned.
             UnsupportedFeatureError: a live file requires an unsupported feature.
         """
         return self._measured(engine, lambda counts: self._list_files(engine, counts))
 
     def slices(self, engine: Engine, max_slices: int | None = None) -> list[LogSlice]:
-        """Split the log into slices that can be replayed independently.
+        """Split the log into slices that processes can replay independently of each other.
 
-        Slices with files that the commits after the checkpoint added come first, then slices of the
-        checkpoint.
+        The first slices contain the files that the commits after the checkpoint added. The other
+        slices are parts of the checkpoint.
 
         Args:
             max_slices: approximate maximum number of slices of the checkpoint. If None, each
@@ -265,20 +264,20 @@ class Scan:
                 contents = locate_checkpoint_files(engine, source.table, source.checkpoint)
             except CorruptTableError as error:
                 tail = (live_files_without_checkpoint(engine, source, error),)
-        slices = [part for adds in tail for part in tail_slices(adds, max_slices)]
+        slices = [log_slice for adds in tail for log_slice in tail_slices(adds, max_slices)]
         if contents is not None:
             slices += checkpoint_slices(engine, source.table, contents, max_slices)
         return slices
 
-    def replay_slice(self, engine: Engine, part: LogSlice) -> CloseableIterator[ScanFileBatch]:
-        """List the files in one slice of the log that the scan must read."""
-        return self._measured(engine, lambda counts: self._replay_slice(engine, part, counts))
+    def replay_slice(self, engine: Engine, log_slice: LogSlice) -> CloseableIterator[ScanFileBatch]:
+        """List the files to read in a slice of the log."""
+        return self._measured(engine, lambda counts: self._replay_slice(engine, log_slice, counts))
 
     def prune(self, engine: Engine, adds: pa.StructArray) -> CloseableIterator[ScanFileBatch]:
-        """Apply the scan's filter to live files, and return the files that the scan must read.
+        """Apply the scan's filter to live files, and return the files to read.
 
         Args:
-            adds: live files, `ADD_TYPE`. A file without `stats` is never skipped by statistics.
+            adds: live files, `ADD_TYPE`. Files without `stats` aren't skipped by statistics.
         """
         return CloseableIterator(self._select(engine, CheckpointAdds(adds), None, None))
 
@@ -328,16 +327,16 @@ class Scan:
         self, engine: Engine, counts: ScanCounts | None
     ) -> CloseableIterator[ScanFileBatch]:
         files = self._replay_slices(engine, counts)
-        stated = self._source.checksum_totals
-        if stated is None or self._plan is not None:
+        totals = self._source.checksum_totals
+        if totals is None or self._plan is not None:
             return files
-        return self._check_totals(files, stated)
+        return self._check_totals(files, totals)
 
     @closeable
     def _check_totals(
-        self, files: CloseableIterator[ScanFileBatch], stated: FileTotals
+        self, files: CloseableIterator[ScanFileBatch], totals: FileTotals
     ) -> Iterator[ScanFileBatch]:
-        """Yield the files; at the end, compare their number and size with the version checksum."""
+        """Yield the files, then compare their number and size with the version checksum."""
         number = size = 0
         with files:
             for batch in files:
@@ -348,19 +347,19 @@ class Scan:
                 number += len(sizes)
                 size += pc.sum(sizes).as_py() or 0
         source = self._source
-        compare_totals(source.table, source.version, stated, FileTotals(number, size))
+        compare_totals(source.table, source.version, totals, FileTotals(number, size))
 
     @closeable
     def _replay_slices(self, engine: Engine, counts: ScanCounts | None) -> Iterator[ScanFileBatch]:
         returned_checkpoint_files = False
-        for part in self.slices(engine):
+        for log_slice in self.slices(engine):
             try:
-                with self._replay_slice(engine, part, counts) as batches:
+                with self._replay_slice(engine, log_slice, counts) as batches:
                     for batch in batches:
-                        returned_checkpoint_files |= part.split is not None
+                        returned_checkpoint_files |= log_slice.split is not None
                         yield batch
             except CorruptTableError as error:
-                is_other_file = part.split is None or error.file != part.split.path
+                is_other_file = log_slice.split is None or error.file != log_slice.split.path
                 if returned_checkpoint_files or is_other_file:
                     raise
                 yield from self._list_without_checkpoint(engine, counts, error)
@@ -369,9 +368,9 @@ class Scan:
     def _list_without_checkpoint(
         self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
     ) -> Iterator[ScanFileBatch]:
-        """List the files that an unreadable checkpoint should contain, by reading older log files.
+        """List the live files of an unreadable checkpoint from older log files.
 
-        Files that later commits added aren't listed, because they were already returned.
+        The files that later commits added are left out, because they were already returned.
         """
         source = self._source
         if source.checkpoint is None or (source.contents is not None and source.contents.adds):
@@ -381,15 +380,15 @@ class Scan:
 
     @closeable
     def _replay_slice(
-        self, engine: Engine, part: LogSlice, counts: ScanCounts | None
+        self, engine: Engine, log_slice: LogSlice, counts: ScanCounts | None
     ) -> Iterator[ScanFileBatch]:
         if counts is not None:
-            counts.log_bytes += part.estimated_bytes
-        if part.adds is not None:
-            yield from self._select(engine, CheckpointAdds(part.adds), None, counts)
-        if part.split is None:
+            counts.log_bytes += log_slice.estimated_bytes
+        if log_slice.adds is not None:
+            yield from self._select(engine, CheckpointAdds(log_slice.adds), None, counts)
+        if log_slice.split is None:
             return
-        with self._checkpoint_adds(engine, part.split) as batches:
+        with self._checkpoint_adds(engine, log_slice.split) as batches:
             for files in batches:
                 yield from self._select(engine, files, self._source.seen_keys, counts)
 
@@ -431,7 +430,7 @@ class Scan:
         )
 
     def scan_state(self, engine: Engine) -> ScanState:
-        """Return the state that a process needs to read the rows of any scan file."""
+        """Return the state with which any process can read the rows of a scan file."""
         return ScanState(
             table=self._source.table,
             logical_schema=self._definition.read_schema,
@@ -453,9 +452,9 @@ class Scan:
         data_columns -= set(self._source.partition_columns)
         conjuncts = residual.operands if isinstance(residual, And) else (residual,)
         selected = tuple(
-            part
-            for part in conjuncts
-            if all(path[0] in data_columns for path in referenced_columns(part))
+            conjunct
+            for conjunct in conjuncts
+            if all(path[0] in data_columns for path in referenced_columns(conjunct))
         )
         if len(selected) < 2:
             return selected[0] if selected else None
@@ -481,7 +480,7 @@ class Scan:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Scan:
-        """Deserialize a scan. It can replay slices, but its method `slices` raises an error.
+        """Deserialize a scan, which can replay slices. Its method `slices` raises an error.
 
         Raises:
             SerializationError: the bytes aren't a scan, or a newer version of Bayou wrote them.

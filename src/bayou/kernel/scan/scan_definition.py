@@ -28,7 +28,7 @@ from bayou.protocol.schema import StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanSource:
-    """The parts of a table version that a scan needs.
+    """The properties and log files of a table version that a scan needs.
 
     Attributes:
         columns: optional fields of `add` that the scan reads; `stats` isn't among them.
@@ -60,7 +60,7 @@ class ScanSource:
 
     @classmethod
     def of(cls, state: TableState) -> ScanSource:
-        """Take the parts that a scan needs from a table state."""
+        """Create the source from the state of a table version."""
         return cls(
             table=state.path,
             schema=state.schema,
@@ -81,7 +81,7 @@ class ScanSource:
         )
 
     def with_whole_adds(self) -> ScanSource:
-        """Return a copy for scans that read every field of `add`."""
+        """Return a copy for scans that read all fields of `add`."""
         return replace(self, columns=_ALL_COLUMNS)
 
 
@@ -100,7 +100,7 @@ class ScanDefinition:
     """The definition of a scan.
 
     Attributes:
-        statistics: if True, scan files include their statistics even if the predicate doesn't need
+        statistics: whether scan files include their statistics even if the predicate doesn't need
             them.
         time_zone: time zone of partition values that are timestamps without a zone.
     """
@@ -123,7 +123,7 @@ def _stats_forms(state: TableState) -> tuple[StatsForm, ...]:
 
 
 def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
-    """Return the value of `ScanSource.row_tracking` for a table version."""
+    """Return `ScanSource.row_tracking` of a table version."""
     if state.properties.get("delta.enableRowTracking", "").lower() != "true":
         return None
     return (
@@ -133,7 +133,7 @@ def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
 
 
 def _feature_columns(state: TableState) -> tuple[str, ...]:
-    """Return the optional fields of `add` that scans must read because of the table's features."""
+    """Return the fields of `add` that scans must read because of table features."""
     protocol = state.protocol
     table_features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     columns: list[str] = []
@@ -153,10 +153,10 @@ _U = TypeVar("_U")
 
 @closeable
 def read_ahead(items: Iterable[_T], depth: int) -> Iterator[_T]:
-    """Iterate items in order while a thread fetches up to `depth` items ahead.
+    """Iterate items in order, while a thread reads up to `depth` items ahead.
 
-    If fetching an item fails, the exception is raised when the caller requests this item. Closing
-    the result closes `items`.
+    An exception of `items` is raised when the caller requests the item. Closing the result closes
+    `items`.
     """
     with (
         CloseableIterator(items, items) as source,
@@ -186,9 +186,9 @@ def read_ahead(items: Iterable[_T], depth: int) -> Iterator[_T]:
 def map_ahead(function: Callable[[_T], _U], items: Iterable[_T], threads: int) -> Iterator[_U]:
     """Apply a function to items in a thread pool and return the results in order.
 
-    The caller's thread iterates `items`. At most one finished result per thread is buffered. If the
-    function fails for an item, the exception is raised when the caller requests the item's result.
-    Closing the result closes `items`.
+    The caller's thread iterates `items`. At most one result per thread is buffered. An exception of
+    the function is raised when the caller requests the item's result. Closing the result closes
+    `items`.
     """
     with (
         CloseableIterator(items, items) as source,

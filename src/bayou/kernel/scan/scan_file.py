@@ -6,7 +6,7 @@ A scan row has two columns:
   Remove File), with `stats` as JSON; see `ADD_TYPE`.
 - `tableRoot`: string, the table's path, to which `add.path` is relative.
 
-Connectors that use `ScanFileBatch.rows` don't depend on this layout.
+Connectors can read the columns, or use `ScanFileBatch.rows`, which hides them.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ class ScanFile(Row):
     def num_records(self) -> int | None:
         """Number of rows, including deleted rows, from the file's statistics; None if unknown.
 
-        Some writers, such as Trino's ANALYZE, exclude deleted rows from `numRecords`. If a file has
-        a deletion vector, its `numRecords` is therefore used only if `tightBounds` is false. The
-        result is also None if the scan doesn't read statistics.
+        It is unknown if the scan doesn't read statistics. It is also unknown if the file has a
+        deletion vector and `tightBounds` isn't false, because some writers, such as Trino's
+        ANALYZE, exclude deleted rows from `numRecords`.
         """
         if self.add.stats is None:
             return None
@@ -157,7 +157,7 @@ class ScanFile(Row):
         return _WIRE.decode(data, lambda wire: cls(table_root=wire.table_root, add=wire.add))
 
     def to_batch(self) -> pa.RecordBatch:
-        """The file as a batch of one scan row."""
+        """Return the file as a batch with one scan row."""
         return scan_batch(self.table_root, adds_to_array([self.add]))
 
 
@@ -230,8 +230,8 @@ class ScanFileBatch(FilteredColumnarBatch):
 def data_file_path(table_root: str, uri: str) -> str:
     """Return the absolute path of a data file from its URI in the log.
 
-    All paths in a log must be decoded with this function, because it raises an error for a relative
-    path that leaves the table's directory.
+    A relative path outside of the table's directory is an error, so every path in a log must be
+    decoded with this function.
     """
     if is_absolute_uri(uri):
         path = decode_data_file_uri(uri)
@@ -243,7 +243,7 @@ def data_file_path(table_root: str, uri: str) -> str:
 
 
 def vector_file_path(table_root: str, descriptor: DeletionVectorDescriptor) -> str | None:
-    """Return the absolute path of a deletion vector's file; None if the vector is inline."""
+    """Return the absolute path of a deletion vector file; None if the vector is inline."""
     if descriptor.storage_type == "i":
         return None
     try:

@@ -1,4 +1,4 @@
-"""The scan state that all files of a scan share, and the serialization of scans."""
+"""The scan state, which is needed to read any file of a scan, and the serialization of scans."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ METADATA_COLUMNS = tuple(_METADATA_TYPES)
 def check_metadata_columns(
     table: str, names: tuple[str, ...], *, has_row_tracking: bool
 ) -> tuple[str, ...]:
-    """Return the names; raise an error if one isn't a metadata column that the table has."""
+    """Check that all names are metadata columns of the table, and return the names."""
     for name in names:
         if name not in METADATA_COLUMNS:
             raise SchemaError(
@@ -140,10 +140,13 @@ class ScanState:
     def physical_read_schema(self) -> pa.Schema:
         """Columns to read from a data file, with physical names.
 
-        `data_columns` come first. They are nullable, because a file may be older than a column. If
-        column mapping is by id, every field has its id (`FIELD_ID_KEY`). The materialized row ids
-        and row commit versions come next, if requested. The row index comes last, if deletion
-        vectors or row ids need it, or if there is no other column by which rows can be counted.
+        They are in this order:
+
+        - `data_columns`, nullable because a file may be older than a column. In column mapping
+          mode `id`, every field has its id (`FIELD_ID_KEY`).
+        - The materialized row ids and row commit versions, if requested.
+        - The row index, if deletion vectors or row ids need it, or if there are no other columns,
+          because a batch without columns has no number of rows.
 
         Raises:
             CorruptTableError: column mapping is by id, and a column has no id.
@@ -172,7 +175,7 @@ class ScanState:
 
     @cached_property
     def reads_as_is(self) -> bool:
-        """Whether the rows of data files that have no deletion vector need no transformation."""
+        """Whether rows of data files without deletion vectors are already rows of the table."""
         return self.physical_read_schema.equals(self.logical_arrow_schema, check_metadata=True)
 
     @cached_property
@@ -190,7 +193,7 @@ class ScanState:
             return None
 
     def partition_key(self, field: StructField) -> str:
-        """The key of a partition column in `add.partitionValues`."""
+        """Return the name of a partition column in `add.partitionValues`."""
         return field.name if self.column_mapping == "none" else physical_name(field)
 
     def to_bytes(self) -> bytes:
@@ -237,7 +240,7 @@ class ScanState:
 
 
 def encode_scan(scan: ScanDefinition) -> bytes:
-    """Serialize a scan definition. The bytes contain no files; files are in log slices."""
+    """Serialize a scan definition without the files of the scan, which are in log slices."""
     source = scan.source
     wire = _WireScan(
         table=source.table,

@@ -43,7 +43,7 @@ from bayou.protocol.actions import CHANGE_TYPE
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 _Column: TypeAlias = Callable[[pa.RecordBatch], "pa.Array[Any]"]
-"""Function that computes a column of the result from a batch of the file."""
+"""A function that computes a column of the table from a batch of a data file."""
 
 
 def transform_physical_data(
@@ -109,7 +109,7 @@ def read_scan_file(
 
 @contextmanager
 def data_file_errors(table: str, path: str) -> Iterator[None]:
-    """Convert errors that an engine raises for a data file to `DataFileError`."""
+    """Context manager that converts an engine's errors for a data file to `DataFileError`."""
     try:
         yield
     except FileMissingError as error:
@@ -176,7 +176,7 @@ def _to_batch(arrays: list[pa.Array[Any]], schema: pa.Schema, table: str) -> pa.
 
 
 def _columns(state: ScanState, file: ScanFile) -> list[_Column]:
-    """Return functions that compute the columns of `state.logical_arrow_schema`, in its order."""
+    """Return the functions that compute the columns of `state.logical_arrow_schema`, in order."""
     positions = {f.name: i for i, f in enumerate(state.data_columns)}
     columns: list[_Column] = []
     for field in state.logical_schema:

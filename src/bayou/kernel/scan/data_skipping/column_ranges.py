@@ -54,34 +54,34 @@ _DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double repre
 
 
 def constant(value: bool) -> Datum:
-    """Return a boolean scalar, which is a result that holds for all files."""
+    """Return a boolean scalar, which is the result for all files."""
     return pa.scalar(value, pa.bool_())
 
 
 class Range:
-    """The range of an expression's values in each file. In the base class, it is unknown."""
+    """The range of an expression's values in each file. The base class is an unknown range."""
 
     def __init__(self, data_type: DataType) -> None:
         self.data_type = data_type
 
     def lower(self, arrow_type: pa.DataType) -> Datum:
-        """A lower bound of the values; null if unknown."""
+        """Return a lower bound of the values in each file; null if unknown."""
         return pa.scalar(None, arrow_type)
 
     def upper(self, arrow_type: pa.DataType) -> Datum:
-        """An upper bound of the values; null if unknown."""
+        """Return an upper bound of the values in each file; null if unknown."""
         return pa.scalar(None, arrow_type)
 
     def may_be_null(self) -> Datum:
-        """Whether a file may contain a null; true if unknown."""
+        """Whether each file may contain a null; true if unknown."""
         return constant(True)
 
     def may_have_value(self) -> Datum:
-        """Whether a file may contain a non-null value; true if unknown."""
+        """Whether each file may contain a non-null value; true if unknown."""
         return constant(True)
 
     def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Whether a file may contain `value`, which is within the bounds; true if unknown."""
+        """Whether each file may contain `value`, which is within the bounds; true if unknown."""
         return constant(True)
 
 
@@ -104,7 +104,7 @@ class _ConstantRange(Range):
 
 
 class _PartitionRange(Range):
-    """The range of an expression whose only columns are partition columns: one value per file."""
+    """The range of an expression over partition columns, which has one value in each file."""
 
     def __init__(self, data_type: DataType, values: Datum, known: Datum | None = None) -> None:
         super().__init__(data_type)
@@ -152,8 +152,8 @@ class _ColumnRange(Range):
     def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
         """Compare `value` with the bounds of files that have at most two non-null values.
 
-        The bounds of such a file are its only values. Only float columns are checked: their maximum
-        is often NaN, so that other checks can't skip the file.
+        The bounds of these files are their only values. Only float columns are compared, because
+        their maximum is often NaN, with which a comparison of ranges can't skip the file.
         """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
@@ -173,12 +173,13 @@ class _ColumnRange(Range):
         return pc.or_(unknown, pc.fill_null(pc.or_kleene(*matches_bound), True))
 
     def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
-        """Return the bound in each file. It is widened if writers may have rounded or truncated it.
+        """Return the bound in each file, widened if writers may have rounded or truncated it.
 
         Args:
             side: `minValues` or `maxValues`.
-            upper: True to return the highest value for which the stored bound may stand, False to
-                return the lowest. If None, it is False for `minValues` and True for `maxValues`.
+            upper: direction of widening: True to return the highest value that the writer may have
+                rounded to the bound, False to return the lowest. The default is False for
+                `minValues` and True for `maxValues`.
         """
         stored = stored_type(self.data_type)
         if stored is None:
@@ -186,7 +187,7 @@ class _ColumnRange(Range):
         values = self._files.statistic((side, *self._path), stored)
         upper = side == "maxValues" if upper is None else upper
         if self.data_type == FLOAT:
-            # JSON has the shortest representation of a float: 0.1 represents 0.10000000149.
+            # In JSON, a float has its shortest representation: 0.1 stands for 0.10000000149.
             values = cast_bounds(cast_bounds(values, pa.float32()), pa.float64())
         if is_widened_from_float(self._field):
             exact = self._files.exact_doubles
@@ -207,7 +208,7 @@ class _ColumnRange(Range):
         return cast_bounds(values, arrow_type)
 
     def _usable_minimum(self, values: Datum) -> Datum:
-        """Replace a minimum of NaN by null, but keep it if the file's maximum is NaN too."""
+        """Replace a minimum of NaN by null, unless the file's maximum is also NaN."""
         if isinstance(values, pa.Scalar):
             return values
         maxima = self._files.statistic(("maxValues", *self._path), pa.float64())
@@ -218,7 +219,7 @@ class _ColumnRange(Range):
 
 
 class _StructRange(Range):
-    """The range of a struct, which has no statistics. If a struct is null, its leaves are null."""
+    """The range of a struct, which has no bounds. A struct may be null if all its leaves may be."""
 
     def __init__(self, leaves: Sequence[Range], data_type: DataType) -> None:
         super().__init__(data_type)
@@ -229,7 +230,7 @@ class _StructRange(Range):
 
 
 class FileRanges:
-    """The ranges of expressions in each of several files.
+    """The ranges of columns and literals in each of several files.
 
     Args:
         partition_values: values of each partition column, one per file.
@@ -253,7 +254,7 @@ class FileRanges:
         self._stats = stats
 
     def range(self, expression: Expression) -> Range:
-        """Return the range of a column or literal; the range of other expressions is unknown."""
+        """Return the range of a column or a literal. Other expressions have an unknown range."""
         match expression:
             case Column(path):
                 field = field_at(path, self._schema)
@@ -277,7 +278,10 @@ class FileRanges:
 
     @property
     def exact_doubles(self) -> pa.BooleanArray | None:
-        """Mask of the files that are newer than the last change of a float column to double."""
+        """Mask of the files that were written after the last change of a column to double.
+
+        Only in these files, the bounds of widened double columns are exact.
+        """
         return self._exact_doubles
 
     def of_partition(self, data_type: DataType, values: Datum, known: Datum) -> Range:
@@ -308,7 +312,7 @@ class FileRanges:
 
 
 class StatisticsRecorder(FileRanges):
-    """A `FileRanges` without files. It records which statistics a predicate requests."""
+    """A `FileRanges` without files, which records the statistics that a predicate needs."""
 
     def __init__(self, schema: StructType, partition_columns: frozenset[str]) -> None:
         empty = {
@@ -324,7 +328,7 @@ class StatisticsRecorder(FileRanges):
         return pa.array([], arrow_type)
 
     def stats_schema(self) -> pa.Schema | None:
-        """Schema of the requested statistics; None if no statistics were requested."""
+        """Return the schema of the recorded statistics; None if there are none."""
         if not self._requested:
             return None
         tree: dict[str, Any] = {}
@@ -365,15 +369,14 @@ def is_off_scale(expression: Expression, other: Range) -> bool:
 
 
 def non_null_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
-    """The values that aren't NULL."""
+    """Return the literals that aren't NULL."""
     return tuple(value for value in values if value.value is not None)
 
 
 def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
-    """Sort values and split them into at most `MAX_POINTS` runs.
+    """Sort values, split them into at most `MAX_POINTS` ranges, and yield the ends of each range.
 
-    The first and last value of each run are yielded. If values can't be sorted, each value is a
-    run.
+    If values can't be sorted, each value is a range.
     """
     try:
         ordered = sorted(values, key=lambda literal: _order(literal.value))
@@ -388,7 +391,7 @@ def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
 
 
 def _order(value: object) -> Any:
-    """Return a key for sorting values as in Spark, where NaN is the largest value."""
+    """Return a sort key. As in Spark, NaN is the largest value."""
     if isinstance(value, float) and value != value:  # noqa: PLR0124  # NaN
         return (1, 0)
     if isinstance(value, str):

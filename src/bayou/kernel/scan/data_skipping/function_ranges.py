@@ -1,4 +1,4 @@
-"""Ranges of the results of functions and casts, computed from the ranges of their operands."""
+"""Ranges of functions and casts, computed from the ranges of their operands."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def function_range(
     operands: Sequence[Range],
     constants: Sequence[Any],
 ) -> Range:
-    """Return the range of the results of a function or cast.
+    """Return the range of a function or cast.
 
     Args:
-        data_type: type of the results.
+        data_type: type of the function's results.
         operands: ranges of the operands.
         constants: value of each operand; None for an operand that isn't a constant.
     """
@@ -56,9 +56,9 @@ def function_range(
 def directions(
     expression: Function | Cast, constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity in each operand: 1, -1 or 0, as in `Function.monotonicity`.
+    """Return the monotonicity of a function or cast in each operand; None if it isn't monotonic.
 
-    None if the expression isn't monotonic.
+    The values are 1, -1 or 0, as in `Function.monotonicity`.
     """
     if isinstance(expression, Cast):
         ordered = (kind_of(types[0]), kind_of(expression.data_type)) in _ORDERED_CASTS
@@ -80,7 +80,7 @@ def null_behavior(expression: Function | Cast) -> str:
 def is_formatted_time(expression: Expression, operand: DataType) -> bool:
     """Whether the expression formats a date or timestamp as a string.
 
-    The strings sort like the dates or timestamps only if all years have four digits.
+    These strings have the order of the dates or timestamps only if all years have four digits.
     """
     time = kind_of(operand) in ("date", "timestamp", "timestamp_ntz")
     if isinstance(expression, Cast):
@@ -91,10 +91,10 @@ def is_formatted_time(expression: Expression, operand: DataType) -> bool:
 def evaluate_leniently(
     evaluation: Evaluator, batch: pa.RecordBatch, arrow_type: Any
 ) -> tuple[Any, Any]:
-    """Evaluate an expression for each row. An error for a row isn't raised.
+    """Evaluate an expression for each row; the result is null for rows with an error.
 
     Returns:
-        The values, which are null for rows with an error, and a mask of the rows without an error.
+        The values, and a mask of the rows without an error.
     """
     try:
         values = evaluation.values(batch)
@@ -163,7 +163,7 @@ class _FunctionRange(Range):
         """Evaluate the function on bounds of its operands.
 
         Args:
-            bounds: type, and lower or upper bound, of each operand that isn't a constant.
+            bounds: type and bound (lower or upper) of each operand that isn't a constant.
 
         Returns:
             The results, one per file; None if a bound is unknown for all files.
@@ -210,7 +210,7 @@ class _FunctionRange(Range):
 
 
 class _EitherRange(Range):
-    """The range of CASE or COALESCE, which return one of several values."""
+    """The range of CASE or COALESCE, which return the value of one of their operands."""
 
     def __init__(self, name: str, data_type: DataType, values: Sequence[Range]) -> None:
         super().__init__(data_type)
@@ -242,7 +242,7 @@ class _EitherRange(Range):
 
 
 def _has_extremes(arrow_type: pa.DataType) -> bool:
-    """Whether Arrow's min and max suit a type: they fail for booleans, and ignore NaN in floats."""
+    """Whether Arrow's functions min and max support a type; for floats, they ignore NaN."""
     return not pa.types.is_floating(arrow_type) and not pa.types.is_boolean(arrow_type)
 
 

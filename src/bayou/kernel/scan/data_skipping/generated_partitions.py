@@ -1,13 +1,15 @@
 """Partition pruning with generated columns: conditions on data columns skip whole partitions.
 
-A generated partition column `P = g(source)` is computed from one data column, the source column. P
-has one value per file. If `g` is monotonic, `source <= 5` implies `P <= g(5)`. Columns for year,
-month, day and hour of one source column are compared together, like the digits of a number.
+A generated partition column `P = g(source)` is computed from a data column, the source column, and
+has one value per file. If `g` is monotonic, the condition `source <= 5` implies `P <= g(5)`.
+Columns for year, month, day and hour of one source column are compared together, like the digits of
+a number.
 
-Writers compute `g` in their own time zone, which is unknown. If a timestamp source column is
-compared with a constant, the constant is therefore shifted by more than any time zone's offset from
-UTC. If the time zone affects `g` in another way, the generated column isn't used. It is also
-unknown whether writers use Spark's ANSI mode. `g` is therefore treated as monotonic only if no
+The time zone in which writers computed `g` is unknown. If a timestamp source column is compared
+with a constant, the constant is shifted by more than any time zone's offset from UTC. If the time
+zone affects `g` in another way, the generated column isn't used.
+
+It is also unknown whether writers used Spark's ANSI mode, so `g` counts as monotonic only if no
 function or cast in `g` can fail or overflow.
 """
 
@@ -90,14 +92,14 @@ class _GeneratedColumn:
 
     Attributes:
         source: path of the source column.
-        is_monotonic: whether the generated value never falls as the source value rises, for every
-            writer: in any time zone, with or without ANSI mode.
-        is_deterministic: whether equal source values always have equal generated values, for every
-            writer: in any time zone, with or without ANSI mode.
+        is_monotonic: whether a larger source value never has a smaller generated value, in any time
+            zone, with or without ANSI mode.
+        is_deterministic: whether equal source values have equal generated values, in any time zone,
+            with or without ANSI mode.
         exact_nulls: whether the generated value is NULL if and only if the source value is NULL.
         is_time_string: whether the generated value is a date or timestamp formatted as a string.
             The order of these strings is correct only for years with four digits.
-        tolerance: the longest time by which the writer's time zone can shift the source value.
+        tolerance: maximum shift of the source value by the writer's time zone.
     """
 
     name: str
@@ -112,7 +114,7 @@ class _GeneratedColumn:
 
     @property
     def part(self) -> str:
-        """The extracted part: `year`, `month`, `day` or `hour`; empty if nothing is extracted."""
+        """The field of the time that is extracted: `year`, `month`, `day`, `hour` or ""."""
         match self.expression:
             case Function(name, (argument,)) if name in _PARTS:
                 inner = argument.operand if isinstance(argument, Cast) else argument
@@ -139,10 +141,11 @@ class GeneratedPartitions:
     def may_hold(
         self, op: str, path: tuple[str, ...], value: Any, partitions: dict[str, Datum]
     ) -> Datum:
-        """Whether a comparison of a source column with a constant may be true in each file.
+        """Whether the comparison `path op value` may be true in each file.
 
         Args:
-            path, value: the source column and the constant.
+            path: the source column.
+            value: the constant.
             partitions: values of each partition column, one per file.
         """
         columns = [c for c in self._by_source.get(path, ()) if c.name in partitions]
@@ -160,7 +163,7 @@ class GeneratedPartitions:
         return reduce(pc.and_, checks, pa.scalar(True))
 
     def may_be_null(self, path: tuple[str, ...], partitions: dict[str, Datum]) -> Datum:
-        """Whether the source column `path` may be NULL in each file."""
+        """Whether the source column may be NULL in each file."""
         checks = [
             pc.is_null(partitions[column.name])
             for column in self._by_source.get(path, ())
@@ -239,10 +242,10 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether the writer's time zone does more to generated values than shift the source value.
+    """Whether the writer's time zone affects generated values other than by a shift of the source.
 
-    True if an intermediate result is a TIMESTAMP, or if the final result is a TIMESTAMP and the
-    source column isn't.
+    This is the case if an intermediate result is a TIMESTAMP, or if the result is a TIMESTAMP and
+    the source column isn't.
     """
 
     def computes_timestamp(step: Expression) -> bool:
@@ -298,9 +301,9 @@ def _is_total_cast(source: DataType, target: DataType) -> bool:
 
 
 def _direction(expression: Expression, schema: StructType) -> int | None:
-    """Return how the value changes as the source value rises.
+    """Return the monotonicity of an expression in the source column.
 
-    1 if the value never falls, -1 if it never rises, 0 if it is constant; None in all other cases.
+    The result is 1 (never decreasing), -1 (never increasing), 0 (constant) or None (none of them).
     """
     match expression:
         case Column():
@@ -353,7 +356,7 @@ def _formats_times(expression: Expression, schema: StructType) -> bool:
 
 
 def _time_parts(columns: Sequence[_GeneratedColumn], source: DataType) -> list[_GeneratedColumn]:
-    """Return the columns for year, month, day and hour, in order; stop at the first missing one."""
+    """Return the columns for year, month, day and hour, in order, up to the first missing one."""
     if source not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):  # strings don't sort like times
         return []
     usable = [column for column in columns if column.is_deterministic or source == TIMESTAMP]
@@ -369,11 +372,11 @@ def _time_parts(columns: Sequence[_GeneratedColumn], source: DataType) -> list[_
 def _bounds(
     columns: Sequence[_GeneratedColumn], value: Any, source: DataType, side: int
 ) -> list[Any] | None:
-    """Compute bounds of the generated columns from a bound of the source column.
+    """Compute a bound of each generated column from a bound of the source column.
 
     Args:
         value: the bound of the source column.
-        side: -1 for lower bounds, 1 for upper bounds.
+        side: -1 for a lower bound, 1 for an upper bound.
 
     Returns:
         One bound per column; None if a bound can't be computed.
@@ -421,7 +424,7 @@ def _at_most(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
 
 
 def _compare_lexicographically(op: str, values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
-    """Compare columns with their bounds; the first column that differs from its bound decides."""
+    """Compare tuples of columns and bounds: the first column unlike its bound decides."""
     first, bound = values[0], pa.scalar(bounds[0], values[0].type)
     if len(values) == 1:
         return compare(f"{op}=", first, bound)

@@ -1,4 +1,4 @@
-"""Pruning of files by partition values and then by statistics; also parses partition keys."""
+"""Pruning of files by partition values and statistics, and parsing of partition values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Pruning:
 
     @property
     def needs_statistics(self) -> bool:
-        """Whether the plan uses statistics; if not, only partition values decide."""
+        """Whether the plan uses statistics, and not only partition values."""
         return self._plan.stats_schema is not None
 
     @property
@@ -65,9 +65,9 @@ class Pruning:
 
     @property
     def parsed_type(self) -> pa.DataType | None:
-        """Type of `stats_parsed` with the needed fields, by physical names.
+        """Type of `stats_parsed` with the statistics that the plan uses, by physical names.
 
-        None if the plan needs no statistics.
+        None if the plan uses no statistics.
         """
         if self._plan.stats_schema is None:
             return None
@@ -81,15 +81,14 @@ class Pruning:
         seen_keys: FileActionKeys | None,
         counts: ScanCounts | None = None,
     ) -> tuple[pa.StructArray, pa.BooleanArray | None]:
-        """Select the files that may contain a matching row.
+        """Select the live files that may contain a matching row.
 
         Args:
-            seen_keys: keys of the files that later commits added or removed. Files with these keys
-                aren't selected, because they aren't live. If None, all files are live.
+            seen_keys: keys of the files that later commits added or removed; these files aren't
+                live. If None, all files are live.
 
         Returns:
-            An array of `ADD_TYPE` that contains the selected files and perhaps other files, and a
-            mask of the selected files in this array. The mask is None if all files in the array are
+            Files as `ADD_TYPE`, and a mask of the selected files; None if all of the files are
             selected.
         """
         plan, adds = self._plan, files.adds
@@ -148,7 +147,7 @@ class Pruning:
         return exact
 
     def keep_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
-        """Return a mask of the `add` structs whose partition values allow matching rows."""
+        """Return a mask of the files that may contain a matching row, by their partition values."""
         return self._plan.select(self._partition_arrays(adds), None, num_rows=len(adds))
 
     def _partition_arrays(
@@ -199,10 +198,9 @@ class Pruning:
         return result
 
     def statistics(self, engine: Engine, files: CheckpointAdds) -> pa.RecordBatch:
-        """Return the statistics that the plan needs: one row per file, logical column names.
+        """Return the statistics that the plan uses: one row per file, with logical column names.
 
-        They are taken from `files.parsed`, or parsed from the JSON in `stats` if `files.parsed` is
-        None.
+        They are taken from `files.parsed`, or parsed from the JSON in `stats` if it is None.
         """
         schema = self._plan.stats_schema
         assert schema is not None  # callers check `needs_statistics`
@@ -225,7 +223,7 @@ class Pruning:
 
 
 def partition_strings(values: Any, name: str) -> pa.Array[Any]:
-    """Return the serialized values of a partition column; null for a file that lacks the column.
+    """Return the serialized values of a partition column; null for a file without a value.
 
     Args:
         values: the maps `partitionValues` of the files.
@@ -256,7 +254,7 @@ PartitionKey: TypeAlias = tuple[PartitionValue, ...]
 def partition_key(
     values: Mapping[str, str | None], columns: Sequence[StructField], time_zone: str = "UTC"
 ) -> PartitionKey:
-    """Parse a file's partition values, so that different serializations of a value become equal.
+    """Parse a file's partition values. Different serializations of a value have equal results.
 
     Raises:
         ValueError: a serialized value is invalid for its column's type.

@@ -1,8 +1,8 @@
 """Data skipping plans, which select files by partition values and statistics.
 
-A plan determines for every part of a predicate whether the part may be true, false or null for some
-row of a file. It skips a file if the whole predicate can't be true for any row. If a statistic is
-missing or unusable, every value is assumed to be possible.
+For each file, a plan determines whether a predicate may be true for a row, from the possible
+results of the predicate's operands (`tri_state`). Files in which the predicate can't be true are
+skipped. If a statistic is missing or unusable, every value is possible.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class SkippingPlan:
     """A plan for selecting the files that may contain a matching row.
 
     Attributes:
-        partition_columns: the partition columns that the predicate references, and those generated
-            from a column that the predicate references; logical names in the table's order.
+        partition_columns: the partition columns that the predicate references, and the partition
+            columns that are generated from a referenced column; logical names in the table's order.
         stats_schema: schema of the fields of `add.stats` that the plan uses, with logical names.
             Dates and timestamps are strings, as in JSON. None if the plan uses no statistics.
         residual: the conjuncts that reference columns other than partition columns; the reader must
@@ -57,7 +57,7 @@ class SkippingPlan:
     def build(
         cls, predicate: Predicate, schema: StructType, partition_columns: Sequence[str]
     ) -> SkippingPlan:
-        """Create a plan for a predicate that `resolve` has already resolved for `schema`."""
+        """Create a plan for a predicate that `resolve` has resolved for `schema`."""
         generated = GeneratedPartitions(schema, partition_columns)
         paths = list(referenced_columns(predicate))
         relevant = {path[0] for path in paths}

@@ -1,4 +1,4 @@
-"""Conversion of bounds from statistics. Inexact bounds are widened, so that no match is missed."""
+"""Conversion of bounds in statistics. Inexact bounds are widened, so no match is skipped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def has_null_count(data_type: DataType) -> bool:
-    """Whether null counts of a type are used; those of arrays and maps differ between writers."""
+    """Whether null counts of a type are used; they aren't reliable for arrays and maps."""
     return isinstance(data_type, DecimalType) or (
         isinstance(data_type, PrimitiveType) and data_type.name not in ("void", "variant")
     )
@@ -56,7 +56,7 @@ def stored_type(data_type: DataType) -> pa.DataType | None:
 
 
 def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
-    """Cast bounds as comparisons cast the values of rows; integers that don't fit become null."""
+    """Cast bounds like comparisons cast the values of rows; integers that don't fit become null."""
     if values.type == arrow_type:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow_type):
@@ -71,18 +71,18 @@ def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
 def drop_truncated_strings(values: Datum) -> Datum:
     """Replace string bounds that contain U+FFFD by null.
 
-    A writer that truncates a bound inside a character (in UTF-8 or UTF-16) writes U+FFFD instead of
-    the character. U+FFFD may sort before or after the character.
+    Writers that truncate a string within a character, in UTF-8 or UTF-16, write U+FFFD instead of
+    the character, which can sort before or after the character.
     """
     is_truncated = pc.match_substring(values, "\ufffd")
     return pc.if_else(is_truncated, pa.scalar(None, values.type), values)
 
 
 def widen_float_bounds(values: Datum, *, upper: bool) -> Datum:
-    """Widen bounds of a column that was float when some files were written.
+    """Widen bounds of a double column that was float when some files were written.
 
-    In these files, a bound is the decimal representation of a float. If this representation is
-    parsed as a double, the result differs slightly from the float's value.
+    In these files, a bound is the decimal representation of a float. Parsed as a double, it differs
+    slightly from the float's value.
 
     Args:
         upper: True for upper bounds, False for lower bounds.
@@ -95,8 +95,8 @@ def widen_float_bounds(values: Datum, *, upper: bool) -> Datum:
 def widen_decimal_bounds(values: Datum, data_type: DecimalType, *, upper: bool) -> Datum:
     """Widen bounds of a decimal column, because some writers (`deltalake`) round them to doubles.
 
-    A bound with up to 12 significant digits is treated as exact, because a rounded bound rarely has
-    so few digits. A bound with more than 17 digits can't be a rounded double, and is exact too.
+    A bound with at most 12 significant digits counts as exact, because a rounded bound rarely has
+    so few digits. A bound with more than 17 digits is exact, because a double has at most 17.
 
     Args:
         upper: True for upper bounds, False for lower bounds.
@@ -116,7 +116,7 @@ def widen_decimal_bounds(values: Datum, data_type: DecimalType, *, upper: bool) 
 
 
 def _looks_rounded(values: Datum) -> Datum:
-    """Whether decimals may have been rounded to a double: they have 13 to 17 significant digits."""
+    """Whether decimals may have been rounded to doubles, because they have 13 to 17 digits."""
     digits = pc.replace_substring_regex(pc.cast(values, pa.string()), "E.*|[-.]", "")
     count = pc.utf8_length(pc.utf8_trim(digits, characters="0"))
     return pc.and_(pc.greater(count, _EXACT_DIGITS), pc.less_equal(count, _MAX_DOUBLE_DIGITS))

@@ -1,7 +1,7 @@
-"""Whether a predicate may be true, false or null for some row of each file.
+"""Three-valued logic of data skipping: which results a predicate can have for the rows of a file.
 
-If the values in a file are unknown, the result is true. Each result is a boolean array without
-nulls, with one value per file.
+`TriState` returns for each file whether a predicate may be true or false for some row. If
+the values in a file are unknown, the answer is true. The answers are boolean arrays without nulls.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Datum: TypeAlias = Any
 
 
 class TriState:
-    """Determines which results a predicate may have for the rows of each file."""
+    """Determines whether a predicate may be true or false for some row of each file."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class TriState:
     def _partition_may_hold(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """Whether a comparison with a constant may be true, according to generated columns."""
+        """Whether a comparison with a constant may be true, by the values of generated columns."""
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
         if not isinstance(left, Column) or op == "<>":
@@ -269,12 +269,12 @@ class TriState:
         )
 
     def _exact(self, predicate: Expression) -> tuple[Datum, Datum] | None:
-        """Evaluate a condition on partition columns, which has one value per file.
+        """Evaluate a condition on partition columns, which has one result per file.
 
         Returns:
-            The values, and a mask of the files without an error in the evaluation. None if the
-            expression isn't a condition, if it is AND, OR, NOT, a column or a constant, if it
-            references no column, or if it references a column that isn't a partition column.
+            The results, and a mask of the files without an error. None if the expression isn't a
+            condition, if it is AND, OR, NOT, a column or a constant, or if partition columns aren't
+            the only columns that it references.
         """
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
@@ -288,10 +288,10 @@ class TriState:
         return evaluate_leniently(Evaluator(self._files.schema, predicate), batch, pa.bool_())
 
     def _partition_range(self, expression: Expression, varies: bool) -> Range:
-        """Return the range of an expression whose only columns are partition columns.
+        """Return the range of an expression without columns other than partition columns.
 
         Args:
-            varies: False if the expression has no columns, and is therefore evaluated only once.
+            varies: whether the expression has columns. If False, it is evaluated only once.
         """
         data_type = type_of(expression, self._files.schema)
         arrays = dict(self._files.partition_values) if varies else {"row": pa.nulls(1)}
@@ -343,7 +343,7 @@ class TriState:
 
 
 class _ConditionRange(Range):
-    """The range of a condition that is an operand, such as `x > 2` in `(x > 2) <=> NULL`."""
+    """The range of a condition that is used as a value, such as `x > 2` in `(x > 2) <=> NULL`."""
 
     def __init__(self, condition: Expression, possibilities: TriState) -> None:
         super().__init__(BOOLEAN)
