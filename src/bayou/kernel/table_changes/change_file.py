@@ -1,4 +1,4 @@
-"""Files with changed rows, and the state that is needed to read such files."""
+"""Change files: files with changed rows, and the state that is needed to read them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ class ChangeFile:
     """A file with rows that a commit changed.
 
     Attributes:
-        file: the file; rows in the file's deletion vector are excluded.
+        file: the file; the rows that its deletion vector deletes are excluded.
         version: version of the commit.
         timestamp: timestamp of the commit, ms since the epoch.
         change_type: change type of all rows; None if the file has the column `_change_type`
             (PROTOCOL.md, Change Data Files).
-        only: a deletion vector. Only the rows in it are included; if it is None, all rows are
-            included.
+        only: a deletion vector. If it isn't None, only the rows that it deletes are included.
 
     Examples:
         >>> scan = table.changes(engine, CommitBoundary.at_version(0)).scan_builder().build()
@@ -59,7 +58,7 @@ class ChangeFile:
 
     @property
     def deletion_vectors(self) -> tuple[DeletionVectorDescriptor | None, ...]:
-        """The deletion vectors that are needed to read the file, for `prefetch_vectors`."""
+        """The deletion vectors to read with the file; see `prefetch_vectors`."""
         return (self.file.deletion_vector, self.only)
 
     def to_bytes(self) -> bytes:

@@ -52,10 +52,10 @@ class ChangePlan:
 
     Attributes:
         commits: the commits to read; None if there are no commits to read.
-        read_state: the version whose schema the rows have.
+        read_state: state of the table version with the schema of the rows.
         partitioned: whether the table may have had partition columns in the range of commits, or
-            just before it.
-        scan: a scan whose filter has those conjuncts of the filter that use columns of the table.
+            in the version before it.
+        scan: a scan with the conjuncts of the filter that use only columns of the table.
         prunes: whether `scan` has a filter.
         feed_filters: the conjuncts of the filter that use only `_change_type`, `_commit_version`
             and `_commit_timestamp`.
@@ -81,10 +81,9 @@ class ChangePlan:
             yield from self._prune(engine, files) if self.prunes and files else files
 
     def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
-        """Yield the files with the changed rows of a commit, without applying filters.
+        """Yield all files with changed rows of a commit.
 
-        At most the removes of the commit, and the adds with the path of a removed file, are in
-        memory.
+        In memory are only the removes of the commit, and its adds of files that it also removes.
         """
         removes: dict[str, RemoveFile] = {}
         for action in commit.decoded(RemoveFile, AddCDCFile):
@@ -115,9 +114,9 @@ class ChangePlan:
     def _vector_change(
         self, commit: CommitActions, remove: RemoveFile, add: AddFile
     ) -> Iterator[ChangeFile]:
-        """Yield deleted and restored rows of a file whose deletion vector is changed by a commit.
+        """Yield the deleted and the restored rows of a file whose deletion vector changed.
 
-        The file's statistics are dropped, because writers may compute them without deleted rows.
+        The change files have no statistics, because some writers compute them without deleted rows.
         """
         before, after = remove.deletion_vector, add.deletion_vector
         file = msgspec.structs.replace(add, stats=None)
@@ -134,7 +133,7 @@ class ChangePlan:
     ) -> Iterator[AddFile]:
         """Create an `add` for each removed file.
 
-        Partition values that a `remove` doesn't have are read from the previous version.
+        If a `remove` has no partition values, they are read from the previous version.
         """
         incomplete = [r.path for r in removes if r.partition_values is None and self.partitioned]
         adds = self._previous_adds(engine, commit.version, incomplete) if incomplete else {}
@@ -213,9 +212,9 @@ class ChangePlan:
         )
 
     def _prune(self, engine: Engine, files: list[ChangeFile]) -> Iterator[ChangeFile]:
-        """Select the files whose partition values and statistics permit a matching row.
+        """Select the files that may contain a matching row, by partition values and statistics.
 
-        A file is always selected if it has other partition columns than `read_state`.
+        Files with other partition columns than `read_state` are always selected.
         """
         state = self.read_state
         partitions = {physical_name(f) for f in state.schema if f.name in state.partition_columns}
@@ -280,15 +279,12 @@ def is_merge_without_changes(commit: CommitActions) -> bool:
     return isinstance(metrics, dict) and all(metrics.get(m) == "0" for m in _MERGE_METRICS)
 
 
-_HAS_SEVERAL_SPELLINGS = r"[^A-Za-z0-9_\-.=/]|^/"
+_HAS_SEVERAL_ENCODINGS = r"[^A-Za-z0-9_\-.=/]|^/"
 
 
 def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
-    """Return a key for each path in the log. Keys are used to sort and compare paths.
-
-    Different encodings of the same path have the same key.
-    """
-    several = pc.match_substring_regex(paths, _HAS_SEVERAL_SPELLINGS)
+    """Return a key to sort and compare paths in the log; all encodings of a path have one key."""
+    several = pc.match_substring_regex(paths, _HAS_SEVERAL_ENCODINGS)
     if not pc.any(several).as_py():
         return paths
     affected: list[Any] = paths.filter(several).to_pylist()

@@ -131,14 +131,14 @@ class ChangeScan:
         return self._predicate
 
     def change_state(self, engine: Engine) -> ChangeState:
-        """Return the state that a process needs to read the rows of any change file."""
+        """Return the state with which any process can read the rows of a change file."""
         return ChangeState(scan_state=self._plan.scan.scan_state(engine))
 
     @closeable
     def change_files(self, engine: Engine) -> Iterator[ChangeFile]:
-        """List the files to read by ascending commit; in a commit, removed files come first.
+        """List the files to read in the order of commits; in a commit, removed files come first.
 
-        At most the commits that are read ahead, and the removes of one commit, are in memory.
+        In memory are only the commits that are read ahead, and the removes of one commit.
 
         Raises:
             CorruptTableError: a commit can't be read, or removes a file that was never added.

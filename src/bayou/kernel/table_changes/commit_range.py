@@ -90,27 +90,25 @@ _BATCH_ROWS = 32_768
 _HEAD_ACTIONS = (CommitInfo, Metadata, Protocol)
 
 _PRECEDING_COMMITS = 100
-"""Number of commits before a range that are also listed, to make file times monotonic."""
+"""Number of commits before a range that are also listed, because `monotonic_times` needs them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitActions:
-    """One commit of a range. Holds the bytes of the commit and decodes them on demand.
+    """One commit of a range, with the bytes of its file, which are decoded on demand.
 
     Attributes:
         table: path of the table.
         version: version of the commit.
-        timestamp: in-commit timestamp in ms since the epoch. If the commit has none, the
-            modification time of its file, increased if necessary to be later than the previous
-            commit's timestamp.
+        timestamp: timestamp of the commit in ms since the epoch; see `Snapshot.timestamp`.
         file: the commit file.
         data: JSON lines of the commit.
         kinds: the requested kinds of actions.
 
     Examples:
         >>> commits = table.commit_range_builder(CommitBoundary.at_version(0)).build(engine)
-        >>> with commits.commit_actions(engine, {DeltaAction.ADD}) as found:
-        ...     for commit in found:
+        >>> with commits.commit_actions(engine, {DeltaAction.ADD}) as iterator:
+        ...     for commit in iterator:
         ...         print(commit.version, commit.timestamp)
     """
 
@@ -131,7 +129,7 @@ class CommitActions:
         return tuple(self.decoded())
 
     def decoded(self, *kinds: type[Action]) -> Iterator[Action]:
-        """Decode the actions of these types, in order; all actions if `kinds` is empty.
+        """Yield the actions of the types `kinds`, in order; all actions if `kinds` is empty.
 
         Raises:
             CorruptTableError: a line isn't an action; the message has file and line.
@@ -142,8 +140,7 @@ class CommitActions:
     def actions(self) -> Iterator[pa.RecordBatch]:
         """Yield the actions of the requested kinds as batches; see `CommitRange.actions`.
 
-        If the commit has no actions of these kinds, no batch is yielded. Each call decodes the
-        commit again.
+        No batch is yielded if the commit has no such actions. Each call decodes the commit again.
         """
         decoded = self.decoded()
         while chunk := list(islice(decoded, _BATCH_ROWS)):
@@ -162,8 +159,7 @@ class CommitRange:
         query_start_boundary: the requested start.
         query_end_boundary: the requested end; None for the latest version.
         files: the commit files, ascending.
-        file_times: modification time of each file in ms, increased if necessary to be later than
-            the time of the previous file.
+        file_times: time of each file in ms since the epoch; see `monotonic_times`.
 
     Examples:
         >>> commits = table.commit_range_builder(CommitBoundary.at_version(0)).build(engine)

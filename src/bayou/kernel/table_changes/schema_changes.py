@@ -1,4 +1,4 @@
-"""Schema and metadata changes between versions, and which of them incremental reads allow."""
+"""Schema and metadata changes between versions, and checks whether incremental reads allow them."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class TableShape:
 
 
 def incompatibility(earlier: TableShape, later: TableShape) -> str | None:
-    """Return why rows of an earlier version can't be read with a later schema; None if they can.
+    """Return the reason why rows of `earlier` can't be read with the schema of `later`, or None.
 
     As in delta-spark, columns may be added and may become nullable; other changes are incompatible.
-    Column mapping may be enabled, but not disabled: without physical names, a renamed column looks
-    like a new column.
+    Column mapping may be enabled, but not disabled, because a renamed column can't be distinguished
+    from a new column without physical names.
     """
     return _mapping_change(earlier, later) or _schema_change(earlier.schema, later.schema, "")
 
@@ -173,7 +173,7 @@ def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
 
 
 def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = False) -> str | None:
-    """Return why rows written with metadata `data` can't be read with `read`; None if they can.
+    """Return the reason why rows with the metadata `data` can't be read with `read`, or None.
 
     Args:
         widens: whether a column may have a wider type in `read` than in `data`.
@@ -192,7 +192,7 @@ def partition_schema(metadata: Metadata) -> StructType:
 
 
 def same_metadata(left: Metadata, right: Metadata) -> bool:
-    """Whether schema, partition columns and `delta.` properties are equal."""
+    """Whether two `metaData` actions have equal schemas, partition columns and Delta properties."""
     return (
         StructType.from_json(left.schema_string) == StructType.from_json(right.schema_string)
         and list(left.partition_columns) == list(right.partition_columns)
@@ -211,7 +211,7 @@ def same_protocol(left: Protocol, right: Protocol) -> bool:
 
 
 def widens_types(protocol: Protocol) -> bool:
-    """Whether the protocol has the feature type widening (PROTOCOL.md, Type Widening)."""
+    """Whether the protocol has the feature `typeWidening` (PROTOCOL.md, Type Widening)."""
     names = features.reader_features(protocol)
     return features.TYPE_WIDENING in names or features.TYPE_WIDENING_PREVIEW in names
 
@@ -279,7 +279,7 @@ def _columns(
 
 
 def _widen(narrow: StructType, wide: StructType) -> StructType:
-    """Return the schema `narrow`, but with the types of columns that are wider in `wide`."""
+    """Return the schema `narrow` with the column types of `wide` that are wider."""
     by_name = {field.name: field for field in wide}
     return StructType(
         tuple(

@@ -1,4 +1,4 @@
-"""Lists new commits for streaming reads, and numbers the files of each commit."""
+"""New commits for streaming reads, with their files in a fixed order."""
 
 from __future__ import annotations
 
@@ -29,17 +29,16 @@ from bayou.protocol.file_names import commit_file_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFiles:
-    """Files of a commit. The number of a file is its index in `paths` and `sizes`.
+    """Files of a commit. Stream offsets refer to a file by its index in `paths`.
 
     Attributes:
-        sizes: file sizes in bytes, int64; 0 if unknown.
+        sizes: sizes of the files in bytes, int64; 0 if unknown.
         adds: `add` actions of the files, as `ADD_TYPE` without statistics; None in the result of
             `changed_files`.
-        removed: path of one of the files that the commit removes with `dataChange`; None if it
-            removes none.
-        read_together: whether the files must be read in one batch, because the preimage and the
-            postimage of an update may be in different files, or because a file has an old and a new
-            deletion vector.
+        removed: path of a file that the commit removes with `dataChange`; None if there is none.
+        read_together: whether all files must be read in one micro-batch, because the preimage and
+            the postimage of an update may be in different files, or because the commit changes the
+            deletion vector of a file.
         has_files: whether the commit has file actions. In the result of `added_files`, this
             includes actions without `dataChange`.
     """
@@ -95,11 +94,10 @@ def added_files(commit: CommitActions) -> CommitFiles:
 
 
 def changed_files(commit: CommitActions) -> CommitFiles:
-    """Return the files that contain the row changes of a commit.
+    """Return the files with the changed rows of a commit.
 
-    If the commit has change data files, the result is these files. If not, the result is the files
-    that the commit adds or removes with `dataChange`. If a MERGE rewrites files without changing a
-    row, the result has no files.
+    These are the change data files of the commit. If it has none, these are the files that it adds
+    or removes with `dataChange`. A MERGE that rewrites files without changing a row has no files.
     """
     recorded: list[AddCDCFile] = []
     data_changes: list[AddFile | RemoveFile] = []
@@ -143,7 +141,7 @@ def without_statistics(adds: pa.StructArray) -> pa.StructArray:
 
 
 _PRECEDING_COMMITS = 100
-"""Number of commits before `start` that are also listed, to make file times monotonic."""
+"""Number of commits before `start` that are also listed, because `monotonic_times` needs them."""
 
 
 def commits_from(
@@ -154,10 +152,10 @@ def commits_from(
     allow_gaps: bool = False,
     catalog: Catalog | None = None,
 ) -> list[CommitRange]:
-    """List the commits from version `start` on; the list is empty if there are no such commits yet.
+    """List the commits from version `start` on, as ranges of consecutive versions.
 
-    The list has one range. If `allow_gaps` is True, it has one range for each run of consecutive
-    versions.
+    The result has one range, or none if there are no commits yet. If `allow_gaps` is True, each
+    missing commit starts a new range.
 
     Raises:
         VersionNotFoundError: log cleanup deleted the commit of `start`; the error's attribute
@@ -170,11 +168,11 @@ def commits_from(
 def listed_commits(
     engine: Engine, table: str, start: int, *, catalog: Catalog | None = None
 ) -> list[tuple[int, FileStatus]]:
-    """List the files of the commits from `start` on, and of up to 100 versions before it.
+    """Return (version, file) of the commits from `start` on, and of up to 100 commits before.
 
-    The result has (version, file) for each commit. The earlier files are needed to make file times
-    monotonic. If a commit seems to be missing, the log is listed again: a listing that isn't atomic
-    may miss a concurrent commit and contain the next commit.
+    The earlier commits are needed by `monotonic_times`. If a commit seems to be missing, the log is
+    listed again, because a listing that isn't atomic may contain a new commit, and not the commit
+    before.
     """
     first = max(0, start - _PRECEDING_COMMITS)
     with commit_files(engine, table, first, catalog=catalog) as listing:
@@ -189,7 +187,7 @@ def listed_commits(
 def contiguous_commits(
     table: str, listed: list[tuple[int, FileStatus]], start: int, *, allow_gaps: bool = False
 ) -> list[CommitRange]:
-    """Group the commits that `listed_commits` returned into ranges; see `commits_from`."""
+    """Group the result of `listed_commits` into ranges; see `commits_from`."""
     times = dict(monotonic_times(listed))
     commits = [(v, f) for v, f in listed if v >= start]
     if not commits:

@@ -48,7 +48,7 @@ from bayou.protocol.actions import (
 from bayou.protocol.schema import SchemaJsonError, StructType
 
 _MAX_CACHED_BYTES = 32 << 20
-"""Maximum size of the commits that the check of a range caches; other commits are read again."""
+"""Maximum size of the commits that are cached after the check of a range."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,11 @@ class TableChanges:
     """The rows that changed in a range of versions. Holds no engine and no open file.
 
     Attributes:
-        commits: commits of the range. None if the range contains no commit: then its start and end
-            are timestamps between two commits.
-        read_state: state of the table version whose schema the rows have. This is the latest
-            version; for a table with column mapping, it is the last version of the range.
-        partitioned: whether the table may have had partition columns in the range, or just before
-            it.
+        commits: commits of the range; None if its start and end are timestamps between two commits.
+        read_state: state of the table version with the schema of the rows. This is the latest
+            version, or the last version of the range if the table has column mapping.
+        partitioned: whether the table may have had partition columns in the range, or in the
+            version before it.
 
     Examples:
         >>> changes = table.changes(engine, CommitBoundary.at_version(0))
@@ -84,7 +83,7 @@ class TableChanges:
 
     @property
     def schema(self) -> StructType:
-        """The table's columns, without those that the feed adds (`_change_type`, ...)."""
+        """The table's columns, without the columns that the feed adds (`_change_type`, ...)."""
         return self.read_state.schema
 
     def scan_builder(self) -> ChangeScanBuilder:
@@ -105,9 +104,9 @@ def load_table_changes(
     of commits are cached; the other commits are read again later.
 
     Args:
-        start: first version; or a timestamp, which stands for the first commit at or after it.
-        end: last version; or a timestamp, which stands for the last commit at or before it. None,
-            or a version above the latest version, stands for the latest version.
+        start: first version, or a timestamp for the first commit at or after the timestamp.
+        end: last version, or a timestamp for the last commit at or before the timestamp. None, or a
+            version above the latest version, means the latest version.
 
     Raises:
         VersionNotFoundError: the range starts after the latest version or before the earliest
@@ -175,9 +174,9 @@ def load_table_changes(
 
 
 def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
-    """Whether the table had partition columns just before `version`; True if this is unknown.
+    """Whether the table had partition columns in the version before `version`; True if unknown.
 
-    A commit can drop partition columns and also remove files that have values of these columns.
+    A commit can drop partition columns and also remove files with values of these columns.
     """
     if version == 0:
         return False
@@ -189,7 +188,7 @@ def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
 
 
 def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
-    """Whether a range can be without commits: both ends are timestamps in ascending order."""
+    """Whether a range can be empty, because its ends are timestamps in ascending order."""
     if start.timestamp is None or end is None or end.timestamp is None:
         return False
     return start.timestamp <= end.timestamp
@@ -200,8 +199,9 @@ def _check_commits(
 ) -> tuple[CommitRange, list[tuple[int, Metadata]], bool]:
     """Check that the feed is enabled in all versions of a range, and cache the contents of commits.
 
-    The result has three parts: the range with cached commits, (version, metadata) of each metadata
-    change after the first version, and whether the first version sets the metadata.
+    Returns:
+        The range with cached commits, the (version, metadata) of each metadata change after the
+        first version, and whether the commit of the first version has a `metaData` action.
     """
     _check_enabled(commits, first.version, first.metadata)
     changes: list[tuple[int, Metadata]] = []
@@ -243,7 +243,7 @@ def _check_enabled(commits: CommitRange, version: int, metadata: Metadata) -> No
 def _check_shapes(
     table: str, shapes: dict[int, TableShape], commits: CommitRange, read_state: TableState
 ) -> None:
-    """Raise an error if a version's rows can't be read with the schema of `read_state`.
+    """Check that the rows of all versions can be read with the schema of `read_state`.
 
     Args:
         shapes: table shape by version, for the range's first version and for each version that
@@ -310,8 +310,8 @@ def read_change_file(
     remaining filter.
 
     Args:
-        vectors: deletion vectors that `prefetch_vectors` has read. A deletion vector that they
-            don't include is read when it is needed.
+        vectors: deletion vectors that `prefetch_vectors` has read. Other deletion vectors are read
+            by this function.
 
     Returns:
         Non-empty batches with `state.logical_arrow_schema`.
@@ -363,9 +363,9 @@ def read_change_file(
 
 
 def _state_for(state: ScanState, file: ScanFile) -> ScanState:
-    """Return the scan state for a file that may have other partition columns than the table.
+    """Return the scan state for a file, which may have other partition columns than the table.
 
-    The partition columns of a file are the columns for which its `add` has a partition value.
+    Partition columns of a file are the columns with a partition value in its `add`.
     """
     partition_columns = tuple(
         f.name for f in state.logical_schema if state.partition_key(f) in file.partition_values

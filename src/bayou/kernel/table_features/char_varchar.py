@@ -62,7 +62,7 @@ def _limits(
             name = ".".join(path)
             raise UnsupportedFeatureError(
                 f"{table} can't be written: the length limit of column {name!r} can't be parsed: "
-                f"{error}.",
+                f"{error}. Correct the column's metadata in the schema.",
                 table=table,
                 features=[f"char/varchar in {name}"],
             ) from error
@@ -103,7 +103,11 @@ def _strings(array: Any, path: tuple[str, ...]) -> Any:
 
 
 def _sliced_children(array: Any, children: Any) -> Any:
-    """Return the part of `children` (all keys or all values) that a sliced map array uses."""
+    """Return the keys or values of a map array, which may be a slice of a larger array.
+
+    Args:
+        children: `array.keys` or `array.items`, which aren't sliced.
+    """
     if len(array) == 0:
         return children.slice(0, 0)
     offsets = array.offsets

@@ -1,4 +1,4 @@
-"""Checks for dependencies on a column before it is dropped, renamed or changed."""
+"""Checks that no other object depends on a column, before the column is dropped or changed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,16 @@ ColumnPath: TypeAlias = tuple[str, ...]
 
 
 def quote_path(path: ColumnPath) -> str:
-    """Join a path with dots, as in delta-spark's history; a name with a dot gets backticks."""
+    """Join a path with dots, as in delta-spark's history. Names with a dot get backticks."""
     return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
-def check_not_referenced(state: TableState, path: ColumnPath, what: str) -> None:
-    """Check that no constraint, invariant or generated column references a column or its fields."""
+def check_not_referenced(state: TableState, path: ColumnPath, change: str) -> None:
+    """Check that no constraint, invariant or generated column references a column or its fields.
+
+    Args:
+        change: participle of the change for error messages, such as "dropped".
+    """
     for owner, sql in _expressions(state):
         try:
             references = list(referenced_columns(parse_expression(sql)))
@@ -50,7 +54,7 @@ def check_not_referenced(state: TableState, path: ColumnPath, what: str) -> None
                 else "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"
             )
             raise SchemaError(
-                f"{state.path}: column {quote_path(path)!r} can't be {what}, because {owner} "
+                f"{state.path}: column {quote_path(path)!r} can't be {change}, because {owner} "
                 f"({sql}) references it ({condition}). Drop the {owner.removeprefix('the ')} "
                 "first.",
                 table=state.path,
@@ -58,14 +62,18 @@ def check_not_referenced(state: TableState, path: ColumnPath, what: str) -> None
             )
 
 
-def check_not_in_layout(state: TableState, path: ColumnPath, what: str) -> None:
-    """Check that a column is neither a partition column nor a clustering column."""
+def check_not_in_layout(state: TableState, path: ColumnPath, change: str) -> None:
+    """Check that a column is neither a partition column nor a clustering column.
+
+    Args:
+        change: see `check_not_referenced`.
+    """
     layout = "partitioned" if path[0] in state.partition_columns and len(path) == 1 else None
     if layout is None and any(p[: len(path)] == path for p in state.clustering_columns):
         layout = "clustered"
     if layout is not None:
         raise SchemaError(
-            f"{state.path}: column {quote_path(path)!r} can't be {what}, because the table is "
+            f"{state.path}: column {quote_path(path)!r} can't be {change}, because the table is "
             f"{layout} by this column. "
             + (
                 "Change the clustering columns first."
@@ -116,8 +124,8 @@ def check_statistics_columns(
 ) -> None:
     """Check the columns in `delta.dataSkippingStatsColumns` by delta-spark's rules.
 
-    The type of a top-level column must have minimum and maximum. A nested field may have any type;
-    if that type has no minimum and maximum, only the field's nulls are counted.
+    The type of a top-level column must support minimum and maximum. A nested field may have any
+    type.
     """
     value = SKIPPING_COLUMNS.read(configuration)
     columns: list[tuple[str, ...]] = []
@@ -148,5 +156,7 @@ def check_statistics_columns(
 def _invalid(table: str, reason: str) -> TablePropertyError:
     key = SKIPPING_COLUMNS.key
     return TablePropertyError(
-        f"{table}: table property {key!r} has an invalid value: {reason}.", table=table, key=key
+        f"{table}: table property {key!r} has an invalid value: {reason}. Correct the property.",
+        table=table,
+        key=key,
     )

@@ -33,10 +33,10 @@ def with_column_ids(
     *,
     nested_ids: bool = False,
 ) -> tuple[StructType, dict[str, str]]:
-    """Return the schema with an id and a physical name for each field, and the new properties.
+    """Assign an id and a physical name to each field that has none.
 
-    Fields that have an id and a physical name keep them. If column mapping is being enabled on an
-    existing table, the physical names are the logical names, because existing data files have
+    Return the new schema and the new table properties. If column mapping is being enabled on an
+    existing table, the physical names are the logical names, because the existing data files have
     these names. In column mapping mode `none`, nothing is changed.
 
     Args:

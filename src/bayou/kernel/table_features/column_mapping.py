@@ -43,19 +43,18 @@ def column_mapping_mode(properties: Mapping[str, str]) -> ColumnMappingMode:
 def physical_name(field: StructField) -> str:
     """Return a field's name in data files and in the log.
 
-    In column mapping mode `none`, this is the logical name, because a snapshot's schema then has no
-    mapping metadata (see `without_mapping`).
+    In column mapping mode `none`, this is the logical name. The schema of a snapshot then has no
+    mapping metadata, because `without_mapping` removes it.
     """
     name = field.metadata.get(PHYSICAL_NAME_KEY)
     return name if isinstance(name, str) else field.name
 
 
 def nested_field_ids(field: StructField) -> Mapping[str, int]:
-    """Return the ids of the elements, keys and values of a field's arrays and maps.
+    """Return the ids of the elements, keys and values of a field's arrays and maps by path.
 
-    The keys of the result are paths from the field, with its physical name: `col-a.element`,
-    `col-a.value.key` (PROTOCOL.md, Iceberg Compatibility V2). Fields of nested structs have their
-    own ids. The result is empty if the schema has no such ids.
+    The paths start with the physical name of the field: `col-a.element`, `col-a.value.key`
+    (PROTOCOL.md, Iceberg Compatibility V2). The result is empty if the schema has no such ids.
     """
     ids = field.metadata.get(NESTED_IDS_KEY)
     return ids if isinstance(ids, dict) else {}
@@ -64,7 +63,7 @@ def nested_field_ids(field: StructField) -> Mapping[str, int]:
 def physical_path(schema: StructType, logical_path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the physical path of a column or a nested field.
 
-    The steps `element`, `key` and `value` of arrays and maps stay as they are.
+    The names `element`, `key` and `value` in paths through arrays and maps stay unchanged.
 
     Raises:
         KeyError: the schema doesn't contain the path; the error's argument is the path.
@@ -111,12 +110,12 @@ def logical_path(schema: StructType, physical: tuple[str, ...]) -> tuple[str, ..
 
 
 def to_physical_schema(schema: StructType, mode: ColumnMappingMode) -> StructType:
-    """Return the schema with physical names at every level; everything else is unchanged."""
+    """Return the schema with physical names at every level."""
     return schema if mode == "none" else _physical_struct(schema)
 
 
 def without_mapping(schema: StructType) -> StructType:
-    """Return a schema without its mapping metadata, which has no meaning in mode `none`."""
+    """Return a schema without column mapping metadata, which readers ignore in mode `none`."""
     return cast("StructType", _without_mapping(schema))
 
 
@@ -165,7 +164,7 @@ def _write_field(
     """Return the Arrow field to write to Parquet.
 
     Args:
-        optional: whether an enclosing field is nullable, which makes this field nullable too.
+        optional: whether an enclosing field is nullable; this field is then nullable, too.
     """
     mapped = mode != "none"
     name = physical_name(field) if mapped else field.name

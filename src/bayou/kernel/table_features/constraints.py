@@ -1,6 +1,6 @@
-"""Generates column values of written rows, and enforces the table's constraints.
+"""Default values, generated columns and constraints of rows that are written.
 
-Missing columns are computed first, then constraints are checked (PROTOCOL.md, Generated Columns,
+Missing columns are computed first. Then constraints are checked (PROTOCOL.md, Generated Columns,
 Identity Columns, Default Columns, CHECK Constraints, Column Invariants).
 """
 
@@ -40,7 +40,7 @@ from bayou.protocol.schema import (
 
 
 class RowConstraints:
-    """Generates values and enforces constraints for the rows that one writer writes."""
+    """Computes missing columns and checks constraints for the rows of one writer."""
 
     def __init__(self, engine: Engine, state: TransactionState) -> None:
         self._state = state
@@ -74,13 +74,13 @@ class RowConstraints:
         *,
         unchanged_columns: Collection[str] | None = None,
     ) -> pa.RecordBatch:
-        """Return the rows with exactly the table's columns, after checking all constraints.
+        """Check all constraints, and return the rows with exactly the table's columns.
 
         Args:
-            constants: constant values of columns that `batch` lacks.
-            unchanged_columns: columns that an UPDATE doesn't change; generated columns among them
-                aren't checked. If None, the rows are new: they get missing defaults, and identity
-                columns are checked for values that must not be set.
+            constants: values of columns that `batch` doesn't have, such as partition columns.
+            unchanged_columns: for an UPDATE, the columns that it doesn't change. Of them, generated
+                columns aren't checked. If None, the rows are new: missing columns get default
+                values, and values of identity columns that users must not set are an error.
         """
         batch = _with_constants(batch, constants or {})
         input_names = {name.lower() for name in batch.schema.names}
@@ -110,7 +110,7 @@ class RowConstraints:
         return rows
 
     def _empty_strings_to_null(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Replace empty strings in partition columns by null, which is how the log stores them."""
+        """Replace empty strings in partition columns by null, as in the log."""
         for name in self._partition_strings:
             index = rows.schema.get_field_index(name)
             strings = rows.column(index)

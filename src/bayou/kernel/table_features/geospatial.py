@@ -1,4 +1,4 @@
-"""Checks of geospatial columns, and geometries and geographies in the Arrow form of Spark."""
+"""Checks of geospatial columns, and conversion of Spark's geometries and geographies to WKB."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def _geospatial_types(data_type: DataType) -> Iterator[GeometryType | GeographyT
 def conform_geospatial(
     table: str, array: Any, path: str, data_type: GeometryType | GeographyType
 ) -> pa.Array[Any]:
-    """Return the WKB of structs of `srid` and `wkb`, which Spark uses in Arrow.
+    """Convert structs of `srid` and `wkb`, Spark's Arrow type of geometries, to WKB.
 
-    Spark checks the SRIDs of the values, which belong to the type of its column.
+    The SRIDs are dropped. Spark has already checked that they are the SRID of the column.
     """
     if {f.name for f in array.type} != {"srid", "wkb"}:
         raise SchemaError(

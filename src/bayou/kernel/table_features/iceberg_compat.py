@@ -1,7 +1,7 @@
 """Rules of Iceberg compatibility, versions 1 to 3 (PROTOCOL.md, Iceberg Compatibility V1 and V2).
 
-A table that follows them can be converted to Iceberg's metadata without rewriting data files.
-Version 3 is described in `protocol_rfcs/iceberg-compat-v3.md` of Delta Lake.
+A table that follows these rules can be converted to Iceberg's metadata without rewriting data
+files. Version 3 is described in `protocol_rfcs/iceberg-compat-v3.md` of Delta Lake.
 
 `with_required_properties` sets the properties that a version requires, `check_iceberg_compat`
 checks a commit's protocol and metadata, and `check_add` checks a file of a commit.
@@ -67,7 +67,7 @@ def compat_property(version: int) -> str:
 
 
 def universal_formats(configuration: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the other formats whose metadata each commit also writes: `iceberg`, `hudi`."""
+    """Return the formats in `delta.universalFormat.enabledFormats`, such as `iceberg`."""
     return properties.UNIVERSAL_FORMATS.read(configuration)
 
 
@@ -79,7 +79,7 @@ def has_nested_field_ids(configuration: Mapping[str, str]) -> bool:
 def row_tracking_field_ids(configuration: Mapping[str, str]) -> tuple[int, int] | None:
     """Return the field ids of materialized row ids and row commit versions.
 
-    Returns None if they have no field ids.
+    The result is None if these columns have no field ids.
     """
     if (iceberg_compat_version(configuration) or 0) < 3:
         return None
@@ -93,10 +93,10 @@ def with_required_properties(
     *,
     replaces: bool = False,
 ) -> dict[str, str]:
-    """Return table properties with those that the enabled version requires.
+    """Return table properties, with the properties that the enabled version requires.
 
-    Column mapping is enabled for new and replaced tables, row tracking for all tables. If Iceberg
-    compatibility is being disabled, `iceberg` is removed from the universal formats.
+    Column mapping is enabled only in new and replaced tables, row tracking in all tables. If
+    Iceberg compatibility is being disabled, `iceberg` is removed from the universal formats.
 
     Args:
         before: the table's properties before the change; None for a new table.
@@ -137,7 +137,7 @@ def check_iceberg_compat(
     """Check that protocol and metadata after a commit follow the rules of the enabled version.
 
     Raises:
-        IcebergCompatError: they violate a rule.
+        IcebergCompatError: the protocol or the metadata violates a rule.
     """
     configuration = metadata.configuration
     before = {} if state is None else state.properties
@@ -213,7 +213,7 @@ def version_not_supported(table: str, version: int) -> IcebergCompatError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """A commit's protocol and metadata, and the state that they change."""
+    """Protocol and metadata after a commit, and the table state before the commit."""
 
     table: str
     version: int
@@ -225,12 +225,12 @@ class _Change:
 
     @property
     def is_upgrade(self) -> bool:
-        """Whether REORG TABLE ... APPLY (UPGRADE UNIFORM ...) makes the commit."""
+        """Whether the commit is a REORG TABLE ... APPLY (UPGRADE UNIFORM ...)."""
         return self.operation is Operation.UPGRADE_UNIFORM
 
     @property
     def enables(self) -> bool:
-        """Whether the version is being enabled."""
+        """Whether the commit enables the version."""
         before = {} if self.state is None else self.state.properties
         return iceberg_compat_version(before) != self.version
 

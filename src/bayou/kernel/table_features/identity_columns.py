@@ -1,7 +1,7 @@
 """Values of identity columns (PROTOCOL.md, Identity Columns).
 
-Writer i of the n writers of a transaction generates every n-th value, so that no value is generated
-twice. Failed writes leave gaps, which the protocol allows.
+If a transaction has n writers, each writer generates every n-th value, starting at a different
+value, so values are unique. Failed writes leave gaps, which the protocol allows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ class IdentityValues:
         return name in self._state.generated_identity
 
     def check_explicit_values(self, columns: set[str]) -> None:
-        """Raise an error if the rows have an identity column whose values must be generated."""
+        """Check that the rows have no values for identity columns that the writer generates.
+
+        Args:
+            columns: names of the rows' columns in lower case.
+        """
         for name, column in self._columns.items():
             if name.lower() not in columns:
                 continue
@@ -54,7 +58,7 @@ class IdentityValues:
                 )
 
     def next_values(self, name: str, count: int) -> pa.Array[pa.Int64Scalar]:
-        """Generate the values of the next `count` rows, int64."""
+        """Generate the column's values for the next `count` rows, int64."""
         writer, writers = self._state.writer
         if writers < 1:
             raise ArgumentError(
@@ -85,7 +89,12 @@ class _Bounds(msgspec.Struct, frozen=True, rename="camel"):
 def with_high_water_marks(
     schema: StructType, generated: tuple[str, ...], adds: list[AddFile]
 ) -> StructType:
-    """Return the schema with its identity high watermarks advanced to the values in new files."""
+    """Return the schema with the high watermarks of identity columns after new files are added.
+
+    Args:
+        generated: names of the identity columns with generated values.
+        adds: the new files; their statistics contain the bounds of the values.
+    """
     if not generated or not adds:
         return schema
     bounds = [decode_json(a.stats, _Bounds) for a in adds if a.stats is not None]

@@ -1,4 +1,4 @@
-"""Checks that a table can be read: its schema and the table features it requires of readers."""
+"""Checks that a table can be read: that its schema and its reader features are supported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from bayou.protocol.type_changes import unsupported_type_changes
 
 
 def table_schema(table: str, metadata: Metadata) -> StructType:
-    """Return the table's schema, with column mapping metadata if column mapping is enabled."""
+    """Parse and validate the table's schema.
+
+    Column mapping metadata is removed if column mapping is disabled.
+    """
     if not metadata.schema_string:
         raise SchemaError(
             f"{table}: the table has no schema yet: its metaData action has no schemaString.",
@@ -57,7 +60,7 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
 
 
 def _schema_problems(data_type: DataType) -> Iterator[str]:
-    """Describe each field that Arrow can't represent or that can't be written."""
+    """Yield a description of each field that Arrow doesn't support or that can't be written."""
     match data_type:
         case StructType(fields):
             seen: set[str] = set()

@@ -1,9 +1,4 @@
-"""Checks that a transaction leaves a table in a state that Bayou can write.
-
-`only_enables_features` decides whether a commit can be rebased onto a concurrent metadata change.
-As in delta-spark, the commit can be rebased if the metadata change only enables features. Unlike in
-delta-spark, the change must not enable row tracking, because the commit's files have no row ids.
-"""
+"""Checks that a table can be written: writer features, catalog, properties and reserved columns."""
 
 from __future__ import annotations
 
@@ -40,7 +35,7 @@ _MAINTENANCE = {
     Operation.VACUUM_START: "VACUUM",
     Operation.VACUUM_END: "VACUUM",
 }
-"""Operations on a catalog-managed table that its catalog must permit.
+"""Maintenance operations that need the permission of the catalog of a catalog-managed table.
 
 See PROTOCOL.md, Maintenance Operations on Catalog-managed Tables.
 """
@@ -140,9 +135,10 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: S
 def check_universal_format(
     table: str, configuration: Mapping[str, str], operation: Operation
 ) -> None:
-    """Check that the table has no metadata of other formats that a write would leave stale.
+    """Check that Bayou can write the metadata of all formats that the table requires.
 
-    VACUUM is allowed because it changes no rows. Iceberg metadata is written after the commit.
+    These are the formats in `delta.universalFormat.enabledFormats`. Bayou writes Iceberg metadata
+    after the commit. VACUUM needs no metadata, because it changes no rows.
     """
     key = properties.UNIVERSAL_FORMATS.key
     enabled = properties.UNIVERSAL_FORMATS.read(configuration)
@@ -172,7 +168,7 @@ def check_change_data_columns(
 
 
 def check_schema_can_be_read(table: str, metadata: Metadata) -> None:
-    """Raise a `SchemaError` if readers would reject the new schema."""
+    """Check that readers support the new schema."""
     try:
         table_schema(table, metadata)
     except CorruptSchemaError as error:
@@ -243,7 +239,11 @@ _COLUMN_IDS = frozenset(
 
 
 def only_enables_features(before: Metadata, after: Metadata) -> bool:
-    """Whether the only change between two metaData actions is that features were enabled."""
+    """Whether the only change between two `metaData` actions is that features were enabled.
+
+    A commit can be rebased onto such a change, as in delta-spark. Unlike in delta-spark, enabling
+    row tracking isn't such a change, because the files of the commit have no row ids.
+    """
     without_configuration = msgspec.structs.replace(
         after, configuration=before.configuration, schema_string=before.schema_string
     )

@@ -12,25 +12,25 @@ _END_SECONDS = 30.0
 
 
 class BackgroundHooks:
-    """Runs hooks in one background thread, while it is open as a context manager.
+    """Runs post-commit hooks in a background thread until its `with` block ends.
 
-    Hooks of all commits of the process are passed to the instance that was opened last. A hook that
-    waits is replaced by a newer hook with the same key. At the end, hooks that wait are run for at
-    most 30 seconds; the next commit does the work of the others.
+    The hooks of all commits of the process go to the newest instance. A newer hook replaces a
+    pending hook with the same key. The end of the block waits at most 30 seconds for pending hooks.
+    The others don't run; the next commit has a hook that does their work.
     """
 
     _open: list[BackgroundHooks] = []  # noqa: RUF012 - the open instances of the process
     _lock = threading.Lock()
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, Callable[[], None]] = {}
+        self._pending: dict[Hashable, Callable[[], None]] = {}
         self._changed = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="bayou-hooks", daemon=True)
 
     @classmethod
     def current(cls) -> BackgroundHooks | None:
-        """Return the instance that was opened last; None if none is open."""
+        """Return the newest instance; None if no `with` block is active."""
         with cls._lock:
             return cls._open[-1] if cls._open else None
 
@@ -50,25 +50,25 @@ class BackgroundHooks:
         self._thread.join(_END_SECONDS)
         if elapsed.seconds >= _END_SECONDS:
             with self._changed:
-                self._waiting.clear()
+                self._pending.clear()
 
     def submit(self, key: Hashable, run: Callable[[], None]) -> None:
-        """Run a hook soon. It replaces a hook with the same key that waits.
+        """Submit a hook, which replaces a pending hook with the same key.
 
         Args:
             run: function that runs the hook and logs its errors.
         """
         with self._changed:
-            self._waiting[key] = run
+            self._pending[key] = run
             self._changed.notify_all()
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._waiting:
+                while not self._pending:
                     if self._is_closing:
                         return
                     self._changed.wait()
-                key = next(iter(self._waiting))
-                run = self._waiting.pop(key)
+                key = next(iter(self._pending))
+                run = self._pending.pop(key)
             run()

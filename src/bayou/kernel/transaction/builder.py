@@ -171,7 +171,10 @@ class TransactionBuilder:
         return builder
 
     def with_definition_recorded(self) -> TransactionBuilder:
-        """Write the table's description, partitioning, clustering and properties to its history."""
+        """Write the table's definition to the commit's `operationParameters`.
+
+        The definition is its description, partition columns, clustering columns and properties.
+        """
         builder = copy.copy(self)
         builder._records_definition = True
         return builder
@@ -224,8 +227,8 @@ class TransactionBuilder:
     def with_files_checked(self) -> TransactionBuilder:
         """Declare that the caller has checked all live files.
 
-        The caller guarantees that the files' rows satisfy the constraints that the transaction
-        adds. If the transaction enables row tracking, the files must already have row ids.
+        If the transaction adds constraints, the caller guarantees that the existing rows satisfy
+        them. If it enables row tracking, the caller guarantees that the files have row ids.
         """
         builder = copy.copy(self)
         builder._files_checked = True
@@ -290,8 +293,8 @@ class TransactionBuilder:
     ) -> TransactionBuilder:
         """Write the transaction identifiers of another table unchanged.
 
-        The commit is always written, in contrast to `with_transaction_id`. A copied identifier may
-        have a lower version than the one that the table has recorded for the same application id.
+        In contrast to `with_transaction_id`, the commit is always written, even if the table has
+        recorded a higher version for an application id.
         """
         builder = copy.copy(self)
         builder._copied_transaction_ids = {t.app_id: t for t in identifiers}
@@ -314,7 +317,7 @@ class TransactionBuilder:
         return builder
 
     def with_row_condition(self, condition: str) -> TransactionBuilder:
-        """Make the write fail if a SQL condition is false or null for one of its rows."""
+        """Add a SQL condition. The write fails if the condition is false or null for a row."""
         builder = copy.copy(self)
         builder._row_conditions = (*self._row_conditions, condition)
         return builder
@@ -550,7 +553,7 @@ class TransactionBuilder:
         return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=configuration, removed=False)
 
     def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
-        """Return the identity columns that writers must generate, because the rows lack them."""
+        """Return the identity columns that the rows don't have, so writers must generate them."""
         if self._operation in OPERATIONS_WITHOUT_INSERTS:
             return ()
         rows = self._schema

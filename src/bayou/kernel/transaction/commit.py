@@ -1,13 +1,12 @@
-"""Writing commits to the log (PROTOCOL.md, Creation of New Log Entries), and their results.
+"""Writing of commits to the log (PROTOCOL.md, Creation of New Log Entries), and their results.
 
-A commit is a put-if-absent of the next version. If another writer has committed this version, that
-writer's commit is checked for conflicts, and the following version is tried. If the result of a put
-is unknown, the `txnId` in the commit file shows whose commit it is.
+A commit is a put-if-absent of the next version. If another writer has committed this version, the
+commit of this writer is checked for conflicts, and the following version is tried. If the result of
+a put is unknown, the `txnId` in the commit file shows which writer created the file.
 
-`discard_unless_committed` must never delete a file that the log may reference.
-`commit_with_retries` therefore reports each commit before it is sent to the storage, and withdraws
-the report if the version turns out to have another commit. All open `discard_unless_committed`
-blocks of the thread see these reports.
+`discard_unless_committed` must not delete files that the log may reference. Therefore,
+`commit_with_retries` records each commit before it is sent to the storage, and removes the record
+if the version has another commit.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ _OPEN_BLOCKS: ContextVar[tuple[set[str], ...]] = ContextVar("open_blocks", defau
 def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
     """Context manager that calls `discard` if its block fails and certainly committed nothing.
 
-    The block must run in the thread that commits. If `discard` fails too, its error is logged and
-    the error of the block is raised; VACUUM later deletes the remaining files.
+    The block must run in the thread that commits. If `discard` fails, too, its error is logged, the
+    error of the block is raised, and VACUUM deletes the remaining files later.
 
     Args:
         discard: function that deletes the files that were written for the commit.
@@ -79,13 +78,13 @@ def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
 
 
 def report_possible_commit(txn_id: str) -> None:
-    """Report that a commit is about to be sent to the storage: it may succeed from now on."""
+    """Record that a commit is about to be sent to the storage, so it may exist from now on."""
     for possible in _OPEN_BLOCKS.get():
         possible.add(txn_id)
 
 
 def report_lost_commit(txn_id: str) -> None:
-    """Report that a commit certainly wasn't written; withdraws the report of a possible commit."""
+    """Record that a commit certainly wasn't written, after `report_possible_commit`."""
     for possible in _OPEN_BLOCKS.get():
         possible.discard(txn_id)
 
@@ -95,11 +94,10 @@ _MAX_PAUSE_SECONDS = 0.5
 _STORAGE_RETRIES = 5
 
 _GAP_CHECK_SECONDS = 5.0
-"""If a transaction read the table longer ago than this, `_check_gap` is called before the commit.
+"""If a transaction read the table before more than this time, the commit starts with `_check_gap`.
 
-Since then, log cleanup may have deleted the commits after the version that was read, because the
-retention is short or a clock is ahead. The table may also have been recreated, or its log replaced
-by an older copy.
+In the meantime, log cleanup may have deleted commits, because the retention is short or a clock is
+ahead. The table may also have been recreated, or its log replaced by an older copy.
 """
 
 
@@ -163,10 +161,10 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
 
 
 def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
-    """Raise an error if commits after `read_version` were deleted, or the log was replaced.
+    """Check that no commits after `read_version` were deleted, and that the log wasn't replaced.
 
-    In such a log, put-if-absent would succeed, but readers would ignore the new commit or find a
-    gap before it.
+    Otherwise, the put-if-absent would succeed, but readers would ignore the new commit or report
+    missing commits.
     """
     next_version = attempt.read_version + 1
     read = attempt.read_commit
@@ -290,7 +288,7 @@ def _path(table: str, version: int) -> str:
 
 
 def _pause(attempts: int) -> None:
-    """Sleep with exponential backoff and full jitter, so that writers don't collide again."""
+    """Sleep with exponential backoff and full jitter."""
     max_seconds = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempts, 10))
     time.sleep(random.uniform(0, max_seconds))  # noqa: S311 - jitter isn't a secret
 
@@ -304,8 +302,7 @@ class TransactionCommitResult:
         already_committed: whether nothing was written, because the table already had the
             transaction's identifiers.
         post_commit_hooks: hooks that are due, in the order in which to run them.
-        small_files: number of added small files by partition, for auto compaction; empty if the
-            table isn't compacted automatically.
+        small_files: number of added small files by partition; empty if auto compaction is disabled.
         metrics: metrics of the commit, None if nothing was measured.
 
     Examples:

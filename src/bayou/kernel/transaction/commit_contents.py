@@ -46,7 +46,8 @@ class CommitContents:
 
     Attributes:
         lines: JSON lines of all actions that aren't in `adds`, in order.
-        adds: adds that can't be encoded yet, because their row ids are assigned at the commit.
+        adds: `add` actions that can't be encoded yet, because each attempt of the commit assigns
+            row ids to them.
         rows: total number of rows of the added files; None if a file has no `numRecords`.
         small_files: number of added small files by partition; empty if they weren't counted.
     """
@@ -68,10 +69,10 @@ class CommitContents:
     def of(
         cls, actions: Iterable[Action], *, keep_adds: bool = False, count_small: bool = False
     ) -> CommitContents:
-        """Encode and count actions in one pass.
+        """Encode actions, and compute their totals.
 
         Args:
-            keep_adds: whether to leave the adds unencoded in `adds`.
+            keep_adds: whether to put `add` actions into `adds` instead of encoding them.
             count_small: whether to count the added small files of each partition.
         """
         lines: list[bytes] = []

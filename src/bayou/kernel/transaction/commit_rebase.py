@@ -35,15 +35,15 @@ def in_commit_timestamp(
     """Return the in-commit timestamp of a new commit, ms since the epoch.
 
     This is the later of `now` and the previous commit's timestamp plus 1. If the previous commit
-    has no in-commit timestamp, the time of its file is used, because the clock of its writer may
-    have been ahead.
+    has no in-commit timestamp, its timestamp is the modification time of its file or
+    `commitInfo.timestamp`, whichever is later.
     """
     if state is None:
         return now
     previous = commit_timestamp(state)
     for winner in winners:
         timestamp = in_commit_time(winner.actions)
-        # Readers adjust file times so that they ascend.
+        # Readers also increase file times that aren't ascending.
         previous = max(_file_time(winner), previous + 1) if timestamp is None else timestamp
     return max(now, previous + 1)
 
@@ -66,7 +66,7 @@ def commit_info_after(
 
 
 def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadata:
-    """Return the metadata with the version and time that enable in-commit timestamps."""
+    """Return the metadata with the version and time at which in-commit timestamps are enabled."""
     return msgspec.structs.replace(
         metadata,
         configuration={
@@ -92,15 +92,17 @@ def high_water_mark(state: TableState | None, winners: Sequence[CommitActions]) 
 def with_row_ids(
     table: str, adds: Iterable[AddFile], mark: int, version: int
 ) -> tuple[list[AddFile], DomainMetadata]:
-    """Assign row ids and row commit versions to adds that have none.
+    """Assign row ids and row commit versions to `add` actions that have none.
 
-    Returns the adds and the action that sets the new high watermark. Adds that already have row ids
-    keep them: files that a RESTORE adds, and files with a new deletion vector. Such row ids can be
-    above `mark`, because dropping row tracking resets the high watermark.
+    Files that a RESTORE adds, and files with a new deletion vector, already have row ids. These can
+    be above `mark`, because dropping row tracking resets the high watermark.
 
     Args:
         mark: high watermark before the commit, -1 if no row ids were assigned.
         version: the version to commit.
+
+    Returns:
+        All `add` actions, and the action that sets the new high watermark.
     """
     adds = list(adds)
     for add in adds:
@@ -122,17 +124,17 @@ def with_row_ids(
 
 
 def _file_time(winner: CommitActions) -> int:
-    """Return the later of a commit file's modification time and `commitInfo.timestamp`, in ms."""
+    """Return a commit file's modification time or `commitInfo.timestamp`, whichever is later."""
     info = next((a for a in winner.actions if isinstance(a, CommitInfo)), None)
     timestamp = None if info is None else info.integer("timestamp")
     return max(winner.file.modification_time, timestamp or 0)
 
 
 def _num_rows(table: str, add: AddFile) -> int:
-    """Return how many row ids a file needs: one for each row, including deleted rows.
+    """Return the number of row ids of a file: one for each row, including deleted rows.
 
-    Some writers leave the deleted rows out of `numRecords`. If that can't be ruled out, the
-    deletion vector's cardinality is added.
+    Some writers exclude deleted rows from `numRecords`. If this can't be ruled out, the number of
+    deleted rows is added.
     """
     rows = num_records(add.stats)
     if rows is None:

@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Committer(Protocol):
-    """Writes and finds commits of a table by version. Thread-safe."""
+    """Writes and reads commits of a table by version. Thread-safe."""
 
     def put(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
         """Write the commit of a version; return False if the version has another commit.
@@ -31,7 +31,7 @@ class Committer(Protocol):
         ...
 
     def find(self, engine: Engine, table: str, version: int) -> CommitActions | None:
-        """Return the commit of a version; None if the version has no commit."""
+        """Read the commit of a version; return None if the version has no commit."""
         ...
 
 
@@ -54,7 +54,7 @@ class LogCommitter:
 
 
 class CatalogCommitter:
-    """Proposes commits to a catalog and publishes ratified commits; implements `Committer`."""
+    """Commits through a catalog, and publishes ratified commits; implements `Committer`."""
 
     __slots__ = ("_catalog",)
 
@@ -108,17 +108,16 @@ def publish_ratified(
 ) -> int:
     """Copy the catalog's unpublished commits to the log in order; return the last version.
 
-    The catalog is notified afterwards, so that it can drop these commits. It is notified only of
-    versions up to the last commit that was copied without a gap: a catalog that answers from a
-    replica may not list the newest commits yet. The call is idempotent, and other processes may
-    publish at the same time.
+    Afterwards, `published` is called, so the catalog can drop these commits. Its version is the
+    last commit that was copied without a gap, because a catalog that answers from a replica may not
+    list the newest commits yet. Idempotent and safe if other processes publish at the same time.
 
     Args:
         end: last version to publish. If None, this is the catalog's latest version.
 
     Raises:
-        CorruptTableError: for one of the versions, the log has a commit file that differs from the
-            ratified commit. In this case, the catalog isn't notified.
+        CorruptTableError: the log has a commit file of one of these versions that differs from the
+            ratified commit.
     """
     ratified = catalog.ratified_commits(table, end)
     last: int | None = None

@@ -44,7 +44,7 @@ from bayou.protocol.partition_values import lacks_time_zone
 from bayou.protocol.schema import StructType
 
 REBASED_DOMAINS = frozenset({"delta.rowTracking"})
-"""Domains that are rebased onto the winning commit instead of causing a conflict."""
+"""Domains that don't cause a conflict, because each attempt computes their configuration again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,9 @@ class ReadSet:
 
     Attributes:
         whole_table: whether the transaction depends on every live file, as an overwrite does.
-        predicates: filters of the transaction's scans, with resolved columns. Only conditions on
-            partition columns are used.
-        schema, partition_columns: schema and partition columns of the table, used to evaluate
-            `predicates`.
+        predicates: filters of the transaction's scans, with resolved columns. Only their conditions
+            on partition columns are used.
+        schema, partition_columns: schema and partition columns of the table.
         app_ids: application ids of the transaction identifiers that the commit writes.
     """
 
@@ -79,10 +78,11 @@ class WriteSet:
 
     Attributes:
         protocol, metadata: whether the transaction changes the protocol or the metadata.
-        isolation_level: decides whether files that a winning commit adds are a conflict.
+        isolation_level: isolation level of the commit; it determines whether files that a winning
+            commit adds are a conflict.
         read_protocol, read_metadata: protocol and metadata of the version that the transaction
             read; None for a new table.
-        operation: of the transaction; None if it is unknown.
+        operation: operation of the transaction; None if unknown.
     """
 
     removed_paths: frozenset[str] = frozenset()
@@ -107,8 +107,8 @@ def check_winner(
     raise error_type(
         f"{table}: the commit conflicts with version {winner.version}"
         + ("" if operation is None else f" ({operation})")
-        + f", which {cause}: {_RULES[error_type]}, under {writes.isolation_level} "
-        f"({_CONDITIONS[error_type]}). Nothing was changed; "
+        + f", which {cause}. The rule is '{_RULES[error_type]}', with isolation level "
+        f"{writes.isolation_level} ({_CONDITIONS[error_type]}). Nothing was changed; "
         f"read the table again and repeat the operation. (Attempts: {attempts}.)",
         table=table,
         winning_version=winner.version,
@@ -157,7 +157,7 @@ class _WinnerActions:
 def _find_conflict(
     table: str, winner: _WinnerActions, reads: ReadSet, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
-    """Return error type and cause of the first violated rule; None if there is no conflict.
+    """Return the error type and the cause of a conflict; None if there is no conflict.
 
     The rules are listed in docs/design/facts.md.
     """
@@ -213,8 +213,8 @@ def _identifier_conflict(
     if apps:
         return ConcurrentTransactionError, f"also changed the transaction identifier {apps[0]!r}"
     if winner.operation == Operation.RESTORE and reads.app_ids:
-        # Not a rule of delta-spark. A transaction identifier states that the table contains all
-        # rows up to its version, but RESTORE keeps the identifiers although it removes rows.
+        # This isn't a rule of delta-spark. RESTORE keeps transaction identifiers although it may
+        # remove the rows of their batches.
         return CommitConflictError, (
             "restored the table, and may have removed rows that earlier commits with the "
             "application ids of this commit added"
@@ -225,10 +225,7 @@ def _identifier_conflict(
 def _vacuum_conflict(
     winner: _WinnerActions, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
-    """Find out whether a VACUUM may delete files that a concurrent RESTORE adds again.
-
-    In delta-spark, a RESTORE conflicts with every concurrent commit, but a VACUUM with none.
-    """
+    """Return the conflict of a VACUUM and a concurrent RESTORE, which adds deleted files again."""
     if writes.operation == Operation.RESTORE and winner.operation == Operation.VACUUM_START:
         return CommitConflictError, "started a vacuum, which may delete files of the older version"
     if writes.operation == Operation.VACUUM_START and winner.operation == Operation.RESTORE:
@@ -265,10 +262,10 @@ def _ignores_adds(winner: _WinnerActions, writes: WriteSet) -> bool:
 
 
 def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | None:
-    """Return the first added file whose partition values may match the read set, or None.
+    """Return the first added file that may match the read set, or None.
 
-    As in delta-spark, other columns aren't compared. Every file matches if the transaction read the
-    whole table, or the table is unpartitioned.
+    As in delta-spark, only partition values are compared. Every file matches if the transaction
+    read the whole table, or if the table isn't partitioned.
     """
     if not adds:
         return None
@@ -288,9 +285,9 @@ def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | N
 
 
 def _any_time(add: AddFile, schema: StructType, columns: Sequence[str]) -> bool:
-    """Whether a file's value of one of `columns` is a timestamp string without a time zone.
+    """Whether a file has a timestamp without a time zone in one of the partition columns `columns`.
 
-    Each reader interprets the string in its own time zone, so the file can match any filter.
+    Each reader interprets the timestamp in its own time zone, so the file can match any filter.
     """
     return any(
         lacks_time_zone(add.partition_values.get(physical_name(field)), field.data_type)
@@ -361,14 +358,15 @@ _REARRANGING = frozenset(
         Operation.EMPTY_COMMIT,
     }
 )
-"""Operations that never change data."""
+"""Operations that never change rows."""
 
 
 def isolation_level(table_level: str, operation: Operation, *, rearranges: bool) -> str:
-    """Return the isolation level of a commit; as in delta-spark, it may be below the table's level.
+    """Return the isolation level of a commit, which may differ from the table's level.
 
-    RESTORE is always serializable, so that the restored version can't contain a file that another
-    writer added during the RESTORE.
+    As in delta-spark, most commits that change no rows have the level SnapshotIsolation. A RESTORE
+    always has the level Serializable; with another level, the restored table could contain files
+    that another writer added during the RESTORE.
 
     Args:
         rearranges: whether the commit has only file actions, all with `dataChange` false.

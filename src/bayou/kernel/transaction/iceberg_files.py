@@ -1,4 +1,4 @@
-"""Checks of a table's files for Iceberg compatibility; `iceberg_compat` has the other rules."""
+"""Checks of data files for Iceberg compatibility; `iceberg_compat` has the other rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bayou.protocol.actions import Action, AddFile
 def checked_actions(
     table: str, configuration: Mapping[str, str], actions: Iterable[Action]
 ) -> Iterable[Action]:
-    """Return a commit's actions; the files among them are checked while they are iterated.
+    """Return an iterator of a commit's actions, which checks the added files.
 
     Raises:
         IcebergCompatError: a file violates a rule of the enabled version.

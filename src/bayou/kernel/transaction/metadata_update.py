@@ -37,14 +37,14 @@ class MetadataRequest:
     Attributes:
         schema: schema of a new table, or of the rows to write to an existing table. If None, the
             schema isn't changed.
-        evolves: whether columns that are in the rows but not in the table are added to the table.
+        evolves: whether columns of the rows that the table doesn't have are added to the table.
+        replaces: whether schema and partition columns of the table are replaced.
         set_properties, removed_properties: properties to set, and keys of properties to remove. The
             keys are spelled as in the log.
         metadata: metadata to which the other changes are applied. If None, they are applied to the
             table's metadata.
-        files_checked: whether the caller has checked that all live files satisfy new constraints,
-            and have row ids if row tracking is being enabled.
-        name, description: new name and description; "" removes it. If None, it isn't changed.
+        files_checked: see `TransactionBuilder.with_files_checked`.
+        name, description: new name and description; "" removes it, None doesn't change it.
     """
 
     schema: StructType | None = None
@@ -184,9 +184,9 @@ def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
 
 
 def preview_version(state: TableState) -> int | None:
-    """Return the next version, which the preview of type widening records as `tableVersion`.
+    """Return the next version if the table has the feature `typeWidening-preview`, otherwise None.
 
-    If the protocol doesn't have the feature `typeWidening-preview`, returns None.
+    The preview records this version as `tableVersion` in the schema.
     """
     has_preview = features.TYPE_WIDENING_PREVIEW in features.all_features(state.protocol)
     return state.version + 1 if has_preview else None
@@ -195,7 +195,7 @@ def preview_version(state: TableState) -> int | None:
 def _evolve_schema(
     state: TableState, schema: StructType, rows: StructType, configuration: Mapping[str, str]
 ) -> StructType:
-    """Return `schema` with the rows' new columns, and with wider types if widening is enabled."""
+    """Return `schema` with new columns of the rows, and with wider types if type widening is on."""
     merged = merge_schemas(
         state.path,
         schema,
@@ -216,7 +216,7 @@ def _replace_schema(
 ) -> StructType:
     """Check the new schema and return it.
 
-    If it equals the table's schema, the table's schema with its column mapping is returned.
+    If it equals the table's schema, return the table's schema with its column mapping metadata.
     """
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
     return state.schema if without_mapping(state.schema) == schema else schema
@@ -239,7 +239,7 @@ def _row_tracking_columns() -> dict[str, str]:
 
 
 def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
-    """Reject changes of properties that would require a check of the table's files."""
+    """Check that no property is changed that requires a check of the table's files."""
     before = state.properties
     if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
         raise UnsupportedFeatureError(

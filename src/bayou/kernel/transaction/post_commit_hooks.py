@@ -1,8 +1,8 @@
 """Post-commit hooks: checksum, Iceberg metadata, checkpoint, log cleanup and others.
 
-They run in this order. The checksum comes first, because it is small and makes the other hooks
-cheaper. Log cleanup follows the checkpoint, because a cleanup deletes commits that the checkpoint
-covers, and the Iceberg metadata, which is converted from the commits.
+They run in this order. The checksum is first, because the other hooks are faster with it. Log
+cleanup follows the checkpoint, because it deletes only commits before a checkpoint. It follows the
+Iceberg metadata, which is converted from the commits.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ HookName: TypeAlias = Literal[
 class PostCommitHook:
     """Maintenance that is due after a commit. The commit is valid even if the hook never runs.
 
-    Hooks don't depend on each other. A hook may run later, or in another process. Running hooks in
-    the order in which `due_hooks` returns them needs the least work.
+    Hooks don't depend on each other. A hook may run later, or in another process. The order of
+    `due_hooks` needs the least work.
 
     Attributes:
         name: `checksum`, `iceberg_metadata`, `checkpoint`, `log_compaction`, `log_cleanup` or
@@ -171,10 +171,9 @@ def _configured_hooks(
 
 
 def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:
-    """Run hooks in order. If a hook fails, its error is logged, and the next hook runs.
+    """Run hooks in order. Errors are logged and not raised, because the commit has succeeded.
 
-    While `BackgroundHooks` are open, Iceberg metadata is converted in the background.
-    The error isn't raised, because the caller might repeat the commit and duplicate its rows.
+    Iceberg metadata is converted in the background if an instance of `BackgroundHooks` is active.
     """
     background = BackgroundHooks.current()
     for hook in hooks:

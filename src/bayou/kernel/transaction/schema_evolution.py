@@ -47,7 +47,11 @@ def check_new_table(
     *,
     mapped: bool = False,
 ) -> None:
-    """Check schema and partition columns of a new table; column mapping permits any name."""
+    """Check the schema and the partition columns of a new table.
+
+    Args:
+        mapped: whether the table has column mapping, with which names may contain any character.
+    """
     if not schema.fields:
         raise SchemaError(
             f"{table}: a table can't be created without columns. Add a column.", table=table
@@ -104,7 +108,12 @@ def check_fits(table: str, current: StructType, incoming: StructType) -> None:
 
 
 def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: bool) -> None:
-    """Check the names of columns and nested fields; column mapping permits any character."""
+    """Check the names of columns and nested fields.
+
+    Args:
+        prefix: path of the enclosing struct with a dot; "" for top-level columns.
+        mapped: whether the table has column mapping, with which names may contain any character.
+    """
     if prefix and not schema.fields:
         path = prefix.removesuffix(".")
         raise SchemaError(
@@ -164,7 +173,7 @@ def merge_schemas(
     widens: bool = False,
     of_files: bool = False,
 ) -> StructType:
-    """Return `current` plus the columns and fields that only `incoming` has, as nullable."""
+    """Add the columns and nested fields that only `incoming` has to `current`, as nullable."""
     check_names(table, incoming, "", mapped=mapped)
     return SchemaMerge(table=table, widens=widens, of_files=of_files).merged(current, incoming)
 
@@ -177,8 +186,8 @@ class SchemaMerge:
         widens: whether a column may change to the wider type that the rows have.
         casts: whether values are cast to their column's type and rows may lack columns, as in a
             MERGE. If False, the rows must have the columns' types or, with `widens`, wider types.
-        of_files: whether both schemas come from Parquet files that are converted to a table. If
-            True, byte, short and int merge into the wider type, and names are case-sensitive.
+        of_files: whether both schemas are of Parquet files that are converted to a table. If True,
+            byte, short and int merge into the wider type, and names are case-sensitive.
     """
 
     table: str
@@ -291,7 +300,7 @@ def _widened(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterat
 
 
 def is_stored_form(current: DataType, incoming: DataType) -> bool:
-    """Whether the rows have the type that represents the column's type in Arrow.
+    """Whether `incoming` is the Arrow representation of the column's type.
 
     This is a struct for a variant, and binary for a geometry or geography.
     """
@@ -305,7 +314,7 @@ def is_stored_form(current: DataType, incoming: DataType) -> bool:
 
 
 def _is_generated(field: StructField) -> bool:
-    """Whether a column gets generated or default values if the rows don't have it."""
+    """Whether a missing column gets generated or default values."""
     return any(
         key in field.metadata
         for key in (GENERATION_EXPRESSION_KEY, IDENTITY_START_KEY, CURRENT_DEFAULT_KEY)

@@ -1,4 +1,4 @@
-"""The changes of a transaction other than file actions, and the lines of its commit."""
+"""The non-file actions of a transaction, and the JSON lines of its commit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PRESERVING_ROW_IDS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableUpdate:
-    """The changes of a transaction other than file actions, and the version that it read.
+    """The changes of a transaction except file actions, and the version that it read.
 
     Attributes:
         protocol, metadata: new protocol and metadata; None if the transaction doesn't change them.
@@ -151,7 +151,7 @@ class TableUpdate:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the table already has all transaction identifiers of this transaction.
+        """Whether the table has recorded all transaction identifiers of this transaction.
 
         Raises:
             ConcurrentTransactionError: the table has some of the identifiers, but not all.
@@ -193,10 +193,10 @@ class CommitLines:
     """Generates the lines of a commit for each version that is tried.
 
     Attributes:
-        metadata: metadata that the commit writes, as `update_high_water_marks` returned it; None if
-            the commit doesn't change the metadata.
+        metadata: metadata that the commit writes (see `update_high_water_marks`); None if the
+            commit doesn't change the metadata.
         txn_id, is_blind_append, isolation_level: fields of `commitInfo`.
-        effects: summary of the commit for the version checksum, by attempted version.
+        effects: contents of the commit for the version checksum, by attempted version.
     """
 
     update: TableUpdate
@@ -270,7 +270,7 @@ def update_high_water_marks(
 
 
 def _row_tracking_tags(update: TableUpdate) -> Mapping[str, str]:
-    """Return the tag `delta.rowTracking.preserved` if the commit preserves row ids, else no tag."""
+    """Return the tag `delta.rowTracking.preserved` if the commit preserves row ids, or no tag."""
     if update.operation in _PRESERVING_ROW_IDS and update.table_properties.row_tracking:
         return {"delta.rowTracking.preserved": "true"}
     return {}

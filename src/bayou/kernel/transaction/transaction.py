@@ -1,4 +1,4 @@
-"""Transactions: provide state for writers, record which files were read, and commit."""
+"""Transactions: state for the writers of data files, recording of reads, and commit."""
 
 from __future__ import annotations
 
@@ -189,10 +189,9 @@ class Transaction:
     def record_read(
         self, predicate: Predicate | str | None = None, paths: Iterable[str] = ()
     ) -> None:
-        """Tell the conflict checker that the caller has read rows of the table.
+        """Record for the conflict checker that the transaction has read rows of the table.
 
-        Needed only for files that `read_files` didn't return, because `read_files` calls this
-        method.
+        `read_files` calls this method for the files that it returns.
 
         Args:
             predicate: condition that every row that was read satisfies. If None, the whole table
@@ -214,9 +213,9 @@ class Transaction:
         )
 
     def record_rows_read(self, engine: Engine, predicate: Predicate | None) -> None:
-        """Tell the conflict checker from which rows of the table the written rows were computed.
+        """Record for the conflict checker which rows the written rows were computed from.
 
-        The files that may contain these rows are recorded, too.
+        The files that may contain these rows are recorded as read, too.
 
         Args:
             predicate: condition that all these rows satisfy. If None, the whole table was read.
@@ -229,7 +228,11 @@ class Transaction:
                 pass
 
     def record_files_read(self, paths: Iterable[str]) -> None:
-        """Tell the conflict checker that files were read; `paths` are as in their `add` actions."""
+        """Record for the conflict checker that files were read.
+
+        Args:
+            paths: paths of the files, as in their `add` actions.
+        """
         self._reads = replace(
             self._reads, paths=self._reads.paths.union(map(canonical_path, paths))
         )
@@ -301,8 +304,8 @@ class Transaction:
         """Commit the actions as the next version of the table.
 
         If another writer commits first, this commit is rebased onto the winning commit, or fails if
-        the two conflict. After an error, the caller is responsible for the data files. It may
-        delete them only if the commit certainly didn't happen; see `discard_unless_committed`.
+        they conflict. After an error, the caller may delete the written files only if the commit
+        certainly doesn't exist; see `discard_unless_committed`.
 
         Args:
             actions: results of `generate_append_actions`, `write_data` and
@@ -425,7 +428,7 @@ _COMPACTED_OPERATIONS = frozenset(
 
 @dataclass(slots=True)
 class _CommitProgress:
-    """Contents and attempts of a running commit, from which its metrics are computed."""
+    """Contents and attempts of a running commit, for its metrics."""
 
     contents: CommitContents | None = None
     attempts: Sized = ()
