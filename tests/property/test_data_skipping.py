@@ -249,14 +249,14 @@ def check(table, predicate):
     kept = plan.select(partitions, stats, num_rows=len(table)).to_pylist()
     kept_by_partitions = plan.select(partitions, num_rows=len(table)).to_pylist()
 
-    for (_, rows, text), keep, keep_by_partitions in zip(
+    for (_, rows, text), keep, select_by_partitions in zip(
         table, kept, kept_by_partitions, strict=True
     ):
         expected = [truth(predicate, row) for row in rows]
         assert evaluate(predicate, batch_of(rows)).to_pylist() == expected
         assert evaluate(resolved, batch_of(rows)).to_pylist() == expected
         assert keep or True not in expected, text
-        assert keep_by_partitions or not keep
+        assert select_by_partitions or not keep
         if plan.residual is None:
             assert keep == all(value is True for value in expected)
         elif keep:

@@ -28,13 +28,12 @@ from bayou.protocol.properties import (
 from bayou.protocol.schema import (
     TIMESTAMP_NTZ,
     VARIANT,
-    ArrayType,
     DataType,
     GeographyType,
     GeometryType,
-    MapType,
     StructField,
     StructType,
+    nested_types,
 )
 from bayou.protocol.type_changes import TYPE_CHANGES_KEY
 
@@ -552,31 +551,9 @@ def _has_metadata(schema: StructType, key: str) -> bool:
     return any(key in field.metadata for field in _fields(schema))
 
 
-def _fields(data_type: DataType) -> Iterator[StructField]:
-    match data_type:
-        case StructType(fields):
-            for field in fields:
-                yield field
-                yield from _fields(field.data_type)
-        case ArrayType():
-            yield from _fields(data_type.element_type)
-        case MapType():
-            yield from _fields(data_type.key_type)
-            yield from _fields(data_type.value_type)
-        case _:
-            return
+def _fields(schema: StructType) -> Iterator[StructField]:
+    return (field for _, _, field in nested_types(schema) if field is not None)
 
 
-def _types(data_type: DataType) -> Iterator[DataType]:
-    yield data_type
-    match data_type:
-        case StructType(fields):
-            for field in fields:
-                yield from _types(field.data_type)
-        case ArrayType():
-            yield from _types(data_type.element_type)
-        case MapType():
-            yield from _types(data_type.key_type)
-            yield from _types(data_type.value_type)
-        case _:
-            return
+def _types(schema: StructType) -> Iterator[DataType]:
+    return (data_type for _, data_type, _ in nested_types(schema))

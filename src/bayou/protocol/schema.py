@@ -231,6 +231,29 @@ _MAX_DEPTH = 100
 _MAX_EXCERPT = 100
 
 
+def nested_types(
+    data_type: DataType, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], DataType, StructField | None]]:
+    """Yield path, type and field of everything that is nested in a type, outermost first.
+
+    The path of an array's elements ends with `element`, and the paths of a map's entries end with
+    `key` and `value`. They have no field.
+    """
+    children: list[tuple[str, DataType, StructField | None]] = []
+    match data_type:
+        case StructType(fields):
+            children = [(f.name, f.data_type, f) for f in fields]
+        case ArrayType():
+            children = [("element", data_type.element_type, None)]
+        case MapType():
+            children = [("key", data_type.key_type, None), ("value", data_type.value_type, None)]
+        case _:
+            pass
+    for name, child, child_field in children:
+        yield (*path, name), child, child_field
+        yield from nested_types(child, (*path, name))
+
+
 def data_type_from_json(value: Any) -> DataType:
     """Create a type from decoded JSON; raise SchemaJsonError if the type is unknown."""
     return _type_from_json(value, _MAX_DEPTH)

@@ -23,6 +23,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
     data_type_from_json,
+    nested_types,
 )
 
 TYPE_CHANGES_KEY = "delta.typeChanges"
@@ -83,7 +84,7 @@ def type_changes(schema: StructType) -> Iterator[tuple[str, DataType, DataType]]
 
     Malformed entries are skipped; see `unsupported_type_changes`.
     """
-    for path, change in _recorded_changes(schema, ""):
+    for path, change in _recorded_changes(schema):
         types = _parsed(change)
         if types is not None:
             inner = change.get("fieldPath")
@@ -160,7 +161,7 @@ def unsupported_type_changes(schema: StructType) -> list[str]:
     """Return the type changes in a schema that can't be read, as `column: from -> to`."""
     return [
         _describe(change, path)
-        for path, change in _recorded_changes(schema, "")
+        for path, change in _recorded_changes(schema)
         if not _is_known(change)
     ]
 
@@ -177,34 +178,23 @@ def is_widened_from_float(field: StructField) -> bool:
 
 def columns_widened_from_float(schema: StructType) -> frozenset[tuple[str, ...]]:
     """Return the paths of the columns and struct fields that were widened from float."""
-    return frozenset(_changed_from_float(schema, ()))
+    return frozenset(_widened_from_float(schema, ()))
 
 
-def _changed_from_float(schema: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _widened_from_float(schema: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for field in schema:
         path = (*prefix, field.name)
         if is_widened_from_float(field):
             yield path
         if isinstance(field.data_type, StructType):
-            yield from _changed_from_float(field.data_type, path)
+            yield from _widened_from_float(field.data_type, path)
 
 
-def _recorded_changes(data_type: DataType, name: str) -> Iterator[tuple[str, Any]]:
+def _recorded_changes(schema: StructType) -> Iterator[tuple[str, Any]]:
     """Yield each entry of `delta.typeChanges` with the path of its field."""
-    match data_type:
-        case StructType(fields):
-            for field in fields:
-                path = f"{name}.{field.name}" if name else field.name
-                for change in _changes(field.metadata.get(TYPE_CHANGES_KEY)):
-                    yield path, change
-                yield from _recorded_changes(field.data_type, path)
-        case ArrayType():
-            yield from _recorded_changes(data_type.element_type, f"{name}.element")
-        case MapType():
-            yield from _recorded_changes(data_type.key_type, f"{name}.key")
-            yield from _recorded_changes(data_type.value_type, f"{name}.value")
-        case _:
-            return
+    for path, _, field in nested_types(schema):
+        for change in () if field is None else _changes(field.metadata.get(TYPE_CHANGES_KEY)):
+            yield ".".join(path), change
 
 
 def _changes(value: Any) -> list[Any]:

@@ -41,6 +41,17 @@ def to_scalar(value: Any, arrow_type: Any) -> Any:
     return to_array([value], arrow_type)[0]
 
 
+def maps_as_pairs(value: Any, arrow_type: Any) -> Any:
+    """Convert dicts to lists of pairs where `arrow_type` has a map, as `pyarrow.array` expects."""
+    if value is None:
+        return None
+    if pa.types.is_map(arrow_type):
+        return list(value.items())
+    if pa.types.is_struct(arrow_type):
+        return {f.name: maps_as_pairs(value.get(f.name), f.type) for f in arrow_type}
+    return value
+
+
 def _build(values: Sequence[Any], arrow_type: Any) -> Any:
     code = _CODES.get(arrow_type)
     if code is not None:

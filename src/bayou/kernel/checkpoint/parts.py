@@ -165,7 +165,11 @@ def plan_checkpoint(
 
 
 def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointPlan:
-    """Plan a checkpoint like `plan_checkpoint`, of a state that `load_for_checkpoint` returned."""
+    """Plan a checkpoint in parts like `plan_checkpoint`.
+
+    Args:
+        state: result of `load_for_checkpoint`.
+    """
     now = time.time_ns() // 1_000_000
     tombstone_cutoff = now - state.table_properties.deleted_file_retention_ms
     sidecars = features.V2_CHECKPOINT in features.all_features(state.protocol)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import maps_as_pairs
 from bayou.kernel.scan.scan_file import ADD_TYPE, DELETION_VECTOR_TYPE, file_actions_to_array
 from bayou.protocol.actions import Action, RemoveFile
 
@@ -113,7 +114,7 @@ CHECKPOINT_SCHEMA = pa.schema(
 def actions_to_array(name: str, actions: Sequence[Action]) -> pa.StructArray:
     """Convert non-file actions, one by one, to a column of a checkpoint."""
     kind: Any = METADATA_SCHEMA.field(name).type
-    values = [_maps_as_pairs(msgspec.to_builtins(a), kind) for a in actions]
+    values = [maps_as_pairs(msgspec.to_builtins(a), kind) for a in actions]
     array: Any = pa.array(values, kind)
     assert isinstance(array, pa.StructArray)
     return array
@@ -122,15 +123,3 @@ def actions_to_array(name: str, actions: Sequence[Action]) -> pa.StructArray:
 def removes_to_array(removes: Sequence[RemoveFile]) -> pa.StructArray:
     """Convert tombstones to a struct array of `REMOVE_TYPE`."""
     return file_actions_to_array(removes, REMOVE_TYPE)
-
-
-def _maps_as_pairs(value: Any, kind: pa.DataType) -> Any:
-    """Convert maps to lists of pairs, which Arrow expects."""
-    if value is None:
-        return None
-    if pa.types.is_map(kind):
-        return list(value.items())
-    if pa.types.is_struct(kind):
-        types = {f.name: f.type for f in kind}
-        return {k: _maps_as_pairs(v, types[k]) for k, v in value.items() if k in types}
-    return value

@@ -174,6 +174,6 @@ def _serialize(
 def _used_codes(
     codes: pa.Array[Any], keys: list[PartitionKey]
 ) -> tuple[pa.Array[Any], list[PartitionKey]]:
-    """Renumber the codes without gaps, and remove the keys that no row uses."""
+    """Number the partitions that have rows without gaps, and remove the keys of the others."""
     encoded: Any = codes.dictionary_encode()
     return encoded.indices.cast(pa.int64()), [keys[c] for c in encoded.dictionary.to_pylist()]

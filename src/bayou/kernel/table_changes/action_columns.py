@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import maps_as_pairs
 from bayou.kernel.checkpoint.schema import METADATA_SCHEMA
 from bayou.kernel.scan.scan_file import ADD_TYPE, DELETION_VECTOR_TYPE, adds_to_array
 from bayou.protocol.actions import (
@@ -146,20 +147,9 @@ def _struct_array(kind: DeltaAction, actions: Sequence[Any]) -> pa.Array[Any]:
     if kind is DeltaAction.COMMIT_INFO:
         values = [_commit_info(a.values, target) for a in actions]
     else:
-        values = [_maps_as_pairs(msgspec.to_builtins(a), target) for a in actions]
+        values = [maps_as_pairs(msgspec.to_builtins(a), target) for a in actions]
     array: pa.Array[Any] = pa.array(values, target)
     return array
-
-
-def _maps_as_pairs(value: Any, kind: Any) -> Any:
-    """Convert each dict in a value to a list of pairs if its Arrow type in `kind` is a map."""
-    if value is None:
-        return None
-    if pa.types.is_map(kind):
-        return list(value.items())
-    if pa.types.is_struct(kind):
-        return {f.name: _maps_as_pairs(value.get(f.name), f.type) for f in kind}
-    return value
 
 
 def _commit_info(values: Any, kind: Any) -> dict[str, Any]:

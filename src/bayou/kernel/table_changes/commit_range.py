@@ -90,7 +90,6 @@ _BATCH_ROWS = 32_768
 _HEAD_ACTIONS = (CommitInfo, Metadata, Protocol)
 
 _PRECEDING_COMMITS = 100
-"""Number of commits before a range that are also listed, because `monotonic_times` needs them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,12 +312,12 @@ def load_commit_range(
             f"{start}. Use an end at or after the start.",
             argument="end",
         )
-    listed = _listed(engine, table, start, end, catalog)
+    listed = list_commits(engine, table, start, end, catalog=catalog)
     try:
         _check_complete(engine, table, start, end, [v for v, _ in listed], catalog=catalog)
     except CorruptTableError:
         # A listing that isn't atomic may miss a concurrent commit and contain the next one.
-        listed = _listed(engine, table, start, end, catalog)
+        listed = list_commits(engine, table, start, end, catalog=catalog)
         _check_complete(engine, table, start, end, [v for v, _ in listed], catalog=catalog)
     times = [time for version, time in monotonic_times(listed) if version >= start]
     return CommitRange(
@@ -332,10 +331,18 @@ def load_commit_range(
     )
 
 
-def _listed(
-    engine: Engine, table: str, start: int, end: int | None, catalog: Catalog | None
+def list_commits(
+    engine: Engine,
+    table: str,
+    start: int,
+    end: int | None = None,
+    *,
+    catalog: Catalog | None = None,
 ) -> list[tuple[int, FileStatus]]:
-    """List the commits of a range, and the earlier commits that `monotonic_times` needs."""
+    """Return (version, file) of the commits of a range, and of up to 100 commits before it.
+
+    `monotonic_times` needs the earlier commits.
+    """
     listed: list[tuple[int, FileStatus]] = []
     first = max(0, start - _PRECEDING_COMMITS)
     with commit_files(engine, table, first, catalog=catalog) as commits:

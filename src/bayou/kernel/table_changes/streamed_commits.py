@@ -12,10 +12,15 @@ from bayou.errors import CorruptTableError, VersionNotFoundError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine, FileStatus
-from bayou.kernel.log.segment import commit_files, log_path, monotonic_times
+from bayou.kernel.log.segment import log_path, monotonic_times
 from bayou.kernel.scan.scan_file import ADD_TYPE, adds_to_array
 from bayou.kernel.table_changes.change_plan import is_merge_without_changes
-from bayou.kernel.table_changes.commit_range import CommitActions, CommitBoundary, CommitRange
+from bayou.kernel.table_changes.commit_range import (
+    CommitActions,
+    CommitBoundary,
+    CommitRange,
+    list_commits,
+)
 from bayou.protocol.actions import (
     AddCDCFile,
     AddFile,
@@ -140,10 +145,6 @@ def without_statistics(adds: pa.StructArray) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(ADD_TYPE))
 
 
-_PRECEDING_COMMITS = 100
-"""Number of commits before `start` that are also listed, because `monotonic_times` needs them."""
-
-
 def commits_from(
     engine: Engine,
     table: str,
@@ -168,19 +169,14 @@ def commits_from(
 def listed_commits(
     engine: Engine, table: str, start: int, *, catalog: Catalog | None = None
 ) -> list[tuple[int, FileStatus]]:
-    """Return (version, file) of the commits from `start` on, and of up to 100 commits before.
+    """Call `list_commits`, and call it again if a commit seems to be missing.
 
-    The earlier commits are needed by `monotonic_times`. If a commit seems to be missing, the log is
-    listed again, because a listing that isn't atomic may contain a new commit, and not the commit
-    before.
+    A listing that isn't atomic may contain a new commit, and not the commit before.
     """
-    first = max(0, start - _PRECEDING_COMMITS)
-    with commit_files(engine, table, first, catalog=catalog) as listing:
-        listed = list(listing)
+    listed = list_commits(engine, table, start, catalog=catalog)
     versions = [version for version, _ in listed]
     if listed and (versions[0] > start or versions[-1] - versions[0] + 1 > len(versions)):
-        with commit_files(engine, table, first, catalog=catalog) as listing:
-            return list(listing)
+        return list_commits(engine, table, start, catalog=catalog)
     return listed
 
 

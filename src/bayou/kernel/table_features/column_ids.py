@@ -20,7 +20,14 @@ from bayou.kernel.table_features.column_mapping import (
     column_mapping_mode,
     nested_field_ids,
 )
-from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from bayou.protocol.schema import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    nested_types,
+)
 
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 
@@ -127,17 +134,7 @@ def nested_paths(parent: str, data_type: DataType) -> Iterator[str]:
             return
 
 
-def _max_id(data_type: DataType) -> int:
-    match data_type:
-        case StructType(fields):
-            ids = [
-                i for f in fields for i in (f.metadata.get(ID_KEY), *nested_field_ids(f).values())
-            ]
-            own = [i for i in ids if isinstance(i, int)]
-            return max([0, *own, *(_max_id(f.data_type) for f in fields)])
-        case ArrayType():
-            return _max_id(data_type.element_type)
-        case MapType():
-            return max(_max_id(data_type.key_type), _max_id(data_type.value_type))
-        case _:
-            return 0
+def _max_id(schema: StructType) -> int:
+    fields = [field for _, _, field in nested_types(schema) if field is not None]
+    ids = [i for f in fields for i in (f.metadata.get(ID_KEY), *nested_field_ids(f).values())]
+    return max((i for i in ids if isinstance(i, int)), default=0)

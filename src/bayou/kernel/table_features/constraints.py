@@ -31,11 +31,9 @@ from bayou.protocol.column_metadata import CURRENT_DEFAULT_KEY, GENERATION_EXPRE
 from bayou.protocol.schema import (
     BINARY,
     STRING,
-    ArrayType,
-    DataType,
-    MapType,
     StructField,
     StructType,
+    nested_types,
 )
 
 
@@ -199,13 +197,16 @@ class RowConstraints:
             yield self._condition("replaceWhere", sql, exact=False)
         for name, sql in column_metadata.check_constraints(self._state.configuration).items():
             yield self._condition(f"CHECK constraint {name}", sql, exact=True)
-        for path, field in _fields(self._schema, ""):
+        for path, _, field in nested_types(self._schema):
+            if field is None:
+                continue
+            owner = f"invariant of column {'.'.join(path)}"
             try:
                 invariant = column_metadata.column_invariant(field)
             except ValueError as error:
-                raise self._unsupported(f"invariant of column {path}", str(error)) from error
+                raise self._unsupported(owner, str(error)) from error
             if invariant is not None:
-                yield self._condition(f"invariant of column {path}", invariant, exact=True)
+                yield self._condition(owner, invariant, exact=True)
 
     def _condition(
         self, name: str, sql: str, *, exact: bool
@@ -253,25 +254,6 @@ def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array[Any]]) -
     return pa.RecordBatch.from_arrays(
         [*batch.columns, *columns.values()], [*batch.schema.names, *columns]
     )
-
-
-def _fields(data_type: DataType, prefix: str) -> list[tuple[str, StructField]]:
-    match data_type:
-        case StructType(fields):
-            all_fields: list[tuple[str, StructField]] = []
-            for field in fields:
-                all_fields.append((prefix + field.name, field))
-                all_fields += _fields(field.data_type, f"{prefix}{field.name}.")
-            return all_fields
-        case ArrayType():
-            return _fields(data_type.element_type, f"{prefix}element.")
-        case MapType():
-            return [
-                *_fields(data_type.key_type, f"{prefix}key."),
-                *_fields(data_type.value_type, f"{prefix}value."),
-            ]
-        case _:
-            return []
 
 
 def _short_repr(value: object) -> str:

@@ -10,24 +10,23 @@ import pyarrow as pa
 from bayou.errors import SchemaError
 from bayou.kernel.arrow.compute import pc
 from bayou.protocol.schema import (
-    ArrayType,
-    DataType,
     GeographyType,
     GeometryType,
-    MapType,
+    StructField,
     StructType,
+    nested_types,
 )
 
 
 def geospatial_columns(schema: StructType) -> list[str]:
     """Return the names of the columns that are or contain geometries or geographies."""
-    return [field.name for field in schema if any(_geospatial_types(field.data_type))]
+    return [field.name for field in schema if any(_geospatial_types(field))]
 
 
 def check_geospatial_columns(table: str, schema: StructType) -> None:
     """Check that each geometry and geography has a fixed coordinate reference system."""
     for field in schema:
-        for data_type in _geospatial_types(field.data_type):
+        for data_type in _geospatial_types(field):
             if data_type.crs.upper() == "SRID:ANY":
                 raise SchemaError(
                     f"{table}: column {field.name!r} has the type {data_type}, whose values may be "
@@ -39,20 +38,10 @@ def check_geospatial_columns(table: str, schema: StructType) -> None:
                 )
 
 
-def _geospatial_types(data_type: DataType) -> Iterator[GeometryType | GeographyType]:
-    match data_type:
-        case GeometryType() | GeographyType():
+def _geospatial_types(field: StructField) -> Iterator[GeometryType | GeographyType]:
+    for _, data_type, _ in nested_types(StructType((field,))):
+        if isinstance(data_type, GeometryType | GeographyType):
             yield data_type
-        case StructType(fields):
-            for field in fields:
-                yield from _geospatial_types(field.data_type)
-        case ArrayType():
-            yield from _geospatial_types(data_type.element_type)
-        case MapType():
-            yield from _geospatial_types(data_type.key_type)
-            yield from _geospatial_types(data_type.value_type)
-        case _:
-            return
 
 
 def conform_geospatial(

@@ -30,6 +30,7 @@ from bayou.protocol.schema import (
     GeometryType,
     MapType,
     StructType,
+    nested_types,
 )
 from bayou.protocol.type_changes import is_iceberg_promotion, is_widening, type_changes
 
@@ -134,7 +135,9 @@ def check_iceberg_compat(
     schema: StructType,
     operation: Operation,
 ) -> None:
-    """Check that protocol and metadata after a commit follow the rules of the enabled version.
+    """Check that protocol and metadata after a commit follow the rules of Iceberg compatibility.
+
+    The rules are those of the version that the table properties enable.
 
     Raises:
         IcebergCompatError: the protocol or the metadata violates a rule.
@@ -262,11 +265,11 @@ def _check_partitioning(change: _Change) -> None:
 
 
 def _check_types(change: _Change) -> None:
-    for path, data_type in _types(change.schema, ""):
+    for path, data_type, _ in nested_types(change.schema):
         if not _allows(change.version, data_type):
             raise change.error(
                 "UNSUPPORTED_DATA_TYPE",
-                f"doesn't support the type {_type_name(data_type)} of column {path!r}. "
+                f"doesn't support the type {_type_name(data_type)} of column {'.'.join(path)!r}. "
                 f"{_TYPE_HINTS.get(change.version, 'Use another type.')}",
             )
 
@@ -390,25 +393,6 @@ def _allows(version: int, data_type: DataType) -> bool:
     return version >= 3 or not (
         data_type == VARIANT or isinstance(data_type, GeometryType | GeographyType)
     )
-
-
-def _types(data_type: DataType, path: str) -> Iterator[tuple[str, DataType]]:
-    """Yield each type in a schema with the path of its column."""
-    match data_type:
-        case StructType(fields):
-            for field in fields:
-                inner = f"{path}.{field.name}" if path else field.name
-                yield inner, field.data_type
-                yield from _types(field.data_type, inner)
-        case ArrayType():
-            yield f"{path}.element", data_type.element_type
-            yield from _types(data_type.element_type, f"{path}.element")
-        case MapType():
-            for step, inner_type in (("key", data_type.key_type), ("value", data_type.value_type)):
-                yield f"{path}.{step}", inner_type
-                yield from _types(inner_type, f"{path}.{step}")
-        case _:
-            return
 
 
 def _type_name(data_type: DataType) -> str:

@@ -277,7 +277,7 @@ def _first_match(table: str, adds: list[AddFile], reads: ReadSet) -> AddFile | N
         for add in adds:
             if _any_time(add, reads.schema, plan.partition_columns):
                 return add
-        matches: Any = Pruning(table, reads.schema, plan).keep_by_partition(rows)
+        matches: Any = Pruning(table, reads.schema, plan).select_by_partition(rows)
         index: int = matches.index(True).as_py()
         if index >= 0:
             return adds[index]

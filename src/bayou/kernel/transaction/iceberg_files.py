@@ -44,7 +44,9 @@ def check_purged(
     configuration: Mapping[str, str],
     operation: Operation,
 ) -> None:
-    """Check that no live file has a deletion vector when version 1 or 2 is being enabled.
+    """Check that no live file has a deletion vector if Iceberg compatibility is being enabled.
+
+    This applies to versions 1 and 2, which don't allow deletion vectors.
 
     REORG TABLE ... APPLY (UPGRADE UNIFORM ...) rewrites these files afterwards.
 

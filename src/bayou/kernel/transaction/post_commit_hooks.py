@@ -44,8 +44,8 @@ HookName: TypeAlias = Literal[
 class PostCommitHook:
     """Maintenance that is due after a commit. The commit is valid even if the hook never runs.
 
-    Hooks don't depend on each other. A hook may run later, or in another process. The order of
-    `due_hooks` needs the least work.
+    Hooks don't depend on each other. A hook may run later, or in another process. Running hooks in
+    the order of `due_hooks` takes the least time.
 
     Attributes:
         name: `checksum`, `iceberg_metadata`, `checkpoint`, `log_compaction`, `log_cleanup` or

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.literals import arrow_scalar
 from bayou.kernel.expressions.model import Column, Expression, Literal
@@ -47,9 +47,6 @@ from bayou.protocol.schema import (
 )
 from bayou.protocol.type_changes import is_widened_from_float
 
-# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
-# its type stubs declare only one of them.
-Datum: TypeAlias = Any
 _DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double represents exactly
 
 
@@ -219,7 +216,7 @@ class _ColumnRange(Range):
 
 
 class _StructRange(Range):
-    """The range of a struct, which has no bounds. A struct may be null if all its leaves may be."""
+    """The range of a struct, which has no bounds. It may be null if all its leaves may be null."""
 
     def __init__(self, leaves: Sequence[Range], data_type: DataType) -> None:
         super().__init__(data_type)

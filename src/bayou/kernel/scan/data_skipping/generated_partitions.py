@@ -19,12 +19,12 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
 from bayou.errors import PredicateError, PrerequisiteError
-from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.expressions.evaluation import Evaluator, compare
 from bayou.kernel.expressions.functions import inexact_function
 from bayou.kernel.expressions.model import (
@@ -60,9 +60,6 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
-# its type stubs declare only one of them.
-Datum: TypeAlias = Any
 _MAX_ZONE_OFFSET = dt.timedelta(hours=16)  # more than any time zone's offset from UTC
 _MAX_ZONE_GAP = dt.timedelta(days=1)  # the longest time that clocks of a time zone ever skipped
 _PARTS = ("year", "month", "day", "hour")

@@ -146,7 +146,7 @@ class Pruning:
         )
         return exact
 
-    def keep_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
+    def select_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
         """Return a mask of the files that may contain a matching row, by their partition values."""
         return self._plan.select(self._partition_arrays(adds), None, num_rows=len(adds))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.model import (
@@ -27,10 +27,6 @@ from bayou.kernel.scan.data_skipping.generated_partitions import GeneratedPartit
 from bayou.kernel.scan.data_skipping.tri_state import TriState
 from bayou.protocol.partition_values import parse as parse_partition_value
 from bayou.protocol.schema import DataType, StructType
-
-# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
-# its type stubs declare only one of them.
-Datum: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

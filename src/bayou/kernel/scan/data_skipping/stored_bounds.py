@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Context, Decimal
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.casts import decimals_to_floats
 from bayou.protocol.schema import (
@@ -25,9 +25,6 @@ from bayou.protocol.schema import (
     PrimitiveType,
 )
 
-# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
-# its type stubs declare only one of them.
-Datum: TypeAlias = Any
 _MILLISECOND = 1_000  # in microseconds
 _EXACT_DIGITS = 12  # bounds with at most this many digits are exact, see docs/design/decisions.md
 _MAX_DOUBLE_DIGITS = 17  # in the shortest representation of a double

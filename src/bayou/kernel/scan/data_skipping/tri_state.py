@@ -7,11 +7,11 @@ the values in a file are unknown, the answer is true. The answers are boolean ar
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.evaluation import Evaluator, compare
 from bayou.kernel.expressions.literals import arrow_scalar
@@ -50,10 +50,6 @@ from bayou.kernel.scan.data_skipping.function_ranges import (
 )
 from bayou.kernel.scan.data_skipping.generated_partitions import GeneratedPartitions
 from bayou.protocol.schema import BOOLEAN
-
-# An array with one value per file, or a scalar for all files. pyarrow's functions accept both, but
-# its type stubs declare only one of them.
-Datum: TypeAlias = Any
 
 
 class TriState:
