@@ -476,7 +476,7 @@ def features_in_use(
 
 
 def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) -> bool:
-    """Whether a table uses a feature; True if the metadata doesn't show this."""
+    """Whether a table uses a feature; True if the metadata doesn't show whether it does."""
     if name in _ACTIVE_WHEN_LISTED:
         return True
     enabled = _is_enabled(name, configuration, schema)

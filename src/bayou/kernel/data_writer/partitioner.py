@@ -113,7 +113,7 @@ class PartitionSplitter:
         return slices
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """Return a map from new to stored strings for each partition column."""
+        """Return a map for each partition column: new timestamp string -> stored string."""
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:
             original = zoneless.get(name)

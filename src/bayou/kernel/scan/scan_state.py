@@ -175,7 +175,7 @@ class ScanState:
 
     @cached_property
     def reads_as_is(self) -> bool:
-        """Whether rows of data files without deletion vectors are already rows of the table."""
+        """Whether the rows of a data file without a deletion vector need no conversion."""
         return self.physical_read_schema.equals(self.logical_arrow_schema, check_metadata=True)
 
     @cached_property

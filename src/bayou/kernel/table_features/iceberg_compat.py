@@ -193,7 +193,7 @@ def check_add(table: str, version: int, add: AddFile, num_records: int | None) -
 
 
 def deletion_vectors_not_purged(table: str, version: int, path: str) -> IcebergCompatError:
-    """Return the error for a file with a deletion vector, which `version` doesn't allow."""
+    """Return the error for a file with a deletion vector, which versions 1 and 2 don't allow."""
     return _error(
         table,
         version,

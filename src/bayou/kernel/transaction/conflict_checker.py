@@ -52,7 +52,8 @@ class ReadSet:
     """What a transaction has read.
 
     Attributes:
-        whole_table: whether the transaction depends on every live file, as an overwrite does.
+        whole_table: whether the transaction depends on all live files, like an overwrite.
+        paths: canonical paths of the files that it read.
         predicates: filters of the transaction's scans, with resolved columns. Only their conditions
             on partition columns are used.
         schema, partition_columns: schema and partition columns of the table.
