@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 INDEX = ROOT / "docs" / "index.md"
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-_IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
+_IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _API = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -46,7 +46,8 @@ def _problems() -> Iterator[str]:
         text = path.read_text()
         name = path.relative_to(ROOT)
         prose = _BLOCK.sub("", text)
-        for target in (*_LINK.findall(prose), *_IMAGE.findall(prose)):
+        images = ("".join(found) for found in _IMAGE.findall(prose))
+        for target in (*_LINK.findall(prose), *images):
             problem = _link_problem(path, target)
             if problem is not None:
                 yield f"{name}: {problem}"
