@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Table
 from bayou.kernel.expressions.model import Expression
 
 Number = TypeVar("Number", int, float)
+
+CommitMetadata: TypeAlias = str | Mapping[str, str]
+"""Entries that a commit adds to its `commitInfo`; `history` returns them. A string becomes the
+entry `userMetadata`, as in Spark; a dictionary has several entries."""
 
 
 def checked_path(path: object) -> str:
@@ -121,6 +125,44 @@ def checked_values(values: object, argument: str) -> Mapping[str, Expression | s
                 argument=argument,
             )
     return values
+
+
+def checked_commit_metadata(value: object) -> CommitMetadata | None:
+    """Check commit metadata, which may be None."""
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, Mapping):
+        raise ArgumentError(
+            f"commit_metadata: it is a {type(value).__name__}. Give a string, or a dictionary of "
+            "strings.",
+            argument="commit_metadata",
+        )
+    entries = checked_strings(value, "commit_metadata")
+    for key in entries:
+        if key in _WRITTEN_BY_BAYOU:
+            raise ArgumentError(
+                f"commit_metadata: {key} is an entry that Bayou writes. Use another name.",
+                argument="commit_metadata",
+            )
+    return dict(entries)
+
+
+_WRITTEN_BY_BAYOU = frozenset(
+    {
+        "timestamp",
+        "inCommitTimestamp",
+        "operation",
+        "operationParameters",
+        "operationMetrics",
+        "readVersion",
+        "isolationLevel",
+        "isBlindAppend",
+        "engineInfo",
+        "txnId",
+        "tags",
+        "version",
+    }
+)
 
 
 def _to_string(value: object) -> str:

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from bayou.api.argument_checks import (
     BoundTable,
+    CommitMetadata,
+    checked_commit_metadata,
     checked_names,
     checked_number,
     checked_path,
@@ -19,7 +21,6 @@ from bayou.api.argument_checks import (
     checked_version,
     engine_and_table,
 )
-from bayou.api.commit_metadata import CommitMetadata, checked_commit_metadata
 from bayou.api.rows.arrow_stream import ArrowStream, record_batches
 from bayou.api.rows.lossless_casts import cast_batches, fitting_schema
 from bayou.engines import for_path

@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from bayou.api.argument_checks import checked_names, checked_values
-from bayou.api.commit_metadata import CommitMetadata
+from bayou.api.argument_checks import CommitMetadata, checked_names, checked_values
 from bayou.api.conditions import Condition, checked_condition
 from bayou.api.rows.arrow_stream import ArrowStream, record_batches
 from bayou.errors import ArgumentError

@@ -6,8 +6,13 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from bayou.api.argument_checks import BoundTable, checked_string, checked_values
-from bayou.api.commit_metadata import CommitMetadata, checked_commit_metadata
+from bayou.api.argument_checks import (
+    BoundTable,
+    CommitMetadata,
+    checked_commit_metadata,
+    checked_string,
+    checked_values,
+)
 from bayou.api.conditions import Condition, checked_condition
 from bayou.api.rows.arrow_stream import ArrowStream
 from bayou.errors import ArgumentError

@@ -27,6 +27,7 @@ from bayou.kernel.commands.version_files import (
     check_files_exist,
     file_keys,
     files_without_keys,
+    live_files,
 )
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
@@ -54,7 +55,7 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
-    """Advance each identity high water mark of `schema` to that of `other`, if that is further."""
+    """Return `schema` with the identity high water marks of `other` where they are further."""
     marks = {
         physical_name(f): identity.high_water_mark
         for f in other
@@ -66,9 +67,10 @@ def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
 
 
 def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Return `properties` with the in-commit timestamp enablement version and time of `others`.
+    """Return `properties` with the enablement properties of in-commit timestamps from `others`.
 
-    If in-commit timestamps are disabled in either of them, `properties` is returned unchanged.
+    These are the version and time at which in-commit timestamps were enabled. If in-commit
+    timestamps are disabled in `properties` or `others`, `properties` is returned unchanged.
     """
     if not all(IN_COMMIT_TIMESTAMPS.read(p) for p in (properties, others)):
         return dict(properties)
@@ -81,7 +83,7 @@ def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str])
 def clustering_domain(configuration: str | None) -> str:
     """Return the configuration to commit for the domain `delta.clustering`.
 
-    If `configuration` is None, the returned configuration has an empty list of columns.
+    If `configuration` is None, the domain gets an empty list of clustering columns.
     """
     if configuration is not None:
         return configuration
@@ -108,13 +110,13 @@ _UNCLONED_PROPERTIES = frozenset(
         "delta.requireCheckpointProtectionBeforeVersion",
         "delta.inCommitTimestampEnablementVersion",
         "delta.inCommitTimestampEnablementTimestamp",
-        # Row ids stored in the source's files identify its rows; the clone assigns new row ids.
+        # The clone assigns new row ids, so it must not read the row ids in the source's files.
         "delta.rowTracking.materializedRowIdColumnName",
         "delta.rowTracking.materializedRowCommitVersionColumnName",
     }
 )
 _UNCLONED_FEATURES = frozenset({*features.CATALOG_FEATURES, features.CHECKPOINT_PROTECTION})
-"""Features that a clone doesn't get, because they describe the source's log."""
+"""Table features that a clone doesn't get from its source, because they describe its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,10 +165,11 @@ def clone(
             table without data files.
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
-            then continue in the clone, after the last batch that the clone contains.
+            then write to the clone; it continues after the last batch that the clone contains.
 
     Raises:
-        DataFileError: a vacuum has deleted files of the version; the latest version isn't checked.
+        DataFileError: the source is an earlier version, and a vacuum has deleted its files. The
+            files of a latest version aren't checked.
     """
     path = engine.files.resolve_path(target)
     if not shallow and path == source.path:
@@ -243,7 +246,7 @@ def _operation_metrics(metrics: CloneMetrics) -> dict[str, int]:
 
 
 def _check_old_files(engine: Engine, source: TableState) -> None:
-    """Check that the files that only an earlier version of the source has still exist."""
+    """Check that the files of an earlier version that aren't in the latest version still exist."""
     latest = load_table_state(engine, source.path, catalog=source.catalog)
     if latest.version > source.version:
         files = list(files_without_keys(engine, source, file_keys(engine, latest)))
@@ -313,10 +316,9 @@ def _protocol(source: TableState, existing: TableState | None) -> Protocol:
 
 
 def _row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Return the table properties that give the materialized row tracking columns new names.
+    """Return the table properties with new, unique names of materialized row tracking columns.
 
-    No file of the source has columns with these names. If row tracking is disabled, no properties
-    are returned.
+    If row tracking is disabled, no properties are returned.
     """
     if not TableProperties(normalize(configuration)).row_tracking:
         return {}
@@ -351,8 +353,7 @@ def _count(engine: Engine, state: TableState) -> tuple[int, int]:
 
 
 def _adds(engine: Engine, source: TableState) -> Iterator[AddFile]:
-    scan = ScanBuilder(source).with_whole_adds().build()
-    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+    with live_files(engine, source) as files:
         for file in files:
             yield msgspec.structs.replace(
                 file.add,

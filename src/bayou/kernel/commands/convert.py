@@ -40,7 +40,7 @@ from bayou.protocol.stats import FileStatistics
 
 _REQUESTS = 16
 _LOGS = frozenset({LOG_DIRECTORY, SINK_LOG_DIRECTORY})
-"""Folders of logs that decide which files of their parent folder count."""
+"""Names of log folders. The log lists the valid files of its parent folder."""
 
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 
@@ -60,17 +60,16 @@ class ParquetFile:
 
 
 def parquet_files(engine: Engine, folder: str, partitions: StructType) -> list[ParquetFile]:
-    """Return the folder's files in the order of their paths.
+    """List the Parquet files of a folder, ordered by path.
 
     Hidden files and files in hidden folders are omitted. If Structured Streaming wrote the folder,
-    only the files in its sink log are returned.
+    only the files in its sink log are listed.
 
     Args:
         partitions: partition columns in the order in which the folders are nested.
 
     Raises:
-        ArgumentError: a folder in the folder is a Delta table, or was written by Structured
-            Streaming.
+        ArgumentError: a subfolder is a Delta table, or was written by Structured Streaming.
     """
     root = f"{folder}/"
     files: list[ParquetFile] = []
@@ -102,7 +101,7 @@ def merged_schema(
 
     A column of a file is ignored if it has the name of a partition column. If a file's footer
     contains Spark's schema, that schema is used instead of the Parquet schema. If a column's type
-    differs between files, but is always byte, short or int, the column gets the widest type.
+    differs between files, and each type is byte, short or int, the column gets the widest type.
     """
     merged = StructType(())
     partition_names = {f.name.lower() for f in partitions}
@@ -166,9 +165,8 @@ def _list_files(engine: Engine, folder: str) -> list[FileStatus]:
         files = [file for file in tree if not file.path.endswith("/")]
     if logs:
         raise ArgumentError(
-            f"{folder}: the folder can't be converted, because it contains another table "
-            f"({min(logs)}), some of whose files may hold deleted rows. Move that table away, and "
-            "copy its rows separately.",
+            f"{folder}: the folder can't be converted, because it contains the log of another "
+            f"table ({min(logs)}). Move that table to another folder.",
             argument="path",
         )
     return [file for file in files if not _is_hidden(file.path)]
@@ -258,7 +256,7 @@ def _nullable_type(data_type: DataType) -> DataType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertMetrics(MetricsByName):
-    """Metrics of a conversion; `num_converted_files` is 0 if the folder was a table already."""
+    """Metrics of a conversion; `num_converted_files` is 0 if the folder is already a table."""
 
     version: int
     num_converted_files: int
@@ -273,15 +271,17 @@ def convert(
     properties: Mapping[str, str] | None = None,
     collect_statistics: bool = True,
 ) -> ConvertMetrics:
-    """Turn a folder of Parquet files into a table by writing the table's first commit.
+    """Convert a folder of Parquet files to a Delta table by writing the table's first commit.
 
-    If the folder is already a table, nothing is changed. Hidden files and folders (`_SUCCESS`,
-    `_metadata`, `.tmp`) are ignored.
+    If the folder is already a Delta table, nothing is changed. Hidden files and folders
+    (`_SUCCESS`, `_metadata`, `.tmp`) are ignored.
 
     Args:
         folder: decoded, fully qualified path.
-        partition_schema: partition columns in the order of the folders (`day=2024-01-05`).
+        partition_schema: partition columns in the order of the partition folders
+            (`day=2024-01-05`).
         properties: properties of the new table; column mapping can't be enabled.
+        collect_statistics: whether to add statistics from the Parquet footers to the log.
     """
     existing = _version(engine, folder)
     if existing is not None:

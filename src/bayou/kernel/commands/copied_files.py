@@ -1,8 +1,8 @@
-"""Data files that a deep clone copies, and those that an earlier clone has copied already.
+"""Copies of data files for a deep clone.
 
-Each copy has a new name, so that no file is ever overwritten. A tag of its `add` action identifies
-the file that was copied. When a clone is repeated, copies of files that are still live in the
-source are retained, and only the others are copied.
+Each copy gets a new name, so no file is overwritten. The copy's `add` action has a tag that
+identifies the source file. If a clone is repeated, the copies of files that are still live in the
+source stay in the clone, and only new files of the source are copied.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 import posixpath
 import threading
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
 
 from bayou.errors import CorruptTableError
+from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
-from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_definition import map_ahead
 from bayou.kernel.scan.scan_file import ScanFile, vector_file_path
 from bayou.kernel.transaction.table_update import now, to_remove
@@ -32,20 +31,20 @@ from bayou.protocol.file_names import (
 from bayou.protocol.json_decoding import decode_json
 
 CLONE_SOURCE_TAG = "CLONE_SOURCE"
-"""Tag of the `add` actions of copied files: JSON that identifies the file of the source."""
+"""Tag of the `add` action of a copied file; its value is a `_CloneSource` in JSON."""
 
 _THREADS = 16
 _CHUNK_BYTES = 8 << 20
 
 
 class _CloneSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The file that was copied.
+    """The source file of a copied file.
 
     Attributes:
-        path: canonical path of the data file.
-        vector: `uniqueId` of its deletion vector.
-        copied_vector: `uniqueId` of the copy's deletion vector. If the copy's vector is another
-            one, rows of the copy were deleted since.
+        path: canonical path of the source file.
+        vector: `uniqueId` of the source file's deletion vector when it was copied.
+        copied_vector: `uniqueId` of the deletion vector that the clone gave to the copy. If the
+            copy has another deletion vector now, rows were deleted from the clone.
     """
 
     table_id: str
@@ -58,13 +57,13 @@ class _CloneSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A live file of an existing clone, and the file that it was copied from."""
+    """A live file of an existing clone; `origin` is None if no clone wrote the file."""
 
     add: AddFile
     origin: _CloneSource | None
 
-    def has_vector_of(self, file: ScanFile) -> bool:
-        """Whether the copy has the deletion vector that `file` has now."""
+    def has_same_deleted_rows(self, file: ScanFile) -> bool:
+        """Whether the copy and the source file `file` have the same deleted rows."""
         assert self.origin is not None  # only copies are compared
         own = _vector_id(self.add.deletion_vector)
         return own == self.origin.copied_vector and self.origin.vector == _vector_id(
@@ -73,12 +72,17 @@ class _Copy:
 
 
 class CopiedFiles:
-    """The files of a deep clone at `table`.
+    """Copies the data files of a source into a deep clone, and builds the clone's file actions.
+
+    Args:
+        table: path of the clone.
+        existing: the version of the clone to replace; None if the clone doesn't exist yet.
 
     Attributes:
-        actions: `add` actions of new copies, and `remove` actions of files that the source doesn't
-            have any more. A copy whose deletion vector changes has both.
-        copied, copied_bytes, removed, removed_bytes: numbers and total sizes of the data files.
+        actions: `add` actions of new copies, and `remove` actions of the clone's files that aren't
+            live in the source. A copy that gets another deletion vector has both.
+        copied, removed: numbers of copied and removed data files.
+        copied_bytes, removed_bytes: total sizes of these files.
     """
 
     def __init__(
@@ -95,7 +99,7 @@ class CopiedFiles:
         self.copied = self.copied_bytes = self.removed = self.removed_bytes = 0
 
     def copy(self) -> None:
-        """Copy the files that the clone doesn't have, and set the attributes.
+        """Copy the files that the existing clone lacks, and set the attributes.
 
         Raises:
             StorageError: a file can't be copied. Call `discard` to delete the copies.
@@ -103,13 +107,14 @@ class CopiedFiles:
         deleted_at = now()
         copies = self._copies()
         missing: list[ScanFile] = []
-        for file in _live_files(self._engine, self._source):
-            copy = copies.pop(_key(_origin(self._source, file)), None)
-            if copy is None:
-                missing.append(file)
-            elif not copy.has_vector_of(file):
-                self.actions.append(to_remove(copy.add, deleted_at))
-                self.actions.append(self._with_vector(copy.add, file))
+        with live_files(self._engine, self._source) as files:
+            for file in files:
+                copy = copies.pop(_key(_origin(self._source, file)), None)
+                if copy is None:
+                    missing.append(file)
+                elif not copy.has_same_deleted_rows(file):
+                    self.actions.append(to_remove(copy.add, deleted_at))
+                    self.actions.append(self._with_vector(copy.add, file))
         for add in map_ahead(self._copied, missing, _THREADS):
             self.actions.append(add)
             self.copied += 1
@@ -124,20 +129,21 @@ class CopiedFiles:
         self._engine.files.delete_files(self._written)
 
     def _copies(self) -> dict[bytes, _Copy]:
-        """Return the live files of the existing clone, by the key of their origin.
+        """Return the live files of the existing clone by the `_key` of their source file.
 
-        Other files have their path as key.
+        The key of a file that no clone wrote is its path.
         """
         copies: dict[bytes, _Copy] = {}
         if self._existing is not None:
-            for file in _live_files(self._engine, self._existing):
-                origin = _tagged_origin(file.add)
-                key = file.add.path.encode() if origin is None else _key(origin)
-                copies[key] = _Copy(file.add, origin)
+            with live_files(self._engine, self._existing) as files:
+                for file in files:
+                    origin = _tagged_origin(file.add)
+                    key = file.add.path.encode() if origin is None else _key(origin)
+                    copies[key] = _Copy(file.add, origin)
         return copies
 
     def _copied(self, file: ScanFile) -> AddFile:
-        """Copy a data file and its deletion vector; return the copy's `add` action."""
+        """Copy a data file and its deletion vector; return the `add` action of the copy."""
         path = file.status.path
         relative = path.removeprefix(f"{file.table_root}/")
         folder = "" if relative == path else posixpath.dirname(relative)
@@ -153,7 +159,7 @@ class CopiedFiles:
         return self._with_vector(add, file)
 
     def _with_vector(self, add: AddFile, file: ScanFile) -> AddFile:
-        """Return the `add` action of a copy with the deletion vector that `file` has now."""
+        """Return `add` with a copy of the deletion vector of the source file `file`."""
         vector = self._copied_vector(file)
         origin = msgspec.structs.replace(
             _origin(self._source, file), copied_vector=_vector_id(vector)
@@ -203,12 +209,6 @@ class CopiedFiles:
                 )
 
 
-def _live_files(engine: Engine, state: TableState) -> Iterator[ScanFile]:
-    scan = ScanBuilder(state).with_whole_adds().build()
-    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
-        yield from files
-
-
 def _origin(source: TableState, file: ScanFile) -> _CloneSource:
     return _CloneSource(
         table_id=source.table_id,
@@ -220,7 +220,7 @@ def _origin(source: TableState, file: ScanFile) -> _CloneSource:
 
 
 def _tagged_origin(add: AddFile) -> _CloneSource | None:
-    """Return the file that `add` was copied from; None if it isn't a copy in the table's folder."""
+    """Return the source file of a copy; None if no clone wrote the file of `add`."""
     value = (add.tags or {}).get(CLONE_SOURCE_TAG)
     if value is None or is_absolute_uri(add.path):
         return None
@@ -231,7 +231,7 @@ def _tagged_origin(add: AddFile) -> _CloneSource | None:
 
 
 def _key(origin: _CloneSource) -> bytes:
-    """Identify the data file, without its deletion vector."""
+    """Return a key of the source file that doesn't depend on deletion vectors."""
     return msgspec.json.encode(msgspec.structs.replace(origin, vector=None, copied_vector=None))
 
 

@@ -147,9 +147,11 @@ def identity_column(
 def properties_to_remove(snapshot: Snapshot, properties: Mapping[str, str]) -> list[str]:
     """Return the keys of the properties to remove when a table is replaced.
 
-    A property is removed if it isn't in `properties`, the properties of the new definition. The
-    properties of column mapping, materialized row tracking columns and in-commit timestamps are
-    always retained.
+    Properties of column mapping, materialized row tracking columns and in-commit timestamps are
+    never removed.
+
+    Args:
+        properties: properties of the new definition, which are not removed.
     """
     new = normalize(properties)
     return [k for k in snapshot.properties if k not in new and not k.startswith(_RETAINED_PREFIXES)]
@@ -291,7 +293,7 @@ def _partition_columns(path: str, schema: StructType, names: Iterable[str]) -> l
 
 
 def _check_folder(engine: Engine, table: Table) -> None:
-    """Check that the folder is empty, because existing files wouldn't become part of the table."""
+    """Check that the folder of a new table is empty."""
     try:
         with engine.files.list_from(f"{table.path}/") as files:
             first = next(iter(files), None)

@@ -11,9 +11,9 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class MetricsByName:
-    """Metrics that can also be read by name: `metrics["num_deleted_rows"]`, `dict(metrics)`.
+    """Base class of metrics that support `metrics["num_deleted_rows"]` and `dict(metrics)`.
 
-    A name is that of an attribute, or the same name in camel case, as in the history of a table.
+    `metrics["numDeletedRows"]` returns the same metric: the history of a table has these names.
     """
 
     __slots__ = ()

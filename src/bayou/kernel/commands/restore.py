@@ -81,7 +81,8 @@ def restore(
         timestamp: the timestamp that the user requested, which the history records; None if the
             user requested a version.
         ignore_missing_files: whether to skip the check that the version's files still exist.
-        dry_run: return the metrics without a commit; their version is the current version.
+        dry_run: whether to only compute the metrics, without a commit. The metrics then have the
+            current version.
     """
     if target.version >= latest.version:
         raise ArgumentError(
@@ -162,11 +163,11 @@ def _builder(
 def _difference(
     engine: Engine, target: TableState, latest: TableState
 ) -> tuple[list[ScanFile], list[ScanFile], FileCounts]:
-    """Return the files to restore, the files to remove, and the totals of the target version."""
+    """Return the files to restore, the files to remove, and the file counts of `target`."""
     counts = FileCounts()
     restored = list(files_without_keys(engine, target, file_keys(engine, latest), counts))
     removed = list(files_without_keys(engine, latest, file_keys(engine, target)))
-    # Two actions of one file may encode its path differently.
+    # The versions may contain the path of the same file in different encodings.
     both = {_key(file) for file in restored} & {_key(file) for file in removed}
     return (
         [file for file in restored if _key(file) not in both],
@@ -176,11 +177,11 @@ def _difference(
 
 
 def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[ScanFile]:
-    """Return the files that are live in both versions, but with different row ids.
+    """Return the files of `target` that are live in both versions, but with different row ids.
 
-    Dropping row tracking removes the row ids of files; enabling row tracking again assigns new ids.
-    A file whose ids changed in this way after `target` must be added again with its old ids, so
-    that the restored table has no missing or duplicate row ids.
+    Dropping row tracking removes the row ids of files; enabling it again assigns new row ids. The
+    returned files must be added again with their old row ids. Otherwise, row ids of the restored
+    table would be missing or duplicate.
     """
     if not target.table_properties.row_tracking:
         return []
@@ -219,12 +220,11 @@ def _key(file: ScanFile) -> tuple[str, str | None]:
 def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> None:
     """Raise an error if a vacuum of another engine may be deleting files of the target version.
 
-    A vacuum of Bayou has a lease, see `end_killed_vacuums`. Only a vacuum that started after the
-    target version deletes its files. The transaction conflicts with a vacuum that starts later. A
-    vacuum that started more than a day ago was probably killed.
-
-    VACUUM END doesn't name its VACUUM START. If vacuums overlap, each end therefore counts for one
-    start before it, and one of the vacuums runs if a start is left over.
+    Such a vacuum is running if the commits after the target version contain more VACUUM START than
+    VACUUM END commits; an end doesn't identify its start. Vacuums that started more than a day ago
+    are ignored, because their processes were probably killed. Vacuums of Bayou are ignored too:
+    `end_killed_vacuums` handles them. If a vacuum starts later, the commit of the restore
+    conflicts with its VACUUM START.
     """
     since = time.time_ns() // 1_000_000 - _MAX_VACUUM_MS
     with commit_files(engine, latest.path, catalog=latest.catalog) as files:
@@ -265,10 +265,10 @@ def _commit_info(commit: CommitActions) -> CommitInfo:
 def _vacuum_runs(target: TableState, start: CommitActions) -> CommitConflictError:
     return CommitConflictError(
         f"{target.path}: version {target.version} can't be restored, because the vacuum that "
-        f"started at version {start.version}, or one that ran at the same time, hasn't ended and "
-        "may be deleting the version's files. Nothing was changed; repeat the restore after the "
-        "end of the vacuum. If the vacuum was killed, set ignore_missing_files; then missing files "
-        "aren't looked for.",
+        f"started at version {start.version}, or a concurrent vacuum, hasn't ended and may be "
+        "deleting the version's files. Nothing was changed; repeat the restore after the end of "
+        "the vacuum. If the vacuum was killed, set ignore_missing_files, which doesn't check "
+        "whether files exist.",
         table=target.path,
         winning_version=start.version,
         winning_operation=Operation.VACUUM_START,

@@ -1,4 +1,4 @@
-"""The files that only an earlier version of a table has, for RESTORE and CLONE of this version."""
+"""The live files of a table version, and comparison with the live files of another version."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import DataFileError, FileMissingError
+from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import Engine
+from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.log.file_action_keys import key_strings
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan import ScanBuilder
@@ -30,8 +32,20 @@ class FileCounts:
     size: int = 0
 
 
+def live_files(
+    engine: Engine, state: TableState, predicate: Predicate | None = None
+) -> CloseableIterator[ScanFile]:
+    """Return the live files of a version with their whole `add` actions.
+
+    Args:
+        predicate: resolved condition on partition columns that selects files.
+    """
+    scan = ScanBuilder(state).with_filter(predicate).with_whole_adds().build()
+    return scan.scan_files(engine).flat_map(lambda batch: batch.rows())
+
+
 def file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
-    """Return the keys of a version's live files."""
+    """Return the key of each live file of a version: its path and its deletion vector's id."""
     keys: list[pa.Array[Any]] = [pa.array([], pa.string())]
     with ScanBuilder(state).build().scan_files(engine) as batches:
         keys += [key_strings(add_structs(batch)) for batch in batches]
@@ -41,7 +55,7 @@ def file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
 def files_without_keys(
     engine: Engine, state: TableState, keys: pa.Array[Any], counts: FileCounts | None = None
 ) -> Iterator[ScanFile]:
-    """Yield the live files whose keys aren't in `keys`, and add all live files to `counts`."""
+    """Yield the live files whose keys aren't in `keys`; `counts` counts all live files."""
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
             adds = add_structs(batch)
@@ -62,10 +76,13 @@ def add_structs(batch: ScanFileBatch) -> pa.StructArray:
 def check_files_exist(
     engine: Engine, target: TableState, files: Sequence[ScanFile], purpose: str
 ) -> None:
-    """Check that files of a version exist, together with their deletion vectors.
+    """Check that the data files and deletion vector files of a version exist.
 
     Args:
-        purpose: what is done with the version, for the message: `restored` or `cloned`.
+        purpose: verb for the error message: `restored` or `cloned`.
+
+    Raises:
+        DataFileError: a file is missing.
     """
     paths = list(dict.fromkeys(path for file in files for path in _paths(file)))
 

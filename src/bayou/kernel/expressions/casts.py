@@ -114,10 +114,10 @@ def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = Fals
 
 
 def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
-    """Raise an `EvaluationError` if a row failed; its message is about the first failed row.
+    """Raise an `EvaluationError` that names the value of the first failed row, if a row failed.
 
     Args:
-        failed: one value for each row: true if the row failed. Null counts as false.
+        failed: a mask that is true for failed rows. Null counts as false.
         reason: function that returns the message for a failed row's value in `values`.
     """
     if not isinstance(failed, pa.Scalar):
@@ -137,10 +137,10 @@ def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) 
 
 
 def decimals_to_floats(values: Datum, float_type: pa.DataType) -> Datum:
-    """Convert decimals to the nearest floats via strings: Arrow's own cast may be one ulp off.
+    """Convert decimals to the nearest floats; Arrow's own cast may return a neighboring float.
 
-    Rows and statistics must be rounded in the same way, because data skipping would otherwise lose
-    rows.
+    Rows and statistics must be rounded in the same way. Otherwise, data skipping could skip a file
+    that has matching rows.
     """
     return pc.cast(pc.cast(values, pa.string()), float_type)
 
@@ -213,7 +213,7 @@ def _truncated(values: Datum) -> Datum:
     """Truncate floats to int64; NaN and values out of range become null."""
     whole = pc.trunc(pc.cast(values, pa.float64()))
     fits = pc.and_(pc.greater_equal(whole, -(2.0**63)), pc.less_equal(whole, 2.0**63))
-    top = pc.equal(whole, 2.0**63)  # Java converts this value to the maximum long, one less
+    top = pc.equal(whole, 2.0**63)  # Java converts 2**63 to the maximum long, 2**63 - 1
     inner = pc.if_else(pc.and_(fits, pc.invert(top)), whole, pa.scalar(None, pa.float64()))
     return pc.if_else(top, pa.scalar((1 << 63) - 1), pc.cast(inner, pa.int64()))
 

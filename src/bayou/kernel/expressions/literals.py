@@ -32,7 +32,7 @@ from bayou.protocol.schema import (
 
 
 def literal_of(value: LiteralValue) -> Literal:
-    """Return a literal with the type that corresponds to the Python value."""
+    """Return a literal of a Python value, with the corresponding type."""
     match value:
         case None:
             return Literal(None, VOID)
@@ -55,7 +55,7 @@ def literal_of(value: LiteralValue) -> Literal:
 
 
 def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
-    """Convert the value of a resolved literal to a scalar of a type from `comparison_type`."""
+    """Convert a resolved literal to an Arrow scalar of the type in which it is compared."""
     value: object = literal.value
     if value is None:
         return pa.scalar(None, arrow_type)
@@ -70,10 +70,11 @@ def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
 
 
 def resolve_literal(literal: Literal, other: DataType | None) -> Literal:
-    """Return a literal with a type.
+    """Return a literal with `data_type` set; see `Literal`.
 
     Args:
-        other: type of the other operand of a comparison. A string literal is parsed as this type.
+        other: type of the operand with which the literal is compared. A string literal is parsed
+            as this type.
     """
     value = literal.value
     if value is None:
@@ -246,9 +247,8 @@ _SHORT = {
 def normalize_time_zone(name: str) -> str:
     """Validate and normalize a time zone name as in `spark.sql.session.timeZone`.
 
-    A name is a region (`Europe/Berlin`), `Z`, an offset (`+02:00`) or a Java short name (`PST`). An
-    offset is returned in the form `+HH:MM`, and a short name as the region or offset for which it
-    stands.
+    A name is a region (`Europe/Berlin`), `Z`, an offset (`+02:00`) or a Java short name (`PST`).
+    Offsets are returned in the form `+HH:MM`. Short names are replaced by their region or offset.
     """
     if name in ("Z", "UTC", "GMT", "UT"):
         return "UTC"

@@ -130,11 +130,11 @@ class Expression:
         return Cast(self, data_type)
 
     def like(self, pattern: str, escape: str = "\\") -> Like:
-        """`LIKE`: `%` matches any string, `_` any character; `escape` makes either one literal."""
+        """`LIKE`: `%` matches any string, `_` any character; `escape` makes them literal."""
         return Like(self, pattern, escape)
 
     def starts_with(self, prefix: str) -> StartsWith:
-        """Whether the string starts with the prefix. `%` and `_` in the prefix aren't wildcards."""
+        """Whether the string starts with the prefix, in which `%` and `_` are normal characters."""
         return StartsWith(self, prefix)
 
 
@@ -205,7 +205,7 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate | None:
 
 
 def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    """Yield the operands of AND and of nested ANDs; any other predicate is yielded as it is."""
+    """Yield the operands of AND and nested ANDs; if the predicate isn't an AND, yield it."""
     if isinstance(predicate, And):
         for operand in predicate.operands:
             yield from conjuncts(operand)

@@ -1,8 +1,8 @@
 """Resolution of names and types in expressions, and replacement of columns and literals.
 
-The rules follow Spark SQL in ANSI mode: a string that is compared with a number, date or timestamp
-is cast to the type of that operand, or to a wider type. Two numbers are cast to the wider of their
-types; a decimal and a float are both cast to double.
+The rules are those of Spark SQL in ANSI mode. If a string is compared with a number, date or
+timestamp, it is cast to the type of the other operand, or to a wider type. If two numbers are
+compared, they are cast to the wider type; a decimal and a float are both cast to double.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ COMPARISON_OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
 
 def resolve(predicate: Predicate, schema: StructType) -> Predicate:
-    """Look up a predicate's columns in the schema, give literals a type, and insert casts.
+    """Look up a predicate's columns in the schema, set the types of literals, and insert casts.
 
-    Column names are case-insensitive; the result has the schema's spelling. Resolving a resolved
-    predicate again doesn't change it.
+    Column names are case-insensitive; the result has the names as spelled in the schema. A resolved
+    predicate can be resolved again, which doesn't change it.
     """
     match predicate:
         case And(operands):
@@ -107,7 +107,7 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
 
 
 def resolve_expression(expression: Expression, schema: StructType) -> Expression:
-    """Resolve an expression that needn't be a predicate; see `resolve`."""
+    """Resolve an expression of any type; see `resolve`."""
     return _value(expression, schema, None)
 
 
@@ -198,9 +198,10 @@ def _in(operand: Expression, values: tuple[Expression, ...], schema: StructType)
 
 
 def _is_comparable_one_by_one(types: list[DataType]) -> bool:
-    """Whether `IN` can compare the operand with each value in the common type of these two.
+    """Whether `IN` is equivalent to comparisons of the operand with one value at a time.
 
-    False if comparing in the common type of the operand and all values can give another result.
+    Spark casts the operand and all values to one common type. The result is False if a comparison
+    in this type can differ from a comparison in the common type of the operand and one value.
 
     Args:
         types: the type of the operand, followed by the types of the values.

@@ -64,7 +64,10 @@ def bounded_decimal(precision: int, scale: int) -> DecimalType:
 
 
 def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
-    """Return a decimal type for the values of two types; above 38 digits, reduce its scale."""
+    """Return a decimal type for the values of two decimal types.
+
+    If it would exceed 38 digits, its scale is reduced.
+    """
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
     if whole + scale <= 38:

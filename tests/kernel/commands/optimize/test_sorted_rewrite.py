@@ -37,7 +37,7 @@ def test_processes_that_share_an_item_write_what_one_would(tmp_path, memory_byte
     (item,) = plan.items
     shares = [Rewrite.from_bytes(with_files(item, [n]).to_bytes()) for n in range(3)]
     samples = [pickle.loads(pickle.dumps(sample_item(engine, share))) for share in shares]
-    assert sum(sample.seen for sample in samples) == 3000
+    assert sum(sample.num_rows for sample in samples) == 3000
     parts = OrderedParts.of(item, samples)
     found: dict[int, list[pa.RecordBatch]] = {}
     for share in shares:

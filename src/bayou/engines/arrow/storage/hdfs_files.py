@@ -6,20 +6,18 @@ import io
 import posixpath
 import threading
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from itertools import islice
 from typing import IO, Any, cast
 
 import pyarrow.fs as pafs
 
 from bayou.engines.arrow.storage.object_uris import split_object_uri
 from bayou.engines.arrow.storage.os_errors import storage_errors
+from bayou.engines.arrow.storage.range_reads import RangeInput, read_ranges
 from bayou.engines.listing_folders import is_in_range
 from bayou.errors import FileMissingError, PrerequisiteError, StorageError
-from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
 _IN_FLIGHT = 8
@@ -102,20 +100,8 @@ class HdfsFiles:
             raise FileMissingError(f"{path}: can't read: the file doesn't exist", path=path)
         return _status(root, info)
 
-    @closeable
-    def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
-        pending = iter(ranges)
-        pool = ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="bayou-read")
-        try:
-            in_flight: deque[Future[bytes]] = deque(
-                pool.submit(self._read, r) for r in islice(pending, _IN_FLIGHT)
-            )
-            while in_flight:
-                data = in_flight.popleft().result()
-                in_flight.extend(pool.submit(self._read, r) for r in islice(pending, 1))
-                yield data
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    def read_files(self, ranges: Iterable[ByteRange]) -> CloseableIterator[bytes]:
+        return read_ranges(self._read, ranges, _IN_FLIGHT)
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         root, key = split_object_uri(path)
@@ -212,45 +198,16 @@ def connect_hdfs(authority: str) -> pafs.FileSystem:
         ) from None
 
 
-class _Input(io.RawIOBase):
-    """Random access to a file; seeking past the end of the file is allowed."""
-
+class _Input(RangeInput):
     def __init__(self, stream: Any, path: str) -> None:
-        self._stream, self._path, self._position = stream, path, 0
+        self._stream, self._path = stream, path
         with storage_errors(path, "read"):
-            self._size = int(stream.size())
+            super().__init__(int(stream.size()))
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def read(self, size: int | None = -1) -> bytes:
-        start = self._position
-        end = self._size if size is None or size < 0 else min(self._size, start + size)
-        if end <= start:
-            return b""
+    def read_range(self, start: int, end: int) -> bytes:
         with storage_errors(self._path, "read"):
             data: bytes = self._stream.read_at(end - start, start)
-        self._position = start + len(data)
         return data
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def readall(self) -> bytes:
-        return self.read(-1)
 
     def close(self) -> None:
         if not self.closed:

@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager, suppress
 import obstore
 from obstore.store import ObjectStore
 
+from bayou.engines.arrow.storage.range_reads import RangeInput
+
 _PART = 8 << 20
 """Maximum bytes of a request: a larger read is split into parts that are fetched concurrently."""
 
 
-class ObjectInput(io.RawIOBase):
-    """Random access to an object of known size; every read is a request."""
+class ObjectInput(RangeInput):
+    """A seekable input of an object; each read is a request."""
 
     def __init__(
         self,
@@ -23,48 +25,18 @@ class ObjectInput(io.RawIOBase):
         size: int,
         errors: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._store, self._key, self._size, self._errors = store, key, size, errors
-        self._position = 0
+        super().__init__(size)
+        self._store, self._key, self._errors = store, key, errors
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, base + offset)
-        return self._position
-
-    def read(self, size: int | None = -1) -> bytes:
-        start = self._position
-        end = self._size if size is None or size < 0 else min(self._size, start + size)
-        if end <= start:
-            return b""
+    def read_range(self, start: int, end: int) -> bytes:
         with self._errors():
             starts = list(range(start, end, _PART))
             if len(starts) == 1:
-                data = obstore.get_range(self._store, self._key, start=start, end=end).to_bytes()
-            else:
-                ends = [*starts[1:], end]
-                parts = obstore.get_ranges(
-                    self._store, self._key, starts=starts, ends=ends, coalesce=0
-                )
-                data = b"".join(parts)
-        self._position = start + len(data)
-        return data
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def readall(self) -> bytes:
-        return self.read(-1)
+                return obstore.get_range(self._store, self._key, start=start, end=end).to_bytes()
+            parts = obstore.get_ranges(
+                self._store, self._key, starts=starts, ends=[*starts[1:], end], coalesce=0
+            )
+            return b"".join(parts)
 
 
 class ObjectOutput(io.RawIOBase):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import groupby, islice
 from typing import IO, Any, TypeAlias, cast
@@ -31,6 +29,7 @@ from bayou.engines.arrow.storage.object_uris import (
     is_local_path,
     split_object_uri,
 )
+from bayou.engines.arrow.storage.range_reads import read_ranges
 from bayou.engines.arrow.storage.storage_options import (
     store_settings,
     store_variables,
@@ -39,7 +38,7 @@ from bayou.engines.arrow.storage.storage_options import (
 from bayou.engines.arrow.storage.store_errors import opening_errors, storage_errors
 from bayou.engines.listing_folders import SkippedPrefixes
 from bayou.errors import ArgumentError, FileMissingError, StorageError
-from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
 _CHECKS = ConditionalPuts()
@@ -148,20 +147,8 @@ class ObjectStoreFiles:
         with storage_errors(path, "read"):
             return _status(root, cast("dict[str, Any]", obstore.head(self._store(root), key)))
 
-    @closeable
-    def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
-        pending = iter(ranges)
-        pool = ThreadPoolExecutor(_IN_FLIGHT, thread_name_prefix="bayou-read")
-        try:
-            in_flight: deque[Future[bytes]] = deque(
-                pool.submit(self._read, r) for r in islice(pending, _IN_FLIGHT)
-            )
-            while in_flight:
-                data = in_flight.popleft().result()
-                in_flight.extend(pool.submit(self._read, r) for r in islice(pending, 1))
-                yield data
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    def read_files(self, ranges: Iterable[ByteRange]) -> CloseableIterator[bytes]:
+        return read_ranges(self._read, ranges, _IN_FLIGHT)
 
     def open_input(self, path: str, size: int | None = None) -> IO[bytes]:
         root, key = split_object_uri(path)

@@ -17,7 +17,11 @@ from bayou.protocol.schema import StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterationMetrics:
-    """Metrics of an ALTER TABLE command; `version` is the read version if nothing changed."""
+    """Metrics of an ALTER TABLE command.
+
+    Attributes:
+        version: the table's version after the command, also if the command changed nothing.
+    """
 
     version: int
     num_commits: int = 1
@@ -44,7 +48,7 @@ class Alteration:
     tags: Mapping[str, str] | None = None
 
     def check(self, change: Callable[[TransactionBuilder], TransactionBuilder]) -> None:
-        """Raise the errors of `commit` for these changes, without changing the table."""
+        """Validate changes as `commit` does, without writing the table."""
         change(self._builder()).build(self.engine)
 
     def commit(
@@ -77,10 +81,10 @@ class Alteration:
 
 
 def with_schema(state: TableState, schema: StructType, **changes: object) -> Metadata:
-    """Return the table's metadata with a new schema, and with the values in `changes`."""
+    """Return the table's metadata with a new schema and other changed fields of `Metadata`."""
     return msgspec.structs.replace(state.metadata, schema_string=schema.to_json(), **changes)
 
 
 def as_json(value: object) -> str:
-    """Encode a value as JSON, the format of values in operation parameters."""
+    """Encode a value of `operationParameters`, which contain JSON strings."""
     return msgspec.json.encode(value).decode()

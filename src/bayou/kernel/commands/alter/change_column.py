@@ -83,8 +83,8 @@ def change_type(
 ) -> AlterationMetrics:
     """Widen a column's type without rewriting files.
 
-    Even without type widening, the limit of a varchar column can be raised or removed, and the
-    limit of a char column can be removed.
+    The limit of a varchar column can be raised or removed, and the limit of a char column can be
+    removed, even if type widening is disabled.
 
     Args:
         to: field with the new type, or with the new varchar limit; the field's name is ignored.
@@ -122,7 +122,7 @@ def change_column(
 
 
 def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructType:
-    """Return the schema with a column's type widened; unchanged if the column has that type."""
+    """Return the schema with a column's type changed to the type of `to`, a wider type."""
     table = state.path
     field = field_at(table, state.schema, path)
     if field.data_type == STRING == to.data_type:
@@ -194,7 +194,7 @@ def change_nullability(
 def change_default(
     engine: Engine, state: TableState, path: ColumnPath, default: str | None, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set or drop a column's default, a SQL expression; existing rows don't change."""
+    """Set a column's default to a SQL expression, or drop it (None); existing rows don't change."""
     path = resolve_path(state.path, state.schema, path)
     field = field_at(state.path, state.schema, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)

@@ -55,8 +55,8 @@ def check_rows(
 
 
 def check_not_null(engine: Engine, state: TableState, column: StructField) -> None:
-    """Check that no row violates NOT NULL of a top-level column or its nested fields."""
-    # Files without nulls according to their statistics needn't be read.
+    """Check that no row violates the NOT NULL constraints of a top-level column and its fields."""
+    # With this filter, files are skipped if their statistics count no nulls.
     nested = isinstance(column.data_type, StructType | ArrayType | MapType)
     is_null = None if nested else IsNull(operand=col(column.name))
     columns = state.schema.select([column.name])
@@ -87,7 +87,7 @@ def extreme_value(engine: Engine, state: TableState, column: str, *, highest: bo
 def _first_violation(
     engine: Engine, state: TableState, column: StructField, filter: Predicate | None
 ) -> dict[str, object]:
-    """Return the first row that violates NOT NULL of a column, as values by column name."""
+    """Return the first row that violates a NOT NULL constraint, as values by column name."""
     schema = StructType((column,))
     with _batches(engine, state, state.schema, filter) as batches:
         for batch in batches:
@@ -95,7 +95,7 @@ def _first_violation(
             if _is_valid(state, schema, checked):
                 continue
             valid, count = 0, batch.num_rows
-            while count - valid > 1:  # the first `valid` rows are valid, the first `count` aren't
+            while count - valid > 1:  # rows[:valid] are valid, rows[:count] have an invalid row
                 middle = (valid + count) // 2
                 if _is_valid(state, schema, checked.slice(0, middle)):
                     valid = middle

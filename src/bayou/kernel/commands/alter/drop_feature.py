@@ -1,10 +1,10 @@
-"""DROP FEATURE: remove a table feature and its traces, in the same way as delta-spark.
+"""DROP FEATURE: remove a table feature and its traces, with the same commits as delta-spark.
 
 Some features are still needed to read the versions before the drop
-(`FeatureRemoval.needs_history`). When such a feature is dropped, three checkpoints are written
-before the protocol changes, and one after it. In addition, the feature `checkpointProtection` is
-added: it forbids writers to recreate checkpoints of the older versions, or to delete only some of
-these versions. With `truncate_history`, the older versions are deleted instead.
+(`FeatureRemoval.needs_history`). To drop such a feature, the command writes three checkpoints, then
+the new protocol, then another checkpoint. It also adds the feature `checkpointProtection`, which
+forbids writers to recreate checkpoints of the older versions, or to delete only some of these
+versions. With `truncate_history`, the command deletes the older versions instead.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def drop_feature(
     """Drop a table feature in one or more commits.
 
     Args:
-        truncate_history: whether the versions that use the feature are deleted. If False, they are
-            protected. Only versions older than 24 hours can be deleted: the first call removes the
-            traces from the latest version and raises an error that says how long to wait, and a
-            second call drops the feature.
+        truncate_history: whether to delete the versions that use the feature. If False, they are
+            protected by `checkpointProtection`. Only versions older than 24 hours can be deleted:
+            the first call removes the traces from the latest version and raises an error that says
+            how long to wait. A second call after this time drops the feature.
         now: milliseconds since the epoch. If None, the system clock is used.
     """
     removal = _removal(state, name)
@@ -132,7 +132,7 @@ def _check_not_required(dropping: FeatureDrop) -> None:
 
 
 def _barrier(dropping: FeatureDrop) -> None:
-    """Write an empty commit and its checkpoint, so that readers needn't replay older versions."""
+    """Write an empty commit and a checkpoint of it, from which readers can start replay."""
     dropping.commit(Operation.EMPTY_COMMIT, {})
     state = dropping.state
     checkpoint(dropping.engine, state.path, state.version, state.catalog)
@@ -196,9 +196,9 @@ def _clean_up(dropping: FeatureDrop, now: int) -> None:
 def _lower_once_clean(
     dropping: FeatureDrop, removal: FeatureRemoval, *, truncate_history: bool
 ) -> None:
-    """Remove the feature from the protocol, by a commit based on a version without its traces.
+    """Remove the feature from the protocol, in a commit based on a version without its traces.
 
-    If another writer adds or removes files in the meantime, the table is reloaded and checked for
+    If another writer adds or removes files concurrently, the table is reloaded and checked for
     traces again.
     """
     for remaining in reversed(range(_MAX_ATTEMPTS)):

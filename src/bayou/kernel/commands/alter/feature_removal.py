@@ -17,6 +17,7 @@ from bayou.kernel.commands.alter.feature_traces import (
     tombstone_deletion_vectors,
 )
 from bayou.kernel.commands.alter.row_tracking import without_row_ids
+from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.replay import CommitActions
 from bayou.kernel.log.table_state import TableState, load_table_state
@@ -67,12 +68,12 @@ class FeatureDrop:
         self.reload(alteration.commit(change).num_commits)
 
     def reload(self, commits: int) -> None:
-        """Add `commits` to the number of commits, and load the latest table state."""
+        """Load the latest table state; `commits` is the number of commits since the last load."""
         self.commits += commits
         self.state = load_table_state(self.engine, self.state.path, catalog=self.state.catalog)
 
     def unset(self, *keys: str) -> bool:
-        """Unset the properties in `keys` that are set; return whether any was set."""
+        """Unset some properties, if they are set; return False if none of them was set."""
         existing = [key for key in keys if key in self.state.properties]
         if existing:
             self.commit(
@@ -261,8 +262,7 @@ def _has_no_row_ids(dropping: FeatureDrop) -> bool:
     suspended = properties.ROW_TRACKING_SUSPENDED.read(dropping.state.properties)
     if properties.ROW_TRACKING.read(dropping.state.properties) or not suspended:
         return False
-    scan = ScanBuilder(dropping.state).with_whole_adds().build()
-    with scan.scan_files(dropping.engine).flat_map(lambda batch: batch.rows()) as files:
+    with live_files(dropping.engine, dropping.state) as files:
         return all(file.add.base_row_id is None for file in files)
 
 

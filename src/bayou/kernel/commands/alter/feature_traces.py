@@ -21,11 +21,11 @@ from bayou.kernel.commands.optimize.optimize import rewrite_states
 from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, run_plan
 from bayou.kernel.commands.vacuum.table_folder import TableFolder
+from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.data_writer.data_writer import delete_data_files
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
-from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.transform import data_file_errors
 from bayou.kernel.table_features.column_mapping import (
@@ -49,15 +49,16 @@ _MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 
 def purge_deletion_vectors(engine: Engine, state: TableState, engine_info: str) -> int:
     """Rewrite all files that have a deletion vector; return the number of commits."""
-    files = [file for file in _files(engine, state) if file.deletion_vector is not None]
+    files = [file for file in live_files(engine, state) if file.deletion_vector is not None]
     return _reorganize(engine, state, engine_info, files, {"predicate": "[]", "applyPurge": True})
 
 
 def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: str) -> int:
-    """Commit remove actions for the deletion vector files that older versions need.
+    """Commit `remove` actions whose paths are deletion vector files of older versions.
 
-    A VACUUM that doesn't support deletion vectors then retains the deletion vector files like other
-    removed files. Returns the number of commits.
+    After the feature was dropped, VACUUM doesn't need to support deletion vectors. Due to these
+    actions, such a VACUUM retains the deletion vector files for the retention period, like data
+    files. Returns the number of commits.
     """
     cutoff = time.time_ns() // 1_000_000 - state.table_properties.deleted_file_retention_ms
     vector_paths: dict[str, None] = {}
@@ -91,12 +92,12 @@ def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: s
 
 
 def rewrite_widened_files(engine: Engine, state: TableState, engine_info: str) -> int:
-    """Rewrite the files whose column types differ from the table's; reads the footers of all files.
+    """Rewrite the files that have narrower column types than the table.
 
-    Returns the number of commits.
+    Reads the footers of all files. Returns the number of commits.
     """
     schema = to_physical_schema(state.schema, state.column_mapping)
-    files = list(_files(engine, state))
+    files = list(live_files(engine, state))
 
     def is_narrower(file: ScanFile) -> bool:
         with data_file_errors(state.path, file.status.path):
@@ -149,7 +150,7 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
     added: list[AddFile] = []
     removed: list[AddFile] = []
     with discard_unless_committed(lambda: delete_data_files(engine, state.path, added)):
-        for file in _files(engine, state):
+        for file in live_files(engine, state):
             item = Rewrite(
                 state=write_state, scan_state=scan_state, files=(file,), partition_names=names
             )
@@ -198,12 +199,6 @@ def _reorganize(
     return run_plan(engine, plan, engine_info).num_batches
 
 
-def _files(engine: Engine, state: TableState) -> Iterator[ScanFile]:
-    scan = ScanBuilder(state).with_whole_adds().build()
-    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
-        yield from files
-
-
 def _tombstones(engine: Engine, state: TableState) -> Iterator[Any]:
     checkpoint = base_checkpoint(engine, state)
     for file in () if checkpoint is None else checkpoint.files:
@@ -213,7 +208,7 @@ def _tombstones(engine: Engine, state: TableState) -> Iterator[Any]:
 
 
 def _differs(arrow_type: Any, data_type: DataType) -> bool:
-    """Whether the type of a file's column differs from the table's, at any depth."""
+    """Whether a column or nested field of a file has another type than in the table."""
     match data_type:
         case StructType() if pa.types.is_struct(arrow_type):
             return any(

@@ -26,10 +26,10 @@ _COMMENT = "comment"
 def set_properties(
     engine: Engine, state: TableState, configuration: Mapping[str, str], *, engine_info: str
 ) -> AlterationMetrics:
-    """Set properties; properties that enable a feature also upgrade the protocol.
+    """Set table properties; properties that enable a feature also upgrade the protocol.
 
-    The key `comment` sets the table's description. Enabling row tracking, which version 3 of
-    Iceberg compatibility does too, first assigns row ids to all files, in separate commits.
+    The key `comment` sets the table's description. If row tracking is enabled, directly or by
+    Iceberg compatibility version 3, row ids are first assigned to all files in separate commits.
     """
     requested = properties.normalize(configuration)
     if _implies_row_tracking(state, requested):
@@ -126,7 +126,7 @@ def set_name(
 
 
 def _implies_row_tracking(state: TableState, requested: Mapping[str, str]) -> bool:
-    """Whether the properties enable Iceberg compatibility 3 and say nothing of row tracking."""
+    """Whether Iceberg compatibility 3 is enabled, and `delta.enableRowTracking` isn't set."""
     after = {**state.properties, **requested}
     return iceberg_compat_version(after) == 3 and properties.ROW_TRACKING.key not in after
 

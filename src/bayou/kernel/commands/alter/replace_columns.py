@@ -35,9 +35,10 @@ def replace_columns(
 ) -> AlterationMetrics:
     """Replace a table's columns by a list of columns, which are matched by name.
 
-    Existing columns keep their data. Columns may be reordered, get another comment, become
-    nullable, and be added as nullable columns. With column mapping, columns that aren't in the list
-    are dropped; with type widening, types may become wider. The rules also apply to fields.
+    Existing columns keep their data. Columns may be reordered, get another comment, and become
+    nullable. New columns must be nullable. If column mapping is enabled, columns that aren't in the
+    list are dropped. If type widening is enabled, types may become wider. The same rules apply to
+    struct fields.
 
     Raises:
         SchemaError: a change isn't possible, or columns are both dropped and added, which could be
@@ -73,10 +74,11 @@ def replace_columns(
 
 @dataclass(frozen=True, slots=True)
 class _Replacement:
-    """Merges the requested columns into the existing ones, and collects what changes.
+    """Merges the requested columns into the existing columns, and collects the changes.
 
     Attributes:
-        dropped, retyped: paths of columns and fields.
+        dropped: paths of columns and fields that aren't requested.
+        retyped: paths of columns and fields with a wider type.
     """
 
     state: TableState

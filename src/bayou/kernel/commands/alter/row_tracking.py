@@ -1,7 +1,7 @@
 """Row tracking for a table that already has files (PROTOCOL.md, Row Tracking).
 
-First the feature is added to the protocol, so that new files have row ids. Then files without ids
-are committed again with ids (backfill). The property is set last.
+The feature is first added to the protocol, so that new files get row ids. Then the existing files
+are added again with row ids (backfill). Finally, the table property is set.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import msgspec
 from bayou.errors import ConcurrentDeleteReadError
 from bayou.kernel.commands.alter.alteration import Alteration
 from bayou.kernel.commands.alter.protocol import add_feature
+from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
-from bayou.kernel.scan.scan import ScanBuilder
 from bayou.protocol import features
 from bayou.protocol.actions import AddFile
 
@@ -28,7 +28,7 @@ _MAX_RETRIES = 50
 def enable_row_tracking(
     engine: Engine, state: TableState, *, engine_info: str
 ) -> tuple[TableState, int]:
-    """Assign row ids to all files, so that `delta.enableRowTracking` can be set.
+    """Assign row ids to all files; afterwards, the caller can set `delta.enableRowTracking`.
 
     Returns the table's new state and the number of commits.
     """
@@ -80,12 +80,15 @@ def _recommit(
 ) -> tuple[TableState, int]:
     """Change the `add` actions of the live files, in one or more commits.
 
-    `change` returns the changed action; None if the file needs no change. Commits are repeated
-    until no file needs a change. If another writer removes or changes one of the files
-    concurrently, the commit fails, because it would add the file again. In this case, the table is
-    reloaded and the changes are computed again.
+    If another writer removes or changes one of the files concurrently, the commit would add the
+    removed file again. In this case, the commit fails, the table is reloaded, and the changes are
+    computed again.
 
-    Returns the table's new state and the number of commits.
+    Args:
+        change: function that returns the changed action; None if the file needs no change.
+
+    Returns:
+        The table's new state and the number of commits.
     """
     commits = conflicts = 0
     while True:
@@ -113,8 +116,7 @@ def _recommit(
 def _changed_files(
     engine: Engine, state: TableState, change: Callable[[AddFile], AddFile | None]
 ) -> Iterator[AddFile]:
-    scan = ScanBuilder(state).with_whole_adds().build()
-    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
+    with live_files(engine, state) as files:
         for file in files:
             changed = change(file.add)
             if changed is not None:

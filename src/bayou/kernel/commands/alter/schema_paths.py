@@ -1,7 +1,7 @@
 """Operations on schema fields by path: find, add, change, drop, move.
 
-The steps of a path are field names, and `element`, `key` and `value` for arrays and maps. An exact
-match of a name takes precedence over a case-insensitive one.
+A path is a sequence of names: a column name, then field names of structs, or `element`, `key` and
+`value` inside arrays and maps. Names are case-insensitive, but an exact match takes precedence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ None is the last position for a new field, and the current position for an exist
 
 
 def resolve_path(table: str, schema: StructType, path: ColumnPath) -> ColumnPath:
-    """Return a path with the schema's spelling of names."""
+    """Return a path with its names spelled as in the schema."""
     names: list[str] = []
     level: DataType = schema
     for step in path:
@@ -112,7 +112,7 @@ def with_changed_field(
     change: Callable[[StructField], StructField],
     position: Position = None,
 ) -> StructType:
-    """Return the schema with a changed field; if `position` isn't None, the field is also moved."""
+    """Return the schema with a field replaced by `change(field)` and moved to `position`."""
     *parent, name = resolve_path(table, schema, path)
 
     def edit(level: DataType) -> DataType:

@@ -24,7 +24,7 @@ def sync_identity(
 ) -> AlterationMetrics:
     """Advance the high water mark of an identity column to the furthest value in the data files.
 
-    The furthest value is the highest one, or the lowest one with a negative step.
+    The furthest value is the highest value, or the lowest value if the column's step is negative.
     """
     table = state.path
     path = resolve_path(table, state.schema, path)
@@ -55,15 +55,16 @@ def sync_identity(
 
 
 def _mark(column: IdentityColumn, furthest: int) -> int | None:
-    """Return the new high water mark; None if the current mark stays."""
+    """Return the new high water mark; None if the high water mark doesn't change."""
     sign = 1 if column.step > 0 else -1
     old = column.high_water_mark
     mark = _generated_value(column, furthest)
     if old is not None and (old - mark) * sign > 0:
         mark = old
     if old is not None and (old - column.start) * sign < 0:
-        return mark  # the old mark was invalid
-    reaches_start = (furthest - column.start) * sign >= 0  # else the start would be skipped
+        return mark  # the old high water mark precedes the start, which is invalid
+    # If all values precede the start, the next generated value is still the start.
+    reaches_start = (furthest - column.start) * sign >= 0
     return mark if reaches_start and mark != old else None
 
 

@@ -37,8 +37,8 @@ class Assignment:
     Attributes:
         path: path of the column or nested field in the table's schema after the merge.
         value: resolved expression over joined rows.
-        keeps_fields: whether fields of the column that a struct value lacks keep their old values.
-            If False, these fields become NULL.
+        keeps_fields: whether the column's fields that are missing in a struct value keep their old
+            values. If False, these fields become NULL.
     """
 
     path: tuple[str, ...]
@@ -163,7 +163,7 @@ def assigned_value(
 
 
 def expressions_of(schema: StructType, values: Sequence[ColumnValue]) -> Iterator[Expression]:
-    """Yield the expressions that the values depend on, including unchanged target columns."""
+    """Yield the expressions that `NewRows` evaluates, including references to unchanged columns."""
     for field, value in zip(schema, values, strict=True):
         match value:
             case Assigned():
@@ -200,8 +200,8 @@ class NewRows:
         """Return new rows without the columns whose value is `Generated`.
 
         Args:
-            rows: joined rows with the columns of `expressions_of`; target structs may already have
-                the fields that the merge adds.
+            rows: joined rows with the columns of `expressions_of`. Target structs may already have
+                the fields that schema evolution adds.
         """
         columns: dict[str, Any] = {}
         for field, value in zip(self._schema, values, strict=True):
@@ -238,7 +238,7 @@ class NewRows:
 
 
 def _field(struct: Any, field: StructField) -> Any:
-    """Return a struct column's field; None if there is no struct or no such field."""
+    """Return a field of a struct column; None if `struct` is None or lacks the field."""
     if struct is None or struct.type.get_field_index(field.name) < 0:
         return None
     return pc.struct_field(struct, field.name)

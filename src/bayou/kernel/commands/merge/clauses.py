@@ -36,8 +36,8 @@ _CONDITION_ERRORS: dict[ClauseKind, str] = {
 class MergeClause:
     """A WHEN clause of a MERGE.
 
-    A row is of one kind: matched, not matched, or not matched by source. The first clause of this
-    kind whose condition is true applies to the row.
+    Each row is matched, not matched, or not matched by source. The first clause of this kind whose
+    condition is true applies to the row.
 
     Attributes:
         assignments: the value for each assigned target column, as SQL or expression. The key of a

@@ -1,4 +1,4 @@
-"""The ON condition of a merge, split into equality keys, filters of one side, and the rest."""
+"""The ON condition of a merge, split into join keys, filters of one side, and other conjuncts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JoinKey:
 
     Attributes:
         arrow_type: common type for the comparison.
-        null_safe: whether NULL equals NULL (`<=>`). If False, NULL equals nothing.
+        null_safe: whether NULL matches NULL (`<=>`). If False, NULL matches no value (`=`).
     """
 
     target: Expression
@@ -52,7 +52,7 @@ class MergeCondition:
 
     @classmethod
     def of(cls, predicate: Predicate, schema: StructType) -> MergeCondition:
-        """Split a predicate that `JoinedColumns.predicate` resolved."""
+        """Split a predicate over joined rows that was resolved by `JoinedColumns.predicate`."""
         keys: list[JoinKey] = []
         parts: dict[str, list[Predicate]] = {"target": [], "source": [], "both": []}
         for part in conjuncts(predicate):
@@ -82,7 +82,7 @@ class MergeCondition:
 
     @property
     def target_expressions(self) -> tuple[Expression, ...]:
-        """The expressions with target columns that the join evaluates for each target row."""
+        """The expressions over target columns that the join evaluates for each target row."""
         parts: list[Expression] = [key.target for key in self.keys]
         parts += [p for p in (self.target_filter, self.residual) if p is not None]
         return tuple(parts)

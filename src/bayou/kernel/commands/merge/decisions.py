@@ -1,4 +1,4 @@
-"""Choice of a WHEN clause for each target row, and the rows that the clauses change."""
+"""Selection of the WHEN clause that applies to each target row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bayou.protocol.schema import StructType
 def first_clauses(
     schema: StructType, clauses: Sequence[PlannedClause], rows: pa.RecordBatch
 ) -> Any:
-    """Return the index in `clauses` of each row's clause, as int8; null if no clause applies.
+    """Return, for each row, the index of the clause that applies to it (int8), or null.
 
     A condition is evaluated only for rows to which no earlier clause applies.
     """
@@ -85,7 +85,7 @@ class FileDecisions:
         )
 
     def from_position(self, position: int, count: int) -> FileDecisions:
-        """Return `count` decisions, starting at the first changed row at or after a position."""
+        """Return the decisions for `count` changed rows, from a position in the file on."""
         return self.slice(_count_below(self.positions, position), count)
 
 
@@ -98,14 +98,14 @@ class _FileParts:
 
 
 class Decisions:
-    """Chooses clauses for target rows, and records which source rows match.
+    """Selects clauses for target rows, and records which source rows match.
 
     Target rows are processed in chunks; a chunk can contain rows of several files.
 
     Args:
         read: scan state that reads `plan.deciding_columns` and the row index.
-        rows: number of target rows at which a chunk ends. If there are more source rows, their
-            number is used.
+        rows: maximum number of target rows in a chunk, or the number of source rows if it is
+            higher.
     """
 
     def __init__(
@@ -188,9 +188,10 @@ class Decisions:
             first = end
 
     def _changes(self, rows: pa.RecordBatch) -> tuple[Any, Any, Any]:
-        """Return, for each changed row, its index in `rows` (ascending), clause and source row.
+        """Return three arrays with an item for each changed row.
 
-        The three arrays have the same length; see `FileDecisions`.
+        The arrays are the ascending indexes in `rows`, the clauses and the source rows; see
+        `FileDecisions`.
         """
         pairs = self._unique_pairs(rows)
         indices, clauses, sources = _with_clause(
@@ -260,7 +261,7 @@ def multiple_matches_error(table: str, example: str = "") -> MultipleMatchesErro
     """Return the error for several source rows that match one target row.
 
     Args:
-        example: text that describes one of these target rows, for the message.
+        example: description of one of these target rows, which the message contains.
     """
     return MultipleMatchesError(
         f"{table}: multiple source rows matched the same target row{example} "

@@ -1,4 +1,4 @@
-"""Executes a MERGE with the kernel's own join, in this process or in worker processes."""
+"""MERGE with the kernel's own join, in this process or in worker processes."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def merge(
         transaction_ids: version by application id (PROTOCOL.md, Transaction Identifiers); if set,
             the merge commits even if no row changes.
         table_properties: table properties that the commit sets.
-        counter: application id of a transaction identifier that the commit increments. Merges with
-            the same counter conflict if they run at the same time, even if they change no row.
+        counter: application id of a transaction identifier whose version the commit increments.
+            Concurrent merges with the same counter conflict, even if they change no row.
     """
     operation = MergeOperation(
         engine,

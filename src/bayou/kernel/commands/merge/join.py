@@ -43,14 +43,14 @@ class Pairs:
 
 
 class SourceKeys:
-    """Hash table of the source's keys. Lookups don't change it.
+    """Hash table of the source's join keys; immutable.
 
     Each distinct key has a number. Keys of several columns are combined column by column, and each
     combination is renumbered, so that the numbers stay small.
 
     Args:
         columns: the key columns of the source rows that can match; at least one row.
-        null_safe: for each column, whether NULL equals NULL. If False, the column has no nulls.
+        null_safe: for each column, whether NULL matches NULL. If False, the column has no nulls.
         rows: for each row in `columns`, its row number in the source.
     """
 
@@ -126,7 +126,7 @@ _MAX_PAIRS = 1 << 18
 
 
 class Matcher:
-    """The build side of the join. Lookups don't change it."""
+    """The build side of the join: the source rows that can match; immutable."""
 
     __slots__ = ("_condition", "_keys", "_schema", "_source", "candidates", "key_columns")
 

@@ -49,7 +49,7 @@ class RowBuilder:
         return self._updated(target, decisions.clauses, decisions.sources)
 
     def updated_from_source(self, decisions: Sequence[FileDecisions]) -> Iterator[pa.RecordBatch]:
-        """Yield the new versions of updated rows; no new value may depend on a target row."""
+        """Yield the new versions of updated rows, if the new values don't depend on target rows."""
         for file in decisions:
             for first in range(0, len(file.positions), _BATCH_ROWS):
                 part = file.slice(first, _BATCH_ROWS)

@@ -58,8 +58,8 @@ class MergeDefinition:
     Attributes:
         clauses: WHEN clauses. Clauses of one kind are evaluated in this order.
         schema_evolution: whether to add the source columns that clauses assign and the table lacks.
-        write_parameters: parameters of the operation WRITE, which the history then shows instead of
-            MERGE; for a write that replaces the rows that match its own rows.
+        write_parameters: if set, the history shows the operation WRITE with these
+            `operationParameters` instead of MERGE. Used by writes that replace matching rows.
     """
 
     on: Predicate | str
@@ -70,9 +70,9 @@ class MergeDefinition:
     write_parameters: Mapping[str, object] | None = None
 
     def without_expressions(self) -> MergeDefinition:
-        """Return the definition without expressions, for an engine that evaluates them itself.
+        """Return the definition with TRUE for conditions and untyped nulls for values.
 
-        Conditions are replaced by TRUE and values by untyped nulls. DEFAULT in an INSERT is kept.
+        Engines that evaluate the expressions themselves use it. DEFAULT in an INSERT is kept.
         """
         condition, value = Literal(True, BOOLEAN), Literal(None, VOID)
         clauses = [
@@ -235,7 +235,7 @@ class MergePlan:
 
     @cached_property
     def updated_columns(self) -> tuple[str, ...]:
-        """Columns that any UPDATE sets, in the order of `schema`."""
+        """Columns that at least one UPDATE clause sets, in the order of `schema`."""
         updated = {name for c in self.target_clauses for name in self.columns_set_by(c)}
         return tuple(name for name in self.schema.names if name in updated)
 

@@ -18,7 +18,8 @@ class MergeResult(PickledTask):
 
     Attributes:
         matched: numbers of the source rows that match a row of the task's target files.
-        taken: number of target rows that each clause of `MergePlan.target_clauses` changes.
+        taken: for each clause of `MergePlan.target_clauses`, the number of target rows that it
+            changes.
     """
 
     changes: RowChanges

@@ -23,14 +23,14 @@ MAX_SOURCE_BYTES = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSource(PickledTask):
-    """Rows to be merged into a table, in the Arrow types of `schema`."""
+    """The source rows of a merge, in memory, in the Arrow types of `schema`."""
 
     schema: StructType
     rows: pa.RecordBatch
 
     @classmethod
     def read(cls, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> MergeSource:
-        """Read a stream into memory; more than `MAX_SOURCE_BYTES` is an error."""
+        """Read a stream into memory; raise an error if it exceeds `MAX_SOURCE_BYTES`."""
         columns = _columns(schema)
         conformed: list[pa.RecordBatch] = []
         size = 0

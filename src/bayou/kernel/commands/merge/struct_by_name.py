@@ -1,4 +1,4 @@
-"""Assignment of values to columns in MERGE and UPDATE: structs by name, other values by a cast."""
+"""Assignment of values to columns in MERGE and UPDATE: the casts, and structs by field name."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def _null_mask(values: Any) -> Any:
 
 
 def _same(one: DataType, other: DataType) -> bool:
-    """Whether two types are equal apart from nullability; names are case-sensitive."""
+    """Whether two types differ at most in nullability; names are case-sensitive."""
     match one, other:
         case StructType(), StructType():
             return one.names == other.names and all(

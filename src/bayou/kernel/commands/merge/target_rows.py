@@ -1,8 +1,8 @@
-"""Predicates on the target rows that a merge may match or change, derived from the source's keys.
+"""Predicates on target rows, derived from the conditions of a merge and the source's join keys.
 
-The predicates select the files to read and the concurrent commits that conflict with the merge. If
-another engine executes the join, `TargetRows` derives the predicates from the conditions that the
-kernel supports.
+A merge can match or change only target rows for which the predicate is true. The predicates select
+the files to read, and the concurrent commits that conflict with the merge. If another engine
+executes the join, `TargetRows` derives the predicates from the conditions that the kernel supports.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def may_match(
 
     Args:
         matcher: the source's join keys. If None, the predicate is derived without join keys.
-        bounds_only: whether the matcher has only the minimum and maximum of each key, not all keys.
+        bounds_only: whether `matcher` contains only the minimum and maximum of each join key.
     """
     if matcher is not None and matcher.finds_nothing:
         return Literal(False, BOOLEAN)
@@ -108,8 +108,8 @@ def _own_names(predicate: Predicate) -> Predicate:
 def _key_bounds(
     key: JoinKey, values: pa.Array[Any], partitions: Collection[str], *, bounds_only: bool
 ) -> Iterator[Predicate]:
-    """Yield predicates that restrict a target row's key to the source's keys."""
-    if values.null_count:  # with <=> they match NULL, which isn't within bounds
+    """Yield predicates that are true for target rows whose key is equal to a key of the source."""
+    if values.null_count:  # keys of <=>: NULL matches NULL, but no predicate on bounds or IN
         return
     try:
         data_type = from_arrow_type(key.arrow_type)
@@ -164,7 +164,7 @@ class TargetRows:
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """Source columns that are a join key by themselves, not as a part of an expression.
+        """Source columns that are a join key, not only operands of an expression.
 
         If `bounds_only` is True, `predicate` needs only the bounds of these columns.
         """
@@ -212,7 +212,7 @@ class TargetRows:
 
     @property
     def _bounded(self) -> MergeCondition:
-        """The ON condition with only the equality keys whose source side is a plain column."""
+        """The ON condition, only with the join keys whose source side is a plain column."""
         keys = tuple(key for key in self._condition.keys if self._is_ordered_column(key))
         return replace(self._condition, keys=keys, source_filter=None)
 

@@ -43,12 +43,12 @@ class PreparedSource:
 class MergeTask(PickledTask):
     """Merges a source into target files, on one or several workers; can be pickled.
 
-    A file must be processed by one worker, because that worker detects target rows that have
-    several matches. Which source rows have no match is known only after all files were processed
-    (`MergeResult.combined`). Afterwards, `insert` inserts these rows.
+    Each file must be processed by one worker only, because the worker detects target rows that have
+    several matches. After all files are processed, `MergeResult.combined` returns the source rows
+    without a match, and `insert` inserts them.
 
     Attributes:
-        scan_state: with this state, scans read `plan.deciding_columns` and the row index.
+        scan_state: scan state for reading `plan.deciding_columns` and the row index.
     """
 
     plan: MergePlan
@@ -113,7 +113,7 @@ class _Run:
 
     def run(self, files: Iterable[ScanFile], *, inserting: bool) -> MergeResult:
         state = self._state
-        # New versions depend only on the source: the old rows needn't be read.
+        # New values depend only on the source, so the old rows don't have to be read.
         source_only = (
             state.deletion_vectors
             and not state.change_data_feed

@@ -1,4 +1,4 @@
-"""Transaction of a merge, which records what the merge reads and commits what it changes."""
+"""Transaction of a merge: records the rows that the merge reads, and commits its changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class MergeTransaction:
     `MergeDefinition.without_expressions`.
 
     Args:
-        definition: the merge with all its expressions, which the history shows.
+        definition: the definition with all expressions, for the operation parameters in the
+            history.
         started, transaction_ids, table_properties, counter: see `merge`.
     """
 
@@ -141,8 +142,8 @@ class MergeTransaction:
 
         Args:
             changes: combined changes of all workers.
-            taken: each clause with the number of rows that it updates or deletes.
-            source_seconds: time until the source was in memory, for the metrics.
+            taken: pairs of a clause and the number of rows that it updates or deletes.
+            source_seconds: time for reading the source into memory, for the metrics.
         """
         elapsed = time.perf_counter() - self._started
         rest = max(0.0, elapsed - source_seconds - changes.scan_seconds)

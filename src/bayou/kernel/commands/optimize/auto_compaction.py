@@ -85,8 +85,8 @@ def compact_after(
 class _SmallFileCounts:
     """Number of small files in each recently written partition, for all tables of this process.
 
-    At most `_MAX_COUNTS` partitions are remembered. If a partition isn't remembered, its files are
-    counted after its next write.
+    At most `_MAX_COUNTS` partitions are stored. The small files of other partitions are counted
+    from the log after the next write to the partition.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,10 @@ class _SmallFileCounts:
     def reserved(
         self, table: str, added: Mapping[PartitionKey, int]
     ) -> Iterator[set[PartitionKey]]:
-        """Count added files; yield the partitions to check, which are reserved for this thread."""
+        """Context manager: count added files; yield the partitions to check.
+
+        Other threads don't check these partitions until the block ends.
+        """
         with self._lock:
             due = {key for key, files in added.items() if self._is_due((table, key), files)}
             self._reserved |= {(table, key) for key in due}
@@ -203,7 +206,7 @@ def _partition_values(
 
 
 def _any_of(partitions: Collection[Predicate | None]) -> Predicate | None:
-    """Combine predicates with OR; return None if one of them is None (the whole table)."""
+    """Combine predicates with OR; return None if one of them is None, which selects all rows."""
     predicates = [predicate for predicate in partitions if predicate is not None]
     if len(predicates) < len(partitions) or not predicates:
         return None

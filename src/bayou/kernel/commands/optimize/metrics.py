@@ -46,8 +46,8 @@ class ZOrderStats:
     Attributes:
         input_cube_files, input_num_cubes: always 0, because the log doesn't record the cubes of
             earlier Z-orders.
-        input_other_files, merged_files: both are the replaced files.
-        num_output_cubes: number of partitions, because each partition becomes one cube.
+        input_other_files, merged_files: the rewritten files; both are equal.
+        num_output_cubes: number of rewritten partitions, because each partition becomes one cube.
     """
 
     strategy_name: str = "all"

@@ -13,6 +13,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.rewrite import Rewrite
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
 from bayou.kernel.commands.optimize.row_order import RowOrder
+from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Predicate, referenced_columns
 from bayou.kernel.expressions.resolution import resolve
@@ -98,7 +99,7 @@ def plan_zorder(
     """Plan the rewrite of whole partitions, with rows sorted in Z-order of some data columns.
 
     Args:
-        columns: names; dotted for nested fields.
+        columns: names of columns, or dotted paths of nested fields.
     """
     started = _now()
     if state.clustering_columns:
@@ -118,7 +119,7 @@ def plan_zorder(
     paths = tuple(_column_path(state, name) for name in columns)
     _check_ordering_columns(state, write_state, paths)
     predicate = partition_filter(state, where)
-    files = list(_all_files(engine, state, predicate))
+    files = list(live_files(engine, state, predicate))
     groups = by_partition(write_state, files)
     items = [
         Rewrite(
@@ -159,7 +160,7 @@ def target_size(state: TableState, requested: int | None) -> int:
 def rewrite_states(
     engine: Engine, state: TableState, engine_info: str
 ) -> tuple[TransactionState, ScanState]:
-    """Return the states with which tasks write new files and read the version's files."""
+    """Return the `TransactionState` for writing new files and the `ScanState` for reading files."""
     builder = TransactionBuilder(
         table=state.path, read_state=state, engine_info=engine_info, operation=Operation.OPTIMIZE
     )
@@ -171,7 +172,11 @@ def rewrite_states(
 
 
 def partition_filter(state: TableState, where: Predicate | str | None) -> Predicate | None:
-    """Resolve a condition on partition columns."""
+    """Resolve a condition that selects partitions.
+
+    Raises:
+        PredicateError: the condition references a data column.
+    """
     if where is None:
         return None
     predicate = parse_predicate(where) if isinstance(where, str) else where
@@ -194,7 +199,7 @@ def partition_filter(state: TableState, where: Predicate | str | None) -> Predic
     return resolved
 
 
-def predicate_texts(where: Predicate | str | None) -> str:
+def predicate_parameter(where: Predicate | str | None) -> str:
     """Return the operation parameter `predicate` in delta-spark's form, a JSON list."""
     predicates = [] if where is None else [where if isinstance(where, str) else repr(where)]
     return msgspec.json.encode(predicates).decode()
@@ -209,7 +214,7 @@ def optimize_parameters(
 ) -> Mapping[str, object]:
     """Return the `operationParameters` of an OPTIMIZE, under delta-spark's names."""
     parameters: dict[str, object] = {
-        "predicate": predicate_texts(where),
+        "predicate": predicate_parameter(where),
         "zOrderBy": msgspec.json.encode(list(zorder_by)).decode(),
         "clusterBy": msgspec.json.encode(list(cluster_by)).decode(),
         "auto": False,
@@ -218,7 +223,11 @@ def optimize_parameters(
 
 
 class _Candidates:
-    """Selects files that may be rewritten, with a columnar filter."""
+    """Selects small files and files with deletion vectors, with a columnar filter.
+
+    Attributes:
+        considered: number of files that were read from the log.
+    """
 
     def __init__(self, min_size: int) -> None:
         self._min_size = min_size
@@ -238,14 +247,6 @@ class _Candidates:
                 yield from ScanFileBatch(batch, pc.or_(small, marked)).rows()
 
 
-def _all_files(
-    engine: Engine, state: TableState, predicate: Predicate | None
-) -> Iterator[ScanFile]:
-    scan = ScanBuilder(state).with_filter(predicate).with_whole_adds().build()
-    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
-        yield from files
-
-
 def _has_many_deleted(file: ScanFile, ratio: float) -> bool:
     vector = file.deletion_vector
     if vector is None:
@@ -257,8 +258,8 @@ def _has_many_deleted(file: ScanFile, ratio: float) -> bool:
 def _column_path(state: TableState, name: str) -> tuple[str, ...]:
     """Return the path of a column from its case-insensitive name or dotted path.
 
-    A column whose name contains dots takes precedence over a nested field. A column's name may be
-    in backticks.
+    A column whose name contains dots takes precedence over a nested field. The name may be in
+    backticks.
     """
     level: Any = state.schema
     path: list[str] = []

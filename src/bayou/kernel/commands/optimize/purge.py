@@ -1,9 +1,9 @@
-"""REORG ... APPLY (PURGE): rewrite files to remove deleted rows and dropped columns."""
+"""REORG: plans of APPLY (PURGE), which removes deleted rows and dropped columns from files."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,17 +11,17 @@ import pyarrow as pa
 
 from bayou.kernel.commands.optimize.optimize import (
     partition_filter,
-    predicate_texts,
+    predicate_parameter,
     rewrite_states,
     target_size,
 )
 from bayou.kernel.commands.optimize.rewrite import Rewrite
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
+from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
-from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.transform import data_file_errors
 from bayou.kernel.table_features.column_mapping import to_physical_schema
@@ -46,15 +46,46 @@ def plan_purge(
     Args:
         where, target_bytes: see `plan_optimize`.
     """
+
+    def select(files: Sequence[ScanFile], row_tracking: frozenset[str]) -> Iterator[ScanFile]:
+        return _to_purge(engine, state, files, row_tracking)
+
+    return plan_reorg(
+        engine,
+        state,
+        engine_info,
+        where=where,
+        purges=True,
+        target_bytes=target_bytes,
+        select=select,
+    )
+
+
+def plan_reorg(
+    engine: Engine,
+    state: TableState,
+    engine_info: str,
+    *,
+    where: Predicate | str | None = None,
+    purges: bool,
+    target_bytes: int | None,
+    select: Callable[[Sequence[ScanFile], frozenset[str]], Iterable[ScanFile]],
+) -> RewritePlan:
+    """Plan the rewrite of some files of a table, for any form of REORG.
+
+    Args:
+        where, target_bytes: see `plan_optimize`.
+        purges: value of the operation parameter `applyPurge` in the history.
+        select: function that returns the files to rewrite. Its arguments are the live files of the
+            partitions that `where` selects, and the names of the materialized row tracking columns.
+    """
     started = time.time_ns() // 1_000_000
     target = target_size(state, target_bytes)
     write_state, scan_state = rewrite_states(engine, state, engine_info)
     predicate = partition_filter(state, where)
-    scan = ScanBuilder(state).with_filter(predicate).with_whole_adds().build()
-    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as scan_files:
-        files = list(scan_files)
-    chosen = list(_to_purge(engine, state, files, frozenset(scan_state.row_tracking or ())))
-    groups = by_partition(write_state, chosen)
+    files = list(live_files(engine, state, predicate))
+    selected = select(files, frozenset(scan_state.row_tracking or ()))
+    groups = by_partition(write_state, selected)
     items = [
         Rewrite(state=write_state, scan_state=scan_state, files=tuple(members))
         for group in groups
@@ -63,7 +94,7 @@ def plan_purge(
     return RewritePlan(
         state=state,
         operation=Operation.REORG,
-        parameters={"predicate": predicate_texts(where), "applyPurge": True},
+        parameters={"predicate": predicate_parameter(where), "applyPurge": purges},
         where=predicate,
         items=tuple(items),
         considered=len(files),
@@ -73,7 +104,7 @@ def plan_purge(
 
 
 def _to_purge(
-    engine: Engine, state: TableState, files: list[ScanFile], row_tracking: frozenset[str]
+    engine: Engine, state: TableState, files: Sequence[ScanFile], row_tracking: frozenset[str]
 ) -> Iterator[ScanFile]:
     schema = to_physical_schema(state.schema, state.column_mapping)
 
@@ -91,7 +122,7 @@ def _to_purge(
 
 
 def _is_extra(field: pa.Field[Any], schema: StructType) -> bool:
-    """Whether a field of a file, or a field nested in it, isn't in the table's schema."""
+    """Whether the table's schema lacks a column of a file or a nested field of this column."""
     column = next((f for f in schema if f.name.lower() == field.name.lower()), None)
     return column is None or _has_extra(field.type, column.data_type)
 

@@ -1,4 +1,4 @@
-"""Reading of files in order, with small files read ahead in parallel."""
+"""Reads the rows of several files in order; small files are read ahead in parallel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayou.kernel.scan.transform import read_scan_file
 _concat: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
 
 _MAX_SMALL_SIZE = 4 << 20
-"""Files up to this size (bytes) are read ahead."""
+"""Maximum size in bytes of files that are read ahead."""
 
 _BATCH_ROWS = 1 << 16
 

@@ -1,7 +1,7 @@
-"""Work item of OPTIMIZE and REORG: rewrite some files to new files without changing rows.
+"""Task of OPTIMIZE and REORG: rewrite some files to new files without changing rows.
 
-An item can be serialized and may run in another process. Deleted rows are removed. With row
-tracking, rows keep their ids and commit versions in materialized columns.
+A task can be pickled and run in another process. Rows that a deletion vector deletes aren't copied.
+If row tracking is enabled, rows keep their row ids and commit versions in materialized columns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from bayou.protocol.partition_values import PartitionValue
 _LOG = logging.getLogger(__name__)
 
 _UNLIMITED_SIZE = 1 << 62
-"""A target size that no file reaches, so that all rows go to one file."""
+"""Target file size of a rewrite, in bytes: all rows are written to one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,9 @@ class Rewrite(PickledTask):
     """Files of one partition to rewrite, and the layout of the new files.
 
     Attributes:
-        scan_state: with this state, scans read the table's columns. If the table has row tracking,
-            scans also read row ids and row commit versions.
+        state: transaction state for writing the new files.
+        scan_state: scan state for reading the table's columns and, if row tracking is enabled, row
+            ids and row commit versions.
         order: order of the rows in the new files. If None, rows keep their current order.
         num_files: number of new files, with about the same number of rows each.
         statistics_columns: dotted physical paths of columns that get statistics in addition to the
@@ -73,13 +74,14 @@ class Rewrite(PickledTask):
 
 
 def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> list[AddFile]:
-    """Write an item's rows to new files; on any error, delete these files.
+    """Run a rewrite; on any error, delete the new files.
 
-    Returns the `add` actions, with `dataChange` false; an empty list if there are no rows.
+    Returns the `add` actions of the new files, with `dataChange` false. The list is empty if there
+    are no rows.
 
     Args:
         memory_bytes: memory for sorting rows, in addition to the writer's row group and the batches
-            being read; rows beyond it are spilled to the local disk.
+            being read. Rows that exceed it are spilled to the local disk.
     """
     return _write_files(engine, work, _streams(engine, work, memory_bytes))
 
@@ -87,10 +89,10 @@ def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> 
 def write_rewritten(
     engine: Engine, work: Rewrite, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile]:
-    """Write the rows of an item, which are in their final order; return the new files.
+    """Write the rows of a rewrite; return the `add` actions of the new files.
 
     Args:
-        batches: rows with the columns that `read_in_order` returns.
+        batches: rows in their final order, with the columns that `read_in_order` returns.
     """
     return _write_files(engine, work, [CloseableIterator(iter(batches))])
 
@@ -140,7 +142,7 @@ def typed_partition_values(
 def _streams(
     engine: Engine, work: Rewrite, memory_bytes: int
 ) -> Iterator[CloseableIterator[pa.RecordBatch]]:
-    """Yield a stream of rows for each new file; it must be read to its end before the next one."""
+    """Yield a stream of rows for each new file; read each stream to its end before the next."""
     if work.order is None:
         yield read_in_order(engine, work.scan_state, work.files)
         return

@@ -1,7 +1,7 @@
 """Execution and commits of planned file rewrites, and grouping of files into bins.
 
-A plan stays in the process that commits. Its items (`Rewrite`) may run in any process. By default,
-`run_plan` runs the items in threads. It commits the items in batches.
+A plan stays in the process that commits. Its items (`Rewrite`) may run in other processes. By
+default, `run_plan` runs them in threads. It commits the results of the items in batches.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from bayou.protocol.partition_values import PartitionValue
 _LOG = logging.getLogger(__name__)
 
 _MAX_RETRIES = 5
-"""Maximum number of retries after a concurrent metadata change that doesn't affect the rewrite."""
+"""Maximum number of retries after concurrent metadata changes that don't affect the rewrite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ class RewriteLimits:
     """Resource limits for running a plan.
 
     Attributes:
-        batch_bytes: approximate total size of files that one commit replaces. If the plan fails,
-            only the uncommitted batch is lost.
+        batch_bytes: approximate total size of the files that one commit replaces. If an item fails,
+            the commits of earlier batches remain.
         parallelism: number of items that run in parallel.
         memory_bytes: memory for sorting rows, shared by all running items.
     """
@@ -91,7 +91,7 @@ class RewritePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult:
-    """An item and the new files that replace its files."""
+    """An item of a plan, and the `add` actions of the new files that replace its files."""
 
     item: Rewrite
     added: tuple[AddFile, ...]
@@ -104,7 +104,7 @@ class RewriteResult:
 RunItems: TypeAlias = Callable[[Sequence[Rewrite]], Sequence[Sequence[AddFile]]]
 """Function that runs `rewrite` for each item and returns the results in the order of the items.
 
-If an item fails, the function must delete the new files of the other items before it raises.
+If an item fails, the function must delete the new files of the other items, then raise the error.
 """
 
 
@@ -121,8 +121,8 @@ def run_plan(
     After a failure, earlier batches stay committed, and uncommitted new files are deleted.
 
     Args:
-        run_items: function that runs the items of a batch in other processes. If None, they run in
-            threads of this process.
+        run_items: function that runs the items of a batch in other processes. If None, the items
+            run in threads of this process.
     """
     limits = limits or RewriteLimits()
     done: list[RewriteResult] = []
@@ -143,7 +143,7 @@ def run_plan(
 
 
 def planned_metrics(plan: RewritePlan, limits: RewriteLimits | None = None) -> OptimizeMetrics:
-    """Return the metrics of a plan that isn't run: the files to remove, and no added files."""
+    """Return the metrics of a dry run: the files that the plan removes, and no added files."""
     unwritten = [RewriteResult(item=item, added=()) for item in plan.items]
     batches = _batches(plan.items, (limits or RewriteLimits()).batch_bytes)
     return _metrics(plan, unwritten, len(batches), None)
@@ -193,7 +193,7 @@ def _transaction(
 def _still_fits(
     engine: Engine, plan: RewritePlan, latest: TableState, removed: Sequence[AddFile]
 ) -> bool:
-    """Whether a commit can be rebased onto `latest`: same columns, and all files still live."""
+    """Whether `latest` has the columns of the planned version, and all removed files are live."""
     before = plan.state
     if (
         latest.table_id != before.table_id
@@ -314,7 +314,8 @@ _Key: TypeAlias = tuple[PartitionValue | tuple[str, str], ...]
 def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[list[ScanFile]]:
     """Group files by their parsed partition values.
 
-    The same timestamp serialized once with and once without a time zone makes two groups.
+    Timestamps that are serialized without a time zone are in another group than timestamps with a
+    time zone, because their value depends on the reader's time zone.
     """
     groups: dict[_Key, list[ScanFile]] = {}
     keys: dict[tuple[tuple[str, str | None], ...], _Key] = {}
@@ -330,7 +331,7 @@ def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[lis
 
 
 def pack(files: Iterable[ScanFile], max_bytes: int) -> Iterator[list[ScanFile]]:
-    """Pack neighboring files into bins of at most `max_bytes`; a larger file gets its own bin."""
+    """Yield bins of consecutive files with at most `max_bytes`; larger files get their own bins."""
     current: list[ScanFile] = []
     size = 0
     for file in files:

@@ -14,15 +14,15 @@ from bayou.errors import StorageError
 from bayou.kernel.arrow.compute import pc
 
 _POSITION = "position"
-"""Name of the column with the positions; it is the last column of spilled files."""
+"""Name of the last column of spilled files, which contains the positions."""
 
 
 class RowBuckets:
     """Rows and their positions on a space-filling curve, grouped by bucket number.
 
     Args:
-        memory_bytes: memory for buffered rows; rows beyond it are spilled to a temporary folder
-            (`tempfile`), which `close` deletes.
+        memory_bytes: memory for buffered rows. Rows that exceed it are spilled to a temporary
+            folder (`tempfile`), which `close` deletes.
     """
 
     def __init__(self, memory_bytes: int) -> None:
@@ -40,7 +40,12 @@ class RowBuckets:
         self.close()
 
     def add(self, batch: pa.RecordBatch, positions: pa.Array[Any], buckets: pa.Array[Any]) -> None:
-        """Add the rows of a batch to their buckets; all batches have the same schema."""
+        """Add the rows of a batch to buckets. All batches must have the same schema.
+
+        Args:
+            positions: the position of each row on the curve.
+            buckets: the bucket number of each row.
+        """
         if self._schema is None:
             self._schema = batch.schema
         rows = pa.RecordBatch.from_arrays(
@@ -115,7 +120,7 @@ class RowBuckets:
 
 def _spill_error(folder: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"{folder}: rows to be sorted don't fit into memory and can't be spilled to this folder: "
-        f"{error}. Free disk space, or set TMPDIR to another folder.",
+        f"{folder}: can't spill the rows to sort, which don't fit into memory: {error}. Free disk "
+        "space, or set TMPDIR to another folder.",
         path=str(folder),
     )

@@ -33,17 +33,17 @@ from bayou.protocol.schema import StructType
 Curve: TypeAlias = Literal["zorder", "hilbert"]
 
 _MAX_BITS = 10
-"""Maximum number of bits of a dimension: 1,024 ranges, about as many as in delta-spark."""
+"""Maximum number of bits of a coordinate: 1,024 ranges, about as many as in delta-spark."""
 
 _POSITION_BITS = 63
-"""Maximum number of bits of a position, so that it fits an int64."""
+"""Maximum number of bits of a position, which is an int64."""
 
 _Numbers: TypeAlias = Any
 """A `pa.UInt64Array`."""
 
 
 def bits_per_dimension(dimensions: int) -> int:
-    """Return how many bits each coordinate may have, so that a position fits in an int64."""
+    """Return the maximum number of bits of each coordinate of a position."""
     bits = min(_MAX_BITS, _POSITION_BITS // dimensions)
     if bits == 0:
         raise ValueError(f"rows can't be ordered by {dimensions} columns, only by {_POSITION_BITS}")
@@ -114,7 +114,7 @@ _BATCH_ROWS = 65_536
 
 
 class RowOrder(msgspec.Struct, frozen=True, array_like=True):
-    """Order of rows along a curve, by the logical paths of the ordering columns."""
+    """The curve and the ordering columns, by their logical paths, of sorted rows."""
 
     curve: Curve
     columns: tuple[tuple[str, ...], ...]
@@ -122,13 +122,13 @@ class RowOrder(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPositions:
-    """Computes positions of rows on a curve, from value ranges that a sample determined.
+    """Computes the positions of rows on a curve. A sample determined the value ranges.
 
     Attributes:
         bounds: for each column, the ascending lower bounds of its ranges, without the bound of the
             first range.
         sampled: ascending positions of the sampled rows.
-        num_rows: total number of rows, sampled or not.
+        num_rows: total number of rows in the files.
     """
 
     order: RowOrder
@@ -151,9 +151,9 @@ class RowPositions:
         return _range_numbers(cuts, positions)
 
     def cut_points(self, parts: int) -> pa.Array[Any]:
-        """Split the curve into parts with about equal row counts; return where each part starts.
+        """Split the curve into parts with about equal row counts.
 
-        The start of the first part is omitted.
+        Returns the first position of each part except for the first part.
         """
         return _quantiles(self.sampled, parts)
 
@@ -165,17 +165,17 @@ class RowSample:
     Attributes:
         rows: sampled rows with one column for each ordering column; None if there are no rows.
         fraction: approximate fraction of the rows that were sampled.
-        seen: total number of rows.
+        num_rows: total number of rows in the files.
     """
 
     rows: pa.RecordBatch | None
     fraction: float
-    seen: int
+    num_rows: int
 
     @classmethod
     def positions(cls, order: RowOrder, samples: Sequence[RowSample]) -> RowPositions:
-        share = min((s.fraction for s in samples), default=1.0)
-        thinned = [s._thinned(share) for s in samples]
+        fraction = min((s.fraction for s in samples), default=1.0)
+        thinned = [s._thinned(fraction) for s in samples]
         batches = [rows for rows in thinned if rows is not None and rows.num_rows]
         if not batches:
             return RowPositions(
@@ -190,15 +190,15 @@ class RowSample:
             order=order,
             bounds=bounds,
             sampled=positions.take(pc.sort_indices(positions)),
-            num_rows=sum(s.seen for s in samples),
+            num_rows=sum(s.num_rows for s in samples),
         )
 
-    def _thinned(self, share: float) -> pa.RecordBatch | None:
-        """Reduce the sample to a fraction `share` of all rows; None if there are no rows."""
-        if self.rows is None or share >= self.fraction:
+    def _thinned(self, fraction: float) -> pa.RecordBatch | None:
+        """Reduce the sample to a smaller fraction of all rows; None if there are no rows."""
+        if self.rows is None or fraction >= self.fraction:
             return self.rows
-        drawn = pc.random(self.rows.num_rows, initializer=self.seen)
-        return self.rows.filter(pc.less(drawn, share / self.fraction))
+        drawn = pc.random(self.rows.num_rows, initializer=self.num_rows)
+        return self.rows.filter(pc.less(drawn, fraction / self.fraction))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class OrderedRows:
     _batches: CloseableIterator[pa.RecordBatch]
 
     def cut(self, parts: int) -> Iterator[CloseableIterator[pa.RecordBatch]]:
-        """Yield parts with about equal row counts; read a part to its end before the next one."""
+        """Yield parts with about equal row counts; read each part to its end before the next."""
         length = max(1, -(-self.num_rows // max(1, parts)))
         cutter = _Cutter(self._batches)
         while cutter.has_more():
@@ -238,7 +238,7 @@ def sampled_rows(
         for batch in batches:
             columns = [_values(batch, path) for path in order.columns]
             sample.add(pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))]))
-    return RowSample(rows=sample.rows(), fraction=sample.share, seen=sample.seen)
+    return RowSample(rows=sample.rows(), fraction=sample.fraction, num_rows=sample.num_rows)
 
 
 @contextmanager
@@ -250,7 +250,7 @@ def ordered_rows(
     *,
     memory_bytes: int,
 ) -> Iterator[OrderedRows]:
-    """Sort the rows of some files; rows beyond `memory_bytes` are spilled to the local disk."""
+    """Sort the rows of some files; rows that exceed `memory_bytes` are spilled to local disk."""
     positions = row_positions(engine, state, files, order)
     with (
         read_in_order(engine, state, files) as batches,
@@ -289,21 +289,21 @@ class _Sample:
     """A uniform random sample of rows, reproducible for the same rows."""
 
     def __init__(self) -> None:
-        self.seen = 0
-        self._share = 1.0
+        self.num_rows = 0
+        self._fraction = 1.0
         self._sampled: list[pa.RecordBatch] = []
         self._num_sampled = 0
 
     @property
-    def share(self) -> float:
+    def fraction(self) -> float:
         """Approximate fraction of the added rows that are in the sample."""
-        return self._share
+        return self._fraction
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self.seen += batch.num_rows
-        self._keep(batch if self._share == 1 else self._draw(batch, self._share))
+        self.num_rows += batch.num_rows
+        self._keep(batch if self._fraction == 1 else self._draw(batch, self._fraction))
         while self._num_sampled > 2 * _SAMPLE_ROWS:
-            self._share /= 2
+            self._fraction /= 2
             previous, self._sampled, self._num_sampled = self._sampled, [], 0
             for old in previous:
                 self._keep(self._draw(old, 0.5))
@@ -318,9 +318,9 @@ class _Sample:
             self._sampled.append(batch)
             self._num_sampled += batch.num_rows
 
-    def _draw(self, batch: pa.RecordBatch, share: float) -> pa.RecordBatch:
-        drawn = pc.random(batch.num_rows, initializer=self.seen + self._num_sampled)
-        return batch.filter(pc.less(drawn, share))
+    def _draw(self, batch: pa.RecordBatch, fraction: float) -> pa.RecordBatch:
+        drawn = pc.random(batch.num_rows, initializer=self.num_rows + self._num_sampled)
+        return batch.filter(pc.less(drawn, fraction))
 
 
 class _Cutter:
@@ -345,7 +345,7 @@ class _Cutter:
 
 
 def _values(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array[Any]:
-    """Return a column or nested field in a sortable type."""
+    """Return the values of a column or nested field in a type that Arrow can sort."""
     values: Any = batch.column(path[0])
     if len(path) > 1:
         for step in path[1:]:
@@ -371,9 +371,9 @@ def _bounds(values: pa.Array[Any], ranges: int) -> pa.Array[Any]:
 
 
 def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
-    """Split ascending values into `parts` equal parts; return the first value of each part.
+    """Split ascending values into `parts` parts of equal size.
 
-    The first value of the first part is omitted. Equal first values are returned once.
+    Returns the distinct first values of all parts except for the first part.
     """
     indices = sorted({i * len(ordered) // parts for i in range(1, parts)})
     starts = ordered.take(pa.array(indices, pa.int64())) if len(ordered) else ordered

@@ -1,8 +1,9 @@
-"""Sorted rewrite in several processes: sample, split into buckets, sort and write each file.
+"""Steps of a sorted `Rewrite` that several processes execute, such as Spark's executors.
 
-The first pass samples the ordering columns of all files. The samples determine the cut points on
-the curve. The second pass assigns each row to a bucket between cut points. Finally, one task for
-each new file collects the rows of its buckets, sorts bucket after bucket, and writes the file.
+1. `sample_item`: each process samples the ordering columns of some files.
+2. `OrderedParts.of`: the driver computes the buckets and new files from all samples.
+3. `split_item`: each process groups the rows of some files into buckets.
+4. `write_ordered`: for each new file, a process sorts its buckets one by one and writes the file.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
 
 _BUCKETS_PER_FILE = 8
-"""Buckets per new file; they are sorted one by one, because sorting copies a bucket in memory."""
+"""Number of buckets of a new file. Sorting copies one bucket at a time in memory."""
 
 _MAX_BUCKETS = 4096
-"""Maximum number of buckets; if there are more new files than this, each file has one bucket.
+"""Maximum number of buckets, because each process that runs `split_item` buffers all buckets.
 
-The number is limited, because every reader holds parts of all buckets.
+If there are more new files than this, each new file has one bucket.
 """
 
 _BATCH_ROWS = 65_536
@@ -35,11 +36,13 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedParts:
-    """Assignment of the rows of a `Rewrite` to buckets and files; can be pickled.
+    """Assignment of the rows of a `Rewrite` to buckets, and of the buckets to new files.
+
+    Can be pickled.
 
     Attributes:
-        cuts: start positions of all buckets after the first one.
-        num_files: number of files to which the buckets are written.
+        cuts: the first position of each bucket except for the first bucket.
+        num_files: number of new files.
     """
 
     positions: RowPositions
@@ -60,7 +63,7 @@ class OrderedParts:
 
 
 def sample_item(engine: Engine, work: Rewrite) -> RowSample:
-    """Sample the rows of an item's files."""
+    """Sample the ordering columns of a rewrite's files."""
     assert work.order is not None  # only ordered rewrites are sampled
     return sampled_rows(engine, work.scan_state, work.files, work.order)
 
@@ -68,10 +71,10 @@ def sample_item(engine: Engine, work: Rewrite) -> RowSample:
 def split_item(
     engine: Engine, work: Rewrite, parts: OrderedParts, *, memory_bytes: int = 256 << 20
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Group the rows of an item's files into buckets; yield each bucket's number and rows.
+    """Group the rows of a rewrite's files into buckets; yield each bucket's number and rows.
 
     The last column contains the rows' positions on the curve. Empty buckets are omitted. Rows
-    beyond `memory_bytes` are spilled to the local disk.
+    that exceed `memory_bytes` are spilled to the local disk.
     """
     with (
         read_in_order(engine, work.scan_state, work.files) as batches,
@@ -91,7 +94,7 @@ def split_item(
 def write_ordered(
     engine: Engine, work: Rewrite, buckets: Iterable[Sequence[pa.RecordBatch]]
 ) -> list[AddFile]:
-    """Write one of the new files of an item.
+    """Sort the rows of one new file and write the file.
 
     Args:
         buckets: for each bucket of the file, in order, the batches that `split_item` yielded.
@@ -100,7 +103,7 @@ def write_ordered(
 
 
 def with_files(work: Rewrite, numbers: Sequence[int]) -> Rewrite:
-    """Return the item restricted to some of its files, by index."""
+    """Return a rewrite of some of the files only, given by their indexes."""
     return replace(work, files=tuple(work.files[number] for number in numbers))
 
 

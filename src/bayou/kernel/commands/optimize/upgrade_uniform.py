@@ -1,14 +1,17 @@
 """REORG ... APPLY (UPGRADE UNIFORM ...): make an existing table readable as an Iceberg table.
 
-The steps are those of delta-spark: enable the version of Iceberg compatibility, rewrite the files
-that an older writer wrote, then enable the universal format `iceberg`. Each step is a commit of its
-own. If the command fails, running it again continues with the missing steps.
+Like delta-spark, the command makes these commits:
+
+1. Enable the Iceberg compatibility version, for example with `delta.enableIcebergCompatV2`.
+2. Rewrite the data files that don't meet this version's requirements.
+3. Add `iceberg` to the table property `delta.universalFormat.enabledFormats`.
+
+If the command fails, run it again: it skips the steps that are already committed.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bayou.errors import IcebergCompatError
@@ -16,13 +19,12 @@ from bayou.kernel.commands.alter.alteration import Alteration, as_json
 from bayou.kernel.commands.alter.properties import set_properties
 from bayou.kernel.commands.alter.row_tracking import enable_row_tracking
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
-from bayou.kernel.commands.optimize.optimize import rewrite_states, target_size
-from bayou.kernel.commands.optimize.rewrite import Rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
+from bayou.kernel.commands.optimize.purge import plan_reorg
+from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
-from bayou.kernel.scan.scan import ScanBuilder
+from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.table_features.iceberg_compat import (
     COMPAT_VERSION_TAG,
     LATEST_VERSION,
@@ -92,35 +94,20 @@ def plan_upgrade(
     Args:
         target_bytes: see `plan_optimize`.
     """
-    started = time.time_ns() // 1_000_000
-    target = target_size(state, target_bytes)
-    write_state, scan_state = rewrite_states(engine, state, engine_info)
-    scan = ScanBuilder(state).with_whole_adds().build()
-    with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as scan_files:
-        files = list(scan_files)
-    chosen = [f for f in files if (f.add.tags or {}).get(COMPAT_VERSION_TAG) != str(version)]
-    groups = by_partition(write_state, chosen)
-    items = [
-        Rewrite(state=write_state, scan_state=scan_state, files=tuple(members))
-        for group in groups
-        for members in pack(sorted(group, key=lambda file: file.size), target)
-    ]
-    return RewritePlan(
-        state=state,
-        operation=Operation.REORG,
-        parameters={"predicate": "[]", "applyPurge": False},
-        where=None,
-        items=tuple(items),
-        considered=len(files),
-        partitions=len(groups),
-        started=started,
+
+    def select(files: Sequence[ScanFile], _row_tracking: frozenset[str]) -> Iterator[ScanFile]:
+        tag = str(version)
+        return (f for f in files if (f.add.tags or {}).get(COMPAT_VERSION_TAG) != tag)
+
+    return plan_reorg(
+        engine, state, engine_info, purges=False, target_bytes=target_bytes, select=select
     )
 
 
 def _enable_version(
     engine: Engine, state: TableState, version: int, engine_info: str
 ) -> TableState:
-    """Enable the version, unless it is enabled; return the table's new state."""
+    """Enable the version of Iceberg compatibility; return the table's new state."""
     current = iceberg_compat_version(state.properties)
     requested = {compat_property(version): "true"}
     if current == version:
@@ -179,7 +166,10 @@ def _rewrite(
     engine_info: str,
     target_bytes: int | None,
 ) -> OptimizeMetrics:
-    """Rewrite files until all files have the version's tag; return the first rewrite's metrics."""
+    """Rewrite files until all files have the tag of the version.
+
+    Returns the metrics of the first rewrite; later ones only rewrite files of concurrent writers.
+    """
     first: OptimizeMetrics | None = None
     for _ in range(_MAX_REWRITES):
         plan = plan_upgrade(engine, state, version, engine_info, target_bytes=target_bytes)

@@ -1,8 +1,8 @@
 """Selection of files to cluster in a clustered table (PROTOCOL.md, Clustered Table).
 
-A cube is a set of files whose rows OPTIMIZE sorted together. The files of a cube have the same tags
-`ZCUBE_ID` and `ZCUBE_ZORDER_BY`, from which delta-spark and Bayou read how a file is clustered.
-Large cubes aren't rewritten. Small cubes are rewritten together with new files.
+A cube is a set of files whose rows OPTIMIZE sorted together. The `add` actions of its files have
+the same tags, as in delta-spark: `ZCUBE_ID` identifies the cube, and `ZCUBE_ZORDER_BY` lists the
+clustering columns. Large cubes aren't rewritten. Small cubes are rewritten together with new files.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _FILE_FIELDS: list[pa.Field[Any]] = [
     pa.field("size", pa.int64()),
 ]
 _FILE_SCHEMA = pa.schema(_FILE_FIELDS)
-"""Columns: a file's cube; whether the file was clustered by other columns or by another provider;
-whether its cube was written for the table's clustering columns; its size in bytes."""
+"""Columns: the id of a file's cube; whether the file was clustered by other columns or by another
+provider; whether the file's cube was sorted by the table's clustering columns; size in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class ClusteringStats:
 
     Attributes:
         input_zcube_files: live files in cubes that were sorted by the table's clustering columns;
-            with `full`, live files in all cubes.
+            for OPTIMIZE FULL, live files in all cubes.
         input_other_files: all other live files.
         input_num_zcubes: number of cubes of `input_zcube_files`.
         merged_files: rewritten files.

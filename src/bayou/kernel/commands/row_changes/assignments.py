@@ -1,4 +1,4 @@
-"""SET clause of an UPDATE: new column values computed from a row's old values."""
+"""The SET clause of an UPDATE: assignments of new column values, computed from the old values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bayou.protocol.schema import DataType, StructField, StructType
 
 
 class Assignments:
-    """Assignments of an UPDATE, compiled for record batches; stateless and thread-safe.
+    """Applies the SET clause of an UPDATE to record batches; stateless and thread-safe.
 
     A generated column that isn't assigned is recomputed if it depends on an assigned column.
 
@@ -51,7 +51,7 @@ class Assignments:
         self._generated = generated_from(state.schema, {path[0] for path in self._values})
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the updated rows with exactly the table's columns, after checking constraints."""
+        """Return the updated rows with exactly the table's columns; check the constraints."""
         columns: dict[str, pa.Array[Any]] = {
             f.name: rows.column(f.name) for f in self._state.schema if f.name not in self._generated
         }
@@ -98,7 +98,7 @@ def assigned_fields(
 
 
 def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
-    """Return the generated columns that aren't changed but depend on a changed column."""
+    """Return the generated columns that depend on a column in `changed` and aren't in `changed`."""
     folded = {name.lower() for name in changed}
     generated: set[str] = set()
     for field in schema:
@@ -112,7 +112,7 @@ def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
 
 
 def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[StructField]]:
-    """Return the path of a column or nested field as the schema spells it, and its fields."""
+    """Return the path of a column or nested field, spelled as in the schema, and its fields."""
     try:
         column = parse_expression(target)
     except PredicateError:

@@ -19,11 +19,11 @@ class DeleteMetrics(MetricsByName):
     """Metrics of a DELETE; times are in milliseconds. Names in the history are in camel case.
 
     Attributes:
-        version: the table's version after the DELETE; the read version if no row matched.
+        version: the table's version after the DELETE; unchanged if no row matched.
         num_deleted_rows: number of deleted rows; None if the statistics of removed files have no
             row count.
         num_copied_rows: rows that were copied from rewritten files.
-        num_deletion_vectors_added, num_deletion_vectors_removed: both also count replaced vectors.
+        num_deletion_vectors_added, num_deletion_vectors_removed: include replaced vectors.
         num_deletion_vectors_updated: number of replaced vectors.
     """
 
@@ -53,10 +53,10 @@ def delete(
 ) -> DeleteMetrics:
     """Delete rows and commit; if no row matches, nothing is committed.
 
-    Files whose rows all match, according to partition values or exact statistics, are removed
-    without being read. In other files only the columns of the condition are read. If
-    `delta.enableDeletionVectors` is set, a deletion vector marks the matching rows. If it isn't
-    set, the rows that don't match are copied to a new file.
+    If partition values or exact statistics prove that all rows of a file match, the file is removed
+    without being read. Of other files, only the columns of the condition are read. If
+    `delta.enableDeletionVectors` is set, the matching rows are marked in a deletion vector. If not,
+    the rows that don't match are copied to a new file.
     """
     operation = begin_delete(
         engine, table, where, engine_info=engine_info, user_metadata=user_metadata
@@ -74,15 +74,15 @@ def begin_delete(
     user_metadata: UserMetadata | None = None,
     transaction_id: tuple[str, int] | None = None,
 ) -> RowOperation:
-    """Start a DELETE whose work runs in other processes.
+    """Start a DELETE whose tasks run in other processes.
 
-    The processes run `operation.task.run` on files of `operation.candidates`; `commit_delete`
-    commits their combined results.
+    The processes run `task` of the returned operation on its `candidates`. `commit_delete` then
+    commits the combined results.
 
     Args:
         history_predicate: the condition to record in the history. If None, `where` is recorded.
-        transaction_id: transaction identifier to record in the commit; if no row matches, nothing
-            is committed.
+        transaction_id: transaction identifier (application id, version) of the commit. If no row
+            matches, nothing is committed.
     """
     return RowOperation.begin(
         engine,

@@ -1,8 +1,8 @@
 """Row changes that another engine computed: positions of matched rows and their new values.
 
 If the kernel doesn't support an expression of a DELETE, UPDATE or MERGE, an engine such as Spark
-evaluates it and passes row positions and values. This module writes the changed files: it checks
-constraints, keeps row ids and records change data.
+evaluates the expression and passes row positions and new values to this module. This module writes
+the changed files: it checks constraints, keeps row ids, and records change data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MatchedRows:
     """The rows of a file that an operation deletes or updates.
 
     Attributes:
-        file: the file, from a scan with statistics.
+        file: the file, from a scan that returns statistics.
         deleted: positions of deleted rows.
         updated: positions of updated rows: int64, ascending, unique.
         values: new values of the `updated` rows, in the order of `updated`. The batch has the

@@ -1,7 +1,8 @@
-"""Common parts of DELETE and UPDATE: transaction, condition, candidate files, commit.
+"""Common steps of DELETE and UPDATE: transaction, condition, candidate files, commit.
 
-The process that commits has a `RowOperation`. Other processes may run its `task` on the candidate
-files (`RowChangeTask.run`); `RowChanges.combined` combines their results.
+The process that commits holds a `RowOperation`. Its `task` runs on the candidate files, also in
+other processes (`RowChangeTask.run`). `RowChanges.combined` combines the results of these
+processes.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class RowOperation:
         """Start the operation on a version of a table.
 
         Args:
-            default_predicate: `predicate` in the history if there is no condition.
+            default_predicate: operation parameter `predicate` in the history if `where` is None.
             history_predicate: the condition to record in the history. If None, `where` is recorded.
             transaction_id: transaction identifier (application id, version) of the commit.
         """
@@ -153,8 +154,8 @@ def commit_row_changes(
 ) -> int:
     """Commit row changes and run the post-commit hooks; return the table's version.
 
-    Deletes the written files if the commit certainly failed, or if the table already contains the
-    transaction identifier.
+    The written files are deleted if the commit failed, or if the table already contains the
+    transaction identifier. They aren't deleted if the result of the commit is unknown.
 
     Args:
         metrics: `operationMetrics` of the commit.
@@ -174,7 +175,7 @@ def commit_row_changes(
 
 
 def history_metrics(counts: Mapping[str, int | None]) -> dict[str, object]:
-    """Return the counts that aren't None, under their names in the history (camel case)."""
+    """Return the counts that aren't None, with camel case names as in the history."""
     return {_camel(name): value for name, value in counts.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Files and actions that row changes produced, in one process or in several."""
+"""Results of tasks that change rows: the written files, and the actions that commit them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class RowChanges(PickledTask):
         vector_files: decoded absolute paths of deletion vector files.
         num_deleted_rows: number of deleted rows; None if the statistics of removed files have no
             row count.
-        num_removed_files, num_removed_bytes: removed files, without files that only get a new
-            deletion vector.
+        num_removed_files, num_removed_bytes: number and size of the removed files. Files that only
+            get a new deletion vector aren't counted.
         num_vectors_added: files that get their first deletion vector.
         num_vectors_updated: files whose deletion vector is replaced.
         num_vectors_removed: removed files that had a deletion vector.
-        scan_seconds: duration of the row search; the longest of several workers.
+        scan_seconds: duration of the row search; the maximum of all workers.
     """
 
     added: list[AddFile] = field(default_factory=list)
@@ -76,7 +76,7 @@ class RowChanges(PickledTask):
             self.num_vectors_removed += 1
 
     def vector_counts(self) -> dict[str, int]:
-        """Return delta-spark's counts, where a replaced vector counts as added and removed."""
+        """Return the counts of deletion vectors; as in delta-spark, a replacement counts twice."""
         return {
             "num_deletion_vectors_added": self.num_vectors_added + self.num_vectors_updated,
             "num_deletion_vectors_removed": self.num_vectors_removed + self.num_vectors_updated,

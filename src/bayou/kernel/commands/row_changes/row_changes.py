@@ -1,8 +1,8 @@
-"""Row changes of data files: write the files and actions that delete, update and insert rows.
+"""Writes the data files, deletion vectors and change data files that change rows of a table.
 
-DELETE, UPDATE, MERGE and REORG PURGE decide which rows of each file are removed (`FileChange`) and
-which rows are added. `apply_row_changes` writes data files, deletion vectors and change data files,
-and returns the actions. It needs no transaction: a worker needs only a `RowChangeState`.
+DELETE, UPDATE and MERGE decide which rows of each file change (`FileChange`) and which rows are
+inserted. `apply_row_changes` writes the files and returns the actions to commit. It runs on any
+worker that has the table's `RowChangeState`; it needs no transaction.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from bayou.protocol.actions import AddFile, ChangeType
 class FileChange(PickledTask):
     """Rows of a data file that an operation deletes or updates.
 
-    Positions are 0-based positions in the file. Positions that the file's deletion vector already
-    deletes are ignored.
+    Positions are 0-based positions in the file. Positions in the file's current deletion vector are
+    ignored.
 
     Attributes:
-        file: the file, from a scan with statistics.
+        file: the file, from a scan that returns statistics.
         updated: positions of rows that are replaced by updated rows.
         rewrite: whether to copy the remaining rows to a new file instead of writing a deletion
             vector.
@@ -68,13 +68,13 @@ class FileChange(PickledTask):
 _LOG = logging.getLogger(__name__)
 _BATCHES_AHEAD = 4
 _MIN_READ_AHEAD_SIZE = 4 * 1024 * 1024
-"""Files larger than this (bytes) are read ahead in a thread while earlier rows are written."""
+"""Files larger than this (bytes) are read in a thread while the previous rows are written."""
 
 NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], pa.RecordBatch]
-"""Function that returns the new versions of a batch of rows: one for each row, in row order.
+"""Function that returns the updated rows for a batch of old rows, in the same order.
 
-The batch has the table's columns and `RowChangeState.metadata_columns`. The result has exactly the
-table's columns and satisfies the constraints (`RowConstraints.apply`).
+The old rows have the table's columns and `RowChangeState.metadata_columns`. The updated rows must
+have exactly the table's columns and satisfy the constraints (`RowConstraints.apply`).
 """
 
 
@@ -92,8 +92,8 @@ def apply_row_changes(
     """Write the data files, deletion vectors and change data files of row changes.
 
     Memory holds the buffers of open partition files (see `write_data`) and one deletion vector at a
-    time. New rows of all files are written together, so that many small files become few. Deletes
-    the written files on any error.
+    time. The new rows of all changed files are written to common new files. On any error, the
+    written files are deleted.
 
     If a commit has change data files, they must contain all of its changes (PROTOCOL.md, Change
     Data Files). Commits that only write deletion vectors, remove whole files or add rows need no
@@ -102,11 +102,10 @@ def apply_row_changes(
     Args:
         changes: at most one for each file. A file without changed rows is skipped if `rewrite` is
             False.
-        new_versions: function that returns the new versions of `FileChange.updated` rows while
-            files are read; None if `updated` provides them.
-        updated: new versions of updated rows with exactly the table's columns, and
-            `_metadata.row_id` (int64) if the table has row tracking. The caller must have checked
-            the constraints of these rows.
+        new_versions: function that computes the updated rows from the old rows at the positions
+            `FileChange.updated`. If None, `updated` has the updated rows.
+        updated: updated rows with exactly the table's columns, and `_metadata.row_id` (int64) if
+            the table has row tracking. The caller must have checked their constraints.
         inserted: new rows; missing columns get default or generated values. `apply_row_changes`
             checks the constraints of these rows.
         record_changes: whether to write change data files. If None, they are written if the change
@@ -227,10 +226,11 @@ class _Work:
             self._mark(file.add, removed | old, physical)
 
     def _num_rows(self, file: ScanFile, gone: BitMap64) -> int:
-        """Return the number of a file's rows, including deleted rows.
+        """Return the number of rows in a file, including deleted rows.
 
-        Other writers' statistics may count too few rows. They are used only if rows remain
-        according to them; otherwise, rows that they don't count would be removed with the file.
+        Statistics of other writers may count too few rows. If all rows that they count are deleted,
+        the row count in the Parquet footer is used instead. Otherwise, the file would be removed
+        together with the rows that weren't counted.
         """
         stated = file.num_records
         if stated is not None and len(gone) < stated and (not gone or gone.max() < stated):
@@ -273,8 +273,8 @@ class _Work:
         """Yield the copied rows of a file and the new versions of its updated rows.
 
         Args:
-            only: positions to read. If None, all are read.
-            copies: whether the remaining rows are copied.
+            only: positions of the rows to read. If None, all rows are read.
+            copies: whether the rows that don't change are copied.
         """
         for first, end in row_group_ranges(self._engine, change.file, only):
             with self._batches(change.file, first, end) as batches:
@@ -288,7 +288,7 @@ class _Work:
                         yield from (self._with_partition_strings(change, rows) for rows in changed)
 
     def _with_partition_strings(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep the serialized form of the file's partition values; see `with_original_values`."""
+        """Keep the serialized partition values of the old file; see `with_original_values`."""
         return with_original_values(
             self._state.transaction_state, rows, change.file.partition_values
         )
@@ -306,7 +306,7 @@ class _Work:
         return self._tracked(rows, batch.column(ROW_ID), batch.column(ROW_COMMIT_VERSION))
 
     def _changed(self, change: FileChange, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Record deleted and updated rows as change data; yield the updated rows' new versions."""
+        """Record deleted and updated rows as change data; yield the updated rows."""
         not_updated = read.selection_vector(change.updated, batch.column(ROW_INDEX_COLUMN))
         if not_updated is None:
             self._record(change, batch, "delete")
@@ -334,7 +334,7 @@ class _Work:
         ids: pa.Array[Any] | None,
         versions: pa.Array[Any] | None,
     ) -> pa.RecordBatch:
-        """If row tracking is enabled, append columns of row ids and row commit versions.
+        """Append the columns of row ids and row commit versions, if row tracking is enabled.
 
         A null value means that the row has its default row id or default row commit version
         (PROTOCOL.md, Row Tracking).

@@ -45,10 +45,10 @@ class Candidate(PickledTask):
 
 @dataclass(frozen=True, kw_only=True)
 class RowSearch(PickledTask):
-    """Finds the rows of a file that match a condition; can be sent to workers.
+    """Finds the rows of a file that match a condition; can be pickled for workers.
 
     Attributes:
-        scan_state: with this state, scans read the columns of the condition and the row index.
+        scan_state: scan state for reading the columns of the condition and the row index.
         condition: the condition with resolved columns; None if every row matches.
     """
 
@@ -56,9 +56,9 @@ class RowSearch(PickledTask):
     condition: Predicate | None
 
     def positions(self, engine: Engine) -> Callable[[ScanFile], BitMap64]:
-        """Return a function that returns the positions of a file's matching live rows.
+        """Return a function that returns the positions of the matching, not deleted rows of a file.
 
-        The function reads only the columns of the condition and only row groups that may match.
+        The function reads only the columns of the condition, and skips row groups by statistics.
         """
         evaluator = None
         if self.condition is not None:
@@ -80,10 +80,10 @@ class RowSearch(PickledTask):
 
 
 _EXACT_TYPES = frozenset({BYTE, SHORT, INTEGER, LONG, DATE})
-"""Types whose bounds are exact in all writers.
+"""Types for which all writers store exact minimums and maximums in the statistics.
 
-The bounds of other types may be rounded or truncated, or ignore NaN. They can prove that no row of
-a file matches, but not that all rows match.
+For other types, the minimum and maximum may be rounded or truncated, or ignore NaN. They can prove
+that no row of a file matches a condition, but not that all rows match.
 """
 
 
@@ -134,9 +134,9 @@ class CandidateFiles:
                         yield Candidate(file=file, all_rows_match=certain)
 
     def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
-        """Return the paths of the files in which a row may fail the condition.
+        """Return the paths of the files that may have a row for which the condition isn't true.
 
-        Returns None if every file may have such a row.
+        Returns None if every file may have one.
         """
         if self.search.condition is None:
             return frozenset()
@@ -152,7 +152,7 @@ class CandidateFiles:
 
 
 def _has_exact_bounds(predicate: Predicate, state: TableState) -> bool:
-    """Whether all data columns that a condition references have exact bounds."""
+    """Whether all data columns in a condition have exact minimums and maximums in statistics."""
     for path in referenced_columns(predicate):
         field = state.schema.get(path[0])
         if path[0] in state.partition_columns:

@@ -49,7 +49,7 @@ class RowChangeTask(PickledTask):
     ) -> RowChanges:
         """Change the matching rows of some files without a commit.
 
-        Deletes the written files on any error.
+        On any error, the written files are deleted.
 
         Args:
             data_change: value of `dataChange` for removed files; False if rows are only moved.
@@ -76,7 +76,7 @@ class RowChangeTask(PickledTask):
 
 
 class _Finder:
-    """Finds the rows to change; a file is searched when the previous file's changes are written.
+    """Finds the rows to change. Files are searched one at a time, as their changes are consumed.
 
     Attributes:
         whole: files that are removed without being read.

@@ -22,9 +22,9 @@ class UpdateMetrics(MetricsByName):
     """Metrics of an UPDATE; times are in milliseconds. Names in the history are in camel case.
 
     Attributes:
-        version: the table's version after the UPDATE; the read version if no row matched.
+        version: the table's version after the UPDATE; unchanged if no row matched.
         num_copied_rows: rows of rewritten files that didn't match.
-        num_deletion_vectors_added, num_deletion_vectors_removed: both also count replaced vectors.
+        num_deletion_vectors_added, num_deletion_vectors_removed: include replaced vectors.
         num_deletion_vectors_updated: number of replaced vectors.
     """
 
@@ -55,8 +55,8 @@ def update(
 ) -> UpdateMetrics:
     """Update rows and commit; if no row matches, nothing is committed.
 
-    Matching rows are found as in `delete`. If `delta.enableDeletionVectors` is set, deletion
-    vectors mark the old rows, and only updated rows are written. If it isn't set, the files are
+    `delete` describes how matching rows are found. If `delta.enableDeletionVectors` is set,
+    deletion vectors mark the old rows, and only updated rows are written. If not, the files are
     rewritten.
 
     Args:
@@ -79,9 +79,9 @@ def begin_update(
     user_metadata: UserMetadata | None = None,
     transaction_id: tuple[str, int] | None = None,
 ) -> RowOperation:
-    """Start an UPDATE whose work runs in other processes; see `begin_delete`.
+    """Start an UPDATE whose tasks run in other processes; see `begin_delete`.
 
-    The transaction identifier is committed even if no row matches, as in delta-spark.
+    As in delta-spark, `transaction_id` is committed even if no row matches.
     """
     if not values:
         raise ArgumentError(
@@ -106,7 +106,7 @@ def begin_update(
 
 
 def commit_update(engine: Engine, operation: RowOperation, changes: RowChanges) -> UpdateMetrics:
-    """Commit an UPDATE; if no row matched, commit only its transaction identifier, if any."""
+    """Commit an UPDATE; if no row matched, only its transaction identifier is committed, if set."""
     counts = {**operation.counts(changes), "num_updated_rows": changes.num_updated_rows}
     version = operation.commit(engine, changes, counts)
     return UpdateMetrics(version=version, **counts)

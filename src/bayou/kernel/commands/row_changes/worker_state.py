@@ -1,4 +1,4 @@
-"""State that workers need to change rows, common to all files of an operation."""
+"""State of a DELETE, UPDATE or MERGE that its workers need, in addition to the files to change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnNa
 
 @dataclass(frozen=True, kw_only=True)
 class RowChangeState(PickledTask):
-    """State that workers need to change rows, besides the files.
+    """State of an operation that changes rows; can be pickled for workers.
 
     Attributes:
         deletion_vectors: whether deletion vectors may be written (`delta.enableDeletionVectors`).
@@ -55,7 +55,7 @@ class RowChangeState(PickledTask):
 
     @cached_property
     def materialized(self) -> Mapping[str, str]:
-        """Names of the columns that store row ids and commit versions, by metadata column."""
+        """Physical names of the materialized row tracking columns, by metadata column."""
         if not self.row_tracking:
             return {}
         names = {
@@ -74,7 +74,7 @@ class RowChangeState(PickledTask):
 
     @property
     def metadata_columns(self) -> tuple[str, ...]:
-        """Metadata columns that follow the table's columns in the rows that are read."""
+        """Metadata columns that `read` returns after the table's columns."""
         return (ROW_INDEX_COLUMN, *self.materialized)
 
     @cached_property

@@ -1,13 +1,13 @@
-"""Leases of running vacuums: how RESTORE distinguishes a running vacuum from a killed one.
+"""Leases of vacuums: RESTORE uses them to distinguish a running vacuum from a killed vacuum.
 
-A vacuum has two files in `_delta_log`. It deletes files only while its *permit* exists, and it
-replaces its *heartbeat* every few seconds. A RESTORE watches the heartbeat of each vacuum that may
-delete files of the restored version. If the heartbeat changes, the vacuum is running. If it doesn't
-change for a minute, the process was killed: RESTORE deletes the permit, so that tasks of the vacuum
-that still run on executors delete nothing more.
+A vacuum has two lease files in `_delta_log`. It deletes data files only while its *permit* exists,
+and it replaces its *heartbeat* every few seconds. A RESTORE watches the heartbeat of each vacuum
+that may delete files of the restored version. If the heartbeat changes, the vacuum is running, and
+RESTORE raises an error. If it doesn't change for a minute, the vacuum's process was killed. RESTORE
+then deletes the permit. Tasks of the vacuum that still run on executors stop deleting files.
 
-No clocks of different machines are compared, except to delete the files of vacuums that were killed
-more than a day ago.
+Leases don't depend on synchronized clocks. One exception: lease files of vacuums that were killed
+more than a day ago are deleted by their modification time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bayou.protocol.json_decoding import decode_json
 _LOG = logging.getLogger(__name__)
 
 LEASE_TAG = "bayou.vacuumLease"
-"""The commit tag of VACUUM START and VACUUM END with the id of the vacuum's lease."""
+"""Commit tag of VACUUM START and VACUUM END; its value is the id of the vacuum's lease."""
 
 _PREFIX = "_vacuum."
 _PERMIT = ".permit.json"
@@ -40,14 +40,17 @@ _HEARTBEAT = ".heartbeat"
 
 _HEARTBEAT_SECONDS = 5.0
 _MAX_HEARTBEAT_AGE = 30.0
-"""A vacuum whose last heartbeat is older, such as after a suspend, renews it before it deletes."""
+"""Maximum age of the heartbeat in seconds when files are deleted.
+
+An older heartbeat, for example after the machine was suspended, is first renewed.
+"""
 _WATCH_SECONDS = 60.0
 _GRACE_SECONDS = 10.0
-"""Time that a request of a killed vacuum may take after the permit was deleted."""
+"""Time to wait after deleting a permit, for delete requests of the vacuum that are in progress."""
 _POLL_SECONDS = 0.5
 _KEPT_MS = 86_400_000
 _PART_SIZE = 20
-"""Number of files that are deleted after one check, unless one request deletes many files."""
+"""Number of files that are deleted between two checks of the permit; see `VacuumLease.parts`."""
 
 
 class _Permit(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -61,7 +64,7 @@ class VacuumLease:
     Attributes:
         table: the table's path.
         lease_id: a random id.
-        read_version: the version of the table that the vacuum is based on; None if unknown.
+        read_version: the table version that the vacuum has read; None if unknown.
     """
 
     table: str
@@ -77,9 +80,9 @@ class VacuumLease:
         return f"{log_path(self.table)}/{_PREFIX}{self.lease_id}{_HEARTBEAT}"
 
     def delete_files(self, engine: Engine, paths: Sequence[str]) -> None:
-        """Delete files in parts, each after a look at the permit.
+        """Delete files in parts; check before each part that the permit still exists.
 
-        A process that is suspended for long therefore deletes few files after it resumes.
+        If the process was suspended, it therefore deletes few files after a RESTORE.
 
         Raises:
             CommitConflictError: a RESTORE has ended the vacuum.
@@ -89,7 +92,7 @@ class VacuumLease:
             engine.files.delete_files(part)
 
     def parts(self, paths: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Yield paths in parts that are deleted together; object stores take one request."""
+        """Yield the paths in parts; on object stores, all paths are one part."""
         is_object_store = "://" in self.table and not self.table.startswith("hdfs://")
         size = max(1, len(paths)) if is_object_store else _PART_SIZE
         for start in range(0, len(paths), size):
@@ -128,10 +131,10 @@ class VacuumLease:
 
 
 class HeldLease:
-    """A lease that this process holds, with a thread that replaces the heartbeat.
+    """Context manager for a lease that this process holds; a thread renews the heartbeat.
 
-    As a context manager, it ends the thread. If the block ends with an exception, the permit
-    remains, because tasks on executors may still be deleting files, unless `release` was called.
+    Call `release` in the block when all files are deleted. If the block ends with an exception, the
+    lease files remain, because tasks on executors may still be deleting files.
     """
 
     def __init__(self, engine: Engine, table: str, read_version: int) -> None:
@@ -166,7 +169,7 @@ class HeldLease:
             self._engine.files.delete_files(part)
 
     def release(self) -> None:
-        """Delete the lease's files, after the last file was deleted."""
+        """Delete the lease files. Call this after the last data file was deleted."""
         self._ended.set()
         self._thread.join()
         with suppress(BayouError):
@@ -187,7 +190,7 @@ class HeldLease:
             self._renewed = began
 
     def _delete_old_leases(self) -> None:
-        """Delete the files of vacuums whose last heartbeat was a day before this one."""
+        """Delete the lease files of vacuums whose last heartbeat is a day older than this one."""
         files = self._engine.files
         with suppress(BayouError):
             now = files.status(self.lease.heartbeat_path).modification_time
@@ -198,10 +201,10 @@ class HeldLease:
 
 
 def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: bool) -> None:
-    """Wait until no vacuum can delete files of a version, before the version is restored.
+    """Wait until no vacuum of Bayou can delete files of a version, before it is restored.
 
-    A vacuum that is based on an earlier version deletes none of its files. A vacuum whose heartbeat
-    doesn't change for a minute is ended, unless `dry_run`.
+    Vacuums that have read an earlier version are ignored: they don't delete files of `version`. A
+    vacuum whose heartbeat doesn't change for a minute is ended, unless `dry_run` is True.
 
     Raises:
         CommitConflictError: a vacuum is running.
@@ -269,6 +272,6 @@ def _lease_id(path: str) -> str:
 
 
 def _clock() -> float:
-    """Return seconds of a clock that goes on while the machine is suspended, where there is one."""
+    """Return seconds of a clock that, if available, also runs while the machine is suspended."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)

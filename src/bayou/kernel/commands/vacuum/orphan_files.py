@@ -27,11 +27,11 @@ _INVENTORY_FIELDS: list[pa.Field[Any]] = [
     pa.field("modification_time", pa.int64()),
 ]
 INVENTORY_SCHEMA = pa.schema(_INVENTORY_FIELDS)
-"""Decoded, fully qualified path; size in bytes; time in ms since the epoch (modification time, or
-removal time in a lite plan)."""
+"""Columns: decoded, fully qualified path; size in bytes; modification time, or removal time in a
+lite plan, in milliseconds since the epoch."""
 
 LISTING_SCHEMA = INVENTORY_SCHEMA.append(pa.field("is_folder", pa.bool_()))
-"""`INVENTORY_SCHEMA` for files and folders; paths of folders have no trailing slash."""
+"""`INVENTORY_SCHEMA` with a column for folders, whose paths have no trailing slash."""
 
 _MIN_COMPARED = 65_536
 _COMPARED_FRACTION = 8
@@ -52,7 +52,7 @@ class ListingResult:
         files: unreferenced files, in `INVENTORY_SCHEMA`.
         folders: folders in the store, without the table's root folder.
         holding: folders that aren't empty.
-        nested: folders with a log of their own, which are other tables.
+        nested: folders that contain the log of another table.
     """
 
     files: pa.Table = field(default_factory=INVENTORY_SCHEMA.empty_table)
@@ -95,7 +95,7 @@ class ListingResult:
 
 
 class ListingFilter:
-    """Finds the unreferenced files in a listing, whose batches can be added in any order.
+    """Finds the unreferenced files in a listing. Batches can be added in any order.
 
     Args:
         before: cutoff in milliseconds since the epoch; files modified at or after it are retained.
@@ -119,7 +119,7 @@ class ListingFilter:
         self._unreferenced: list[pa.Table] = []
 
     def skips(self, folder: str) -> bool:
-        """Return True if a folder can't have files of the table, so that it needn't be listed."""
+        """Whether a folder can't have files of the table, so it isn't listed."""
         self._holding.add(folder.rpartition("/")[0])
         return not self._is_own(folder)
 
@@ -222,7 +222,7 @@ class ListingRange:
 
 
 def list_range(engine: Engine, share: ListingRange, referenced: ReferencedFiles) -> ListingResult:
-    """List a range of paths, and return the unreferenced files; only these are held in memory.
+    """List a range of paths, and return the unreferenced files. Memory holds only these files.
 
     Files whose names aren't valid Unicode are ignored, because no log can reference them.
     """
@@ -240,7 +240,7 @@ def filter_inventory(
     listed: Iterable[pa.RecordBatch],
     spellings: Sequence[str] = (),
 ) -> ListingResult:
-    """Return the unreferenced files of an inventory; only these are held in memory.
+    """Return the unreferenced files of an inventory. Memory holds only these files.
 
     A row is ignored if its path is outside the table, or if its path, `modification_time` or
     `is_folder` is null.

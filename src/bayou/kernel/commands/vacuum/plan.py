@@ -53,7 +53,7 @@ class VacuumPlan:
     Attributes:
         files: unreferenced files, in `INVENTORY_SCHEMA`.
         folders: empty folders, deepest first.
-        folders_seen: number of the table's folders, including its root; 1 for a lite plan.
+        folders_seen: number of the listed folders, including the root; 1 for a lite plan.
         last_version: newest version that a lite plan covers; None for a full plan.
     """
 
@@ -86,7 +86,7 @@ def plan_full(
         list_shares: function that lists the folder in other processes. If None, this process lists
             it.
         lists_everything: whether the listing includes the logs of other tables in the folder. If
-            False, `plan_full` looks for these logs.
+            False, `plan_full` lists the folder to find these logs.
     """
     referenced = referenced_files(engine, state, before, stable_hash=list_shares is not None)
     whole = ListingRange.whole(state, before)
@@ -157,7 +157,7 @@ def _outside_other_tables(engine: Engine, state: TableState, files: pa.Table) ->
 
 
 def _folders_below(table: str, folder: str) -> Iterator[str]:
-    """Yield a folder and its parents below the table's folder."""
+    """Yield a folder and its parent folders, up to the table's folder (excluded)."""
     while len(folder) > len(table):
         yield folder
         folder = folder.rpartition("/")[0]

@@ -1,16 +1,16 @@
 """Files that a table version references and that VACUUM must not delete.
 
-If the log has an absolute path outside the table's folder, all files below the table with the same
-file name are retained, because a store may have several URIs for a folder (`abfs://` and
-`abfss://`, host aliases, mount points). Names of data files are unique, so hardly any extra files
-are retained.
+If the log has an absolute path outside the table's folder, all files in the table's folder with the
+same file name are retained. The reason: a store may have several URIs for a folder (`abfs://` and
+`abfss://`, host aliases, mount points). Names of data files are unique, so hardly any unreferenced
+files are retained.
 
-A local disk may ignore the case and the Unicode normal form of names, as on macOS. The folders
-`p=A` and `p=a` are then one folder, which is listed by the name with which it was created.
-Therefore, local paths that differ only in case or normal form count as equal.
+Local file systems may ignore the case and the Unicode normal form of names, as on macOS. The names
+`p=A` and `p=a` then refer to one folder, and a listing returns the name with which it was created.
+Therefore, local paths that differ only in case or normal form are equal.
 
-Paths are stored as 64-bit hashes: a million files need 8 MB. A hash collision only retains an
-unreferenced file.
+Paths are stored as 64-bit hashes: a million files need 8 MB. If an unreferenced file has the hash
+of a referenced file, it is retained.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from bayou.protocol.file_names import decode_data_file_uri
 
 _COLUMNS = ("path", "deletionVector")
 _SPECIAL = r"[%:]|^/|//|(?:^|/)\.{1,2}(?:/|$)"
-"""Matches paths in the log that aren't plain relative paths: encoded, absolute, not normalized."""
+"""Matches paths in the log that are encoded, absolute or not normalized."""
 
 _SAMPLE_SIZE = 4096
 
 
 _ANY_FOLDER = "//"
-"""Prefix of a file name that is referenced in every folder; real paths never begin with it."""
+"""Prefix of a file name that is referenced in all folders. No relative path begins with it."""
 
 
 class ReferencedFiles:
@@ -51,8 +51,8 @@ class ReferencedFiles:
     Args:
         paths: batches of paths. The path `//<name>` references all files with this name, in any
             folder.
-        travels: whether to use a hash that is the same in all processes. If False, Python's own
-            hash is used, which is faster.
+        stable_hash: whether to use a hash that is the same in all processes. If False, Python's
+            `hash` is used, which is faster.
         ignores_case: whether paths are equal if they differ only in case or Unicode normal form.
     """
 
@@ -60,10 +60,10 @@ class ReferencedFiles:
         self,
         paths: Iterable[Sequence[str]],
         *,
-        travels: bool = False,
+        stable_hash: bool = False,
         ignores_case: bool = False,
     ) -> None:
-        self._digest: Callable[[str], int] = _digest if travels else hash
+        self._digest: Callable[[str], int] = _digest if stable_hash else hash
         self._ignores_case = ignores_case
         self._sample: list[str] = []
         self._has_names = False
@@ -83,9 +83,9 @@ class ReferencedFiles:
         return len(self._hashes)
 
     def contains(self, paths: Sequence[str]) -> pa.BooleanArray:
-        """Return for each path whether it is referenced, with rare false positives.
+        """Return a mask that is true for referenced paths; it has rare false positives.
 
-        The cost depends on the number of referenced files, so pass many paths in one call.
+        Each call takes time proportional to the number of referenced files, so pass many paths.
         """
         by_path = self._contain(paths)
         if not self._has_names:
@@ -95,7 +95,7 @@ class ReferencedFiles:
         return either
 
     def boundaries(self, parts: int) -> list[str]:
-        """Return ascending paths that split the files into up to `parts` parts of similar size."""
+        """Return ascending paths that split the files into `parts` or fewer similar parts."""
         paths = sorted(set(self._sample))
         indices = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
         return [paths[index] for index in indices]
@@ -113,18 +113,18 @@ class ReferencedFiles:
 def referenced_files(
     engine: Engine, state: TableState, deleted_before: int, *, stable_hash: bool = False
 ) -> ReferencedFiles:
-    """Return live data files, recently removed data files, and the deletion vector files of both.
+    """Return the live and the recently removed data files, and their deletion vector files.
 
     Memory is bounded by one batch of the log and the hashes.
 
     Args:
         deleted_before: cutoff in milliseconds since the epoch; files that were removed at or after
             the cutoff are referenced.
-        stable_hash: see `travels` of `ReferencedFiles`.
+        stable_hash: see `ReferencedFiles`.
     """
     return ReferencedFiles(
         _paths(engine, state, deleted_before),
-        travels=stable_hash,
+        stable_hash=stable_hash,
         ignores_case="://" not in state.path,  # object stores distinguish names by their bytes
     )
 
@@ -176,10 +176,10 @@ def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 
 
 def _below(folder: TableFolder, paths: Any) -> list[str]:
-    """Return all paths as they are in the log, and the decoded paths with links resolved.
+    """Return all paths as written in the log, and the decoded paths with links resolved.
 
-    VACUUM retains files at both paths, because some writers don't encode a percent sign. For a file
-    outside the table, the decoded path is the result of `_in_any_folder`.
+    VACUUM retains files at both paths, because some writers don't encode a percent sign. The
+    decoded path of a file outside the table is replaced by `_in_any_folder`.
     """
     files: list[Any] = paths.to_pylist()
     special = pc.match_substring_regex(paths, _SPECIAL)

@@ -1,7 +1,7 @@
-"""Real paths of files in a table's folder, and names of hidden files and folders.
+"""Real paths of files in a table's folder, and rules for hidden files and folders.
 
-VACUUM deletes only files below the table's real path. This module resolves links, because a folder
-may have several paths, and a folder below the table may be a link to another folder.
+VACUUM deletes only files below the table's real path. This module resolves symbolic links: with
+links, a folder has several paths, and a folder below the table may be outside of the table.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TableFolder:
         return None if path is None else self._relative(path)
 
     def real_paths(self, paths: Any) -> list[str]:
-        """Return the real paths of those relative paths that contain a link."""
+        """Return the real paths of the relative paths that contain a symbolic link."""
         if "://" in self._table:  # object stores have no links
             return []
         folders = pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist()
@@ -69,8 +69,7 @@ class TableFolder:
     def own_files(self, files: pa.Table) -> pa.Table:
         """Return the rows whose `path` is the real path of a file below the table.
 
-        Paths that contain a link below the table are excluded: the link's target isn't part of the
-        table.
+        Paths that contain a symbolic link below the table are excluded.
         """
         paths = files.column("path").combine_chunks()
         folders = pc.replace_substring_regex(paths, "/[^/]*$", "").dictionary_encode()
@@ -122,7 +121,7 @@ _ICEBERG = "metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenNames:
-    """Rules for hidden files and folders: their names begin with `.` or `_`, with exceptions.
+    """Rules for hidden files and folders, whose names begin with `.` or `_`; there are exceptions.
 
     Attributes:
         prefixes: name prefixes of partition folders, which are never hidden.
@@ -153,8 +152,8 @@ class HiddenNames:
     def hide_files(self, names: pa.StringArray) -> pa.BooleanArray:
         """Return a mask that is true for hidden file names.
 
-        Names of killed writers' unfinished files begin with `.`, but they aren't hidden, so that
-        VACUUM deletes these files.
+        Temporary files of killed writers aren't hidden, although their names begin with `.`. VACUUM
+        deletes them.
         """
         hidden: pa.BooleanArray = _starts_with_any(names, _HIDDEN_PREFIXES)
         if pc.any(hidden).as_py():

@@ -127,7 +127,7 @@ def vacuum(
         lists_everything: see `plan_full`.
         tells_history: whether to commit VACUUM START and VACUUM END.
     """
-    # Taken before the version is read: a file that a later version adds is newer than the cutoff.
+    # Computed before the version is read, so files of later versions are newer than the cutoff.
     now = time.time_ns() // 1_000_000
     state = load_table_state(engine, table, catalog=catalog)
     check_writable(state.path, state.protocol, state.metadata, state.schema)
@@ -196,7 +196,7 @@ def vacuum(
 
 
 def _expire_iceberg_snapshots(engine: Engine, state: TableState, before: int) -> None:
-    """Remove the snapshots that need files which the vacuum deletes, and unreferenced metadata."""
+    """Remove Iceberg snapshots with files that the vacuum deletes, and unreferenced metadata."""
     if not is_enabled(state.properties):
         return
     try:
@@ -246,9 +246,10 @@ def _requested_retention(
 class _History:
     """Writes the commits that record a vacuum in the history; they have no file actions.
 
-    VACUUM START is based on the version that was read. It conflicts with a RESTORE, which may have
-    restored files of the plan, and with changes of the metadata. VACUUM END is based on the latest
-    version, because the files are deleted whatever was committed meanwhile.
+    VACUUM START is based on the version that the plan was computed from. It conflicts with a
+    concurrent RESTORE, which may restore files of the plan, and with concurrent changes of the
+    metadata. VACUUM END is based on the latest version: no concurrent commit conflicts with it,
+    because the files are already deleted.
     """
 
     def __init__(

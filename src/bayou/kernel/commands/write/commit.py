@@ -168,7 +168,7 @@ def commit_write(
         if not transaction.transaction_state(engine).allows_files_of(written_by):
             raise _created_with_other_metadata(snapshot)
     if snapshot is not None:
-        for predicate in write.reads:  # the rows that the written rows depend on
+        for predicate in write.reads:  # the rows from which the written rows were computed
             transaction.record_rows_read(engine, predicate)
     changes = _remove_replaced(engine, transaction, snapshot, write, adds)
     actions: list[Action] = [*changes.actions, *written]

@@ -1,4 +1,4 @@
-"""Removal of what an overwrite replaces: all rows, the rows of a condition, or partitions."""
+"""Removal of the rows that an overwrite replaces: all rows, matching rows, or partitions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def writes_change_data(
 ) -> bool:
     """Whether a `replaceWhere` commit writes change data files for the removed and the new rows.
 
-    If False, readers derive the change data feed from the added and removed files. The derived feed
-    is correct if the commit only removes whole files or writes deletion vectors.
+    If False, readers derive the change data feed from the added and removed files. This is correct
+    if the commit only adds files, removes whole files, or writes deletion vectors.
     """
     return _removal(engine, transaction, table, write).task.records_changes
 
@@ -59,7 +59,7 @@ def remove_partitions_of(
     adds: Sequence[AddFile],
     write: TableWrite,
 ) -> RowChanges:
-    """Remove the previous files of every partition that has a file in `adds`."""
+    """Remove the existing files of each partition that has a new file in `adds`."""
     columns = [f for name in table.partition_columns if (f := table.schema.get(name)) is not None]
     zone = write.time_zone
     keys = {partition_key(add.partition_values, columns, zone) for add in adds}

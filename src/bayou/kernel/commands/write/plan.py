@@ -1,7 +1,7 @@
-"""Planning of a write: the state that its tasks need and the version that its commit is based on.
+"""Planning of a write: the state for its tasks, and the version that the commit is based on.
 
-Tasks and the commit may run in different processes, so no transaction object spans a write.
-Instead, `WritePlan` holds the read version, from which the commit rebuilds the transaction.
+The plan, the tasks and the commit may run in different processes, so they can't share a transaction
+object. The commit creates the transaction again, based on the read version in `WritePlan`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class WritePlan:
 
     Attributes:
         table: the table's resolved path.
-        read_version, table_id: the version that the write is based on, and its `metaData.id`. Both
-            are None if the table doesn't exist yet.
+        read_version, table_id: the version that the write is based on, and the `metaData.id` of
+            this version. Both are None if the table doesn't exist yet.
         state: the `TransactionState` for tasks, as bytes.
         partition_columns, properties: partition columns and properties after the commit.
         generates_identity: whether tasks generate values of identity columns.
@@ -117,7 +117,7 @@ def is_recorded(snapshot: Snapshot, write: TableWrite) -> bool:
 
 
 def exists_already(path: str) -> TableAlreadyExistsError:
-    """Return the error of mode `ERROR` for an existing table."""
+    """Return the error that a write with mode `ERROR` raises for an existing table."""
     return TableAlreadyExistsError(
         f"{path}: a Delta table already exists (DELTA_PATH_EXISTS). Use mode 'append' or "
         "'overwrite', or another path.",
@@ -220,7 +220,7 @@ def _with_new_definition(
 
 
 def in_schema(table: str, schema: StructType, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the partition columns as the schema spells them; `names` are case-insensitive."""
+    """Return partition columns, spelled as in the schema; `names` are case-insensitive."""
     by_name = {f.name.lower(): f.name for f in schema}
     missing = [name for name in names if name.lower() not in by_name]
     if missing:
@@ -246,7 +246,7 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
 
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
-    """Return the rows' schema; columns of untyped nulls get the type of the table's column."""
+    """Return the schema of the rows; a column of untyped nulls gets the type in the table."""
     by_name = {f.name.lower(): f for f in table_schema}
     return StructType(
         tuple(

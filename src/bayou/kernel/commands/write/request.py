@@ -14,7 +14,7 @@ from bayou.protocol.schema import StructType
 
 
 class WriteMode(StrEnum):
-    """Effect of a write on an existing table; the values are the mode names in the history."""
+    """Effect of a write on an existing table. The values are the modes' names in the history."""
 
     APPEND = "Append"
     OVERWRITE = "Overwrite"

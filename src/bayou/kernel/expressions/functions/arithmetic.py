@@ -65,11 +65,11 @@ def sum_monotonicity(signs: tuple[int, int]) -> Any:
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         variable = [c is None for c in constants]
-        # With infinities and NaN, a sum of two columns may be outside of the sums of their bounds.
+        # Infinity minus infinity is NaN, so a sum can be greater than the sum of the upper bounds.
         if _any_float(types) and (all(variable) or not all(map(_finite, constants))):
             return None
         result = tuple(s if v else 0 for s, v in zip(signs, variable, strict=True))
-        # A number minus NaN is NaN, the maximum, so that the difference isn't decreasing.
+        # A number minus NaN is NaN, the maximum, so the difference doesn't decrease.
         return None if _any_float(types) and -1 in result else result
 
     return directions
@@ -94,7 +94,7 @@ def product_monotonicity(*, divides: bool) -> Any:
 def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
     """Return the monotonicity of a function that is non-decreasing in its first argument.
 
-    None if one of the other arguments isn't a constant.
+    Returns None if another argument isn't a constant.
     """
     return (1, *(0 for _ in constants[1:])) if all(c is not None for c in constants[1:]) else None
 
@@ -102,7 +102,7 @@ def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequ
 def non_decreasing_unless_float(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the result of `non_decreasing`; None for floats: `floor` and `ceil` map NaN to 0."""
+    """Return the monotonicity of `floor` and `ceil`; None for floats, because NaN becomes 0."""
     return None if _any_float(types) else non_decreasing(constants, types)
 
 

@@ -87,7 +87,7 @@ def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> An
 
 
 def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalType, DecimalType]:
-    """Return the decimal types of two operands; an integer constant's precision fits its value."""
+    """Return the decimal types of two operands. An integer constant gets the fewest digits."""
     types = []
     for expression, data_type in zip(call.arguments, (left, right), strict=True):
         if isinstance(expression, Literal) and type(expression.value) is int:
@@ -98,9 +98,10 @@ def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalTy
 
 
 def division(call: Call) -> Binding:
-    """Return the types of `/`.
+    """Return the argument and result types of `/`.
 
-    They are decimals if an operand is decimal and none is a float, else doubles.
+    The types are decimals if one operand is a decimal and the other isn't a float. Otherwise,
+    they are doubles.
     """
     left, right = _operands(call)
     kinds = {kind_of(left), kind_of(right)}

@@ -24,7 +24,7 @@ _LONG = (1 << 64) - 1
 
 
 def _whole(count: int) -> Callable[[Call], Binding]:
-    """Return a `Function.bind` for `count` integers, which are all cast to their common type."""
+    """Return a `Function.bind` for `count` integers; it casts them to their common type."""
 
     def bind(call: Call) -> Binding:
         if len(call.types) != count:
@@ -63,7 +63,7 @@ def _shifted(kernel: Any, *, unsigned: bool) -> Any:
         if unsigned:
             kind = pa.uint64() if result == pa.int64() else pa.uint32()
             number = pc.cast(number, kind, safe=False)
-        # In two steps, because Arrow doesn't shift signed numbers by all bits but one.
+        # In two steps, because Arrow doesn't shift an int by 31 bits or a long by 63 bits.
         half = pc.shift_right(by, pa.scalar(1, pa.int32()))
         for step in (half, pc.subtract(by, half)):
             number = kernel(number, pc.cast(step, kind))

@@ -93,13 +93,13 @@ def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any]
     """Implement access to elements of arrays and maps.
 
     Args:
-        first: index of an array's first element, 0 or 1; then an index out of range is an error. If
-            None, the first index is 0, and an index out of range gives NULL.
+        first: index of an array's first element, 0 or 1. An index out of range is an error. If
+            `first` is None, the first element has the index 0, and an index out of range gives
+            NULL.
     """
 
     def element_at(container: Any, key: Any) -> Any:
         if container and isinstance(container[0], tuple):
-            # The first of duplicate keys.
             return next((value for k, value in container if _same(k, key)), None)
         index = key - (first or 0)
         if first == 1:

@@ -55,9 +55,10 @@ def months_of(dates: Datum) -> Datum:
 
 
 def first_of_month(months: Datum) -> Datum:
-    """Return the first day of each month; `months` counts months since year 0 (see `months_of`).
+    """Return the first day of each month, computed with the days-from-civil algorithm.
 
-    The days-from-civil algorithm computes the day.
+    Args:
+        months: numbers of months since year 0; see `months_of`.
     """
     shifted = pc.subtract(months, 2)  # years start in March
     years = floor_divide(shifted, 12)
@@ -146,7 +147,7 @@ def truncating_timestamp(call: Call) -> Binding:
 
 
 def add_days(sign: int) -> Any:
-    """Implement the addition (sign 1) or subtraction (-1) of days."""
+    """Return a `Function.evaluate` that adds (sign 1) or subtracts (sign -1) days."""
 
     def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
         days, count = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
@@ -199,7 +200,7 @@ def last_day(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def interval_type(call: Call) -> Binding:
-    """Return the types of adding an interval of months and microseconds to a date or timestamp."""
+    """Return the types of the sum of a date or timestamp and an interval (months, microseconds)."""
     result = call.types[0]  # the sum of a string and an interval is a string in Spark
     micros = constant_of(call, 2)
     if result not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):

@@ -29,7 +29,7 @@ _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|([^A-Za-z'])")
 
 
 def date_format_binding(call: Call) -> Binding:
-    """Return the types of `date_format`, whose format must be a constant."""
+    """Return the types of `date_format`; check that the format is a supported constant."""
     timestamp_type = TIMESTAMP_NTZ if call.types[:1] == (TIMESTAMP_NTZ,) else TIMESTAMP
     binding = fixed_parameters(timestamp_type, STRING, result=STRING)(call)
     pattern = constant_of(call, 1)
@@ -61,7 +61,7 @@ def _pieces(pattern: str) -> list[tuple[str, str]]:
 
 
 def format_dates(values: Sequence[Datum], result: Any) -> Datum:
-    """Evaluate `date_format`."""
+    """Evaluate `date_format`: format timestamps by a constant pattern."""
     timestamps, pattern = values
     if not pattern.is_valid:
         return pa.nulls(len(timestamps), result)
@@ -133,7 +133,7 @@ _ORDERED = ("yyyy", "MM", "dd", "HH", "mm", "ss")
 
 
 def is_ordered_format(pattern: str) -> bool:
-    """Whether strings in a format sort like their timestamps, for years up to 9999."""
+    """Whether formatted strings sort in the order of their timestamps, for years up to 9999."""
     try:
         letters = [piece for kind, piece in _pieces(pattern) if kind == "letters"]
     except PredicateError:

@@ -60,7 +60,7 @@ def _field(kernel: Callable[[Any], Any]) -> Any:
 
 
 def _clock(call: Call) -> Binding:
-    """Return the types of a function of the time of day, which takes either timestamp type."""
+    """Return the types of a function of the time of day; it takes both timestamp types."""
     if call.types == (TIMESTAMP_NTZ,):
         return Binding(arguments=(TIMESTAMP_NTZ,), result=INTEGER)
     return fixed_parameters(TIMESTAMP, result=INTEGER)(call)

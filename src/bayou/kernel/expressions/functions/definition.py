@@ -52,7 +52,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """The types to which arguments are cast, and the type of the result."""
+    """The types to which the arguments of a call are cast, and the type of its result."""
 
     arguments: tuple[DataType, ...]
     result: DataType
@@ -63,18 +63,18 @@ class Function:
     """A supported function.
 
     Attributes:
-        bind: function that returns the types to which a call's arguments are cast, and the type of
-            the call's result.
-        evaluate: function that computes the result. It receives the arguments, which are cast to
-            the types from `bind`, and the result's Arrow type. Constants are scalars, and at least
-            one argument is an array. None if the evaluator implements the function, because not all
-            arguments are evaluated for all rows.
+        bind: function that returns the `Binding` of a call, or raises an error if the arguments
+            are invalid.
+        evaluate: function that computes the result. It receives the arguments, cast to the types
+            of the binding, and the result's Arrow type. Constants are scalars, and at least one
+            argument is an array. None for functions such as CASE that don't evaluate all arguments
+            for all rows; `Evaluator` implements them.
         null_handling: `exact`: the result is NULL if and only if an argument is NULL. `more`: the
             result is also NULL for some arguments that aren't NULL. `own`: other rules.
-        monotonicity: function that receives the value of each argument (None if the argument isn't
-            a constant) and the arguments' types. It returns the monotonicity in each argument: 1 if
-            non-decreasing, -1 if non-increasing, 0 for a constant. It returns None if the call
-            isn't monotonic.
+        monotonicity: function that returns how the result depends on each argument: 1 if
+            non-decreasing, -1 if non-increasing, 0 for a constant argument; None if the call isn't
+            monotonic. It receives the value of each argument (None if the argument isn't a
+            constant) and the arguments' types. Data skipping uses it.
         exact: whether every result equals Spark's result, including the last digit.
     """
 
@@ -112,7 +112,7 @@ def fixed_parameters(
     """Return a `Function.bind` for parameters of fixed types.
 
     Args:
-        optional: how many of the last parameters may be omitted.
+        optional: number of parameters at the end that may be omitted.
     """
 
     def bind(call: Call) -> Binding:

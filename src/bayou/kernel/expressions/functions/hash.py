@@ -73,11 +73,14 @@ def _hashing(result: DataType) -> Callable[[Call], Binding]:
 
 
 _BytesHash: TypeAlias = Callable[[Any, Any], Any]
-"""Hashes byte strings; takes the strings and an unsigned seed for each. There are no nulls."""
+"""Function that hashes non-null byte strings. Arguments: the byte strings, and a seed for each."""
 
 
 def _hash(bytes_hash: _BytesHash, unsigned: Any) -> Any:
-    """Implement the hash of a row: the hash of a non-null value is the seed of the next value."""
+    """Return a `Function.evaluate` that hashes rows.
+
+    The hash of a value is the seed for the next non-null value in the row.
+    """
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         length = next(len(v) for v in values if not isinstance(v, pa.Scalar))

@@ -14,10 +14,10 @@ from bayou.kernel.expressions.model import Function as FunctionCall
 
 @cache
 def all_functions() -> Mapping[str, tuple[Function | Macro, ...]]:
-    """Return the functions by their section in the documentation.
+    """Return all functions by the section of the documentation that lists them.
 
-    The modules of the functions are imported by the first call, because reads without expressions
-    don't need them.
+    The first call imports the functions' modules, because reads without expressions don't need
+    them.
     """
     from bayou.kernel.expressions.functions import (
         arithmetic,
@@ -26,7 +26,6 @@ def all_functions() -> Mapping[str, tuple[Function | Macro, ...]]:
         conditional,
         datetime,
         math,
-        string_building,
         string_search,
         strings,
     )
@@ -34,7 +33,7 @@ def all_functions() -> Mapping[str, tuple[Function | Macro, ...]]:
 
     return {
         "Arithmetic": (*arithmetic.FUNCTIONS, *math.FUNCTIONS),
-        "Strings": (*strings.FUNCTIONS, *string_search.FUNCTIONS, *string_building.FUNCTIONS),
+        "Strings": (*strings.FUNCTIONS, *string_search.FUNCTIONS),
         "Bits, bytes and hashes": (*bitwise.FUNCTIONS, *hashes.FUNCTIONS),
         "Dates and timestamps": datetime.FUNCTIONS,
         "Conditions and casts": conditional.FUNCTIONS,

@@ -36,8 +36,8 @@ def to_re2(pattern: str) -> str:
     """Translate a pattern to RE2.
 
     Raises:
-        PredicateError: RE2 doesn't support a part of the pattern, or matches it differently. The
-            message names the part.
+        PredicateError: RE2 doesn't support a part of the pattern, or matches this part differently
+            than Java. The message names the part.
     """
     parts: list[str] = []
     position = 0
@@ -59,10 +59,11 @@ class GroupedPattern:
     these groups from the match.
 
     Attributes:
-        continued: the RE2 pattern for continuing a search after the start of a string, where `^`
+        continued: the same pattern for a search that starts in the middle of a string, where `^`
             can't match.
-        ends: for each group `e1`, `e2`, ..., the numbers of the Java groups that contain the `$`
-            that the group replaces.
+        numbers: number of the Java group by its name in the pattern.
+        ends: for each group `e1`, `e2`, ..., the numbers of the Java groups that contain the
+            corresponding `$`.
     """
 
     pattern: str
@@ -75,7 +76,7 @@ class GroupedPattern:
 
 @functools.cache
 def grouped_pattern(pattern: str) -> GroupedPattern:
-    """Translate a pattern to RE2, to extract or replace matches of the pattern or its groups."""
+    """Translate a pattern for functions that extract or replace matches of groups."""
     to_re2(pattern)
     tokens = list(_TOKEN.finditer(pattern))
     parts: list[str] = []
@@ -148,9 +149,9 @@ def _matches_empty(pattern: str) -> bool:
 
 
 def _is_last(tokens: Sequence[re.Match[str]], index: int) -> bool:
-    """Whether the token at an index is in no repetition, and no required part follows the token."""
+    """Whether a match of the pattern can only end right after the token at an index."""
     depth = 0
-    skipping = False  # within other alternatives
+    skipping = False  # inside another alternative of a group
     for i in range(index + 1, len(tokens)):
         token = tokens[i]
         kind, symbol = token.lastgroup, token[0]

@@ -52,6 +52,11 @@ def _matches_empty(pattern: GroupedPattern) -> bool:
     return matches
 
 
+def _find_in_set(string: str, comma_separated: str) -> int:
+    parts = comma_separated.split(",")
+    return 0 if "," in string or string not in parts else parts.index(string) + 1
+
+
 def _position(values: Sequence[Datum], result: Any) -> Datum:
     def find(part: str, string: str, start: int = 1) -> int:
         return 0 if start < 1 else string.find(part, start - 1) + 1 if part else 1
@@ -227,10 +232,9 @@ def _replace(values: Sequence[Datum], result: Any) -> Datum:
 def _replace_in_ends(
     strings: Any, replaced: Any, pattern: GroupedPattern, replacements: tuple[str, str]
 ) -> Any:
-    """Also replace matches in the line terminator at the end of a string.
+    """Also replace matches inside the line terminator at the end of a string.
 
-    After `$` has matched before that line terminator, Java continues the search in the line
-    terminator.
+    If `$` has matched before the line terminator, Java continues the search in the line terminator.
     """
     replacement, with_ends = replacements
     without_end = pc.replace_substring_regex(strings, pattern.pattern, replacement)
@@ -313,5 +317,12 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         summary="The string with all matches of a constant pattern replaced; `$1` is a group.",
         bind=_checked(fixed_parameters(STRING, STRING, STRING, result=STRING), _check_replace),
         evaluate=_replace,
+    ),
+    Function(
+        name="find_in_set",
+        signature="find_in_set(s, list)",
+        summary="The 1-based position of a string in a comma-separated list; 0 if it isn't there.",
+        bind=fixed_parameters(STRING, STRING, result=INTEGER),
+        evaluate=lambda values, result: rowwise(_find_in_set, result, *values),
     ),
 )

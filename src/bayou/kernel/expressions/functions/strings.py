@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bayou.errors import PredicateError
+from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.casts import map_distinct
 from bayou.kernel.expressions.functions.definition import (
@@ -23,7 +23,11 @@ from bayou.kernel.expressions.functions.definition import (
 )
 from bayou.kernel.expressions.functions.regular_expressions import to_re2
 from bayou.kernel.expressions.model import Expression, Literal, call
-from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, STRING, DataType
+from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, DataType
+
+
+def _by_row(function: Callable[..., Any]) -> Any:
+    return lambda values, result: rowwise(function, result, *values)
 
 
 def _length(values: Sequence[Datum], result: Any) -> Datum:
@@ -92,7 +96,7 @@ def _slice(string: str, start: int, length: int | None = None) -> str:
 
 
 def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
-    """Return a `Function.bind` that takes a string, not a binary, and optionally more arguments."""
+    """Return a `Function.bind` for a string and more arguments; it rejects a binary."""
     bind = fixed_parameters(STRING, *types, result=STRING, optional=1)
 
     def check(call: Call) -> Binding:
@@ -105,10 +109,6 @@ def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
 
 def _left(string: Expression, length: Expression) -> Expression:
     return call("substring", string, Literal(1, INTEGER), length)
-
-
-def _right(values: Sequence[Datum], result: Any) -> Datum:
-    return rowwise(lambda string, n: string[-n:] if n > 0 else "", result, *values)
 
 
 def _joining(call: Call) -> Binding:
@@ -141,11 +141,8 @@ def _pair(kernel: Any, function: Callable[[str, str], bool]) -> Any:
     return evaluate
 
 
-def _replace(values: Sequence[Datum], result: Any) -> Datum:
-    def replace(string: str, search: str, replacement: str = "") -> str:
-        return string.replace(search, replacement) if search else string
-
-    return rowwise(replace, result, *values)
+def _replace(string: str, search: str, replacement: str = "") -> str:
+    return string.replace(search, replacement) if search else string
 
 
 def _padded(*, left: bool) -> Any:
@@ -156,10 +153,7 @@ def _padded(*, left: bool) -> Any:
         padding = (filler * (missing // len(filler) + 1))[:missing]
         return padding + string if left else string + padding
 
-    def evaluate(values: Sequence[Datum], result: Any) -> Datum:
-        return rowwise(pad, result, *values)
-
-    return evaluate
+    return _by_row(pad)
 
 
 def _matching(call: Call) -> Binding:
@@ -182,10 +176,41 @@ def _matches(values: Sequence[Datum], result: Any) -> Datum:
         ) from error
 
 
+def _translate(string: str, characters: str, replacements: str) -> str:
+    table: dict[int, str | None] = {}
+    for i, character in enumerate(characters):
+        table.setdefault(ord(character), replacements[i] if i < len(replacements) else None)
+    return string.translate(table)
+
+
+def _capitalized(string: str) -> str:
+    if not string.isascii():
+        raise EvaluationError(
+            f"initcap: only ASCII strings are supported, not {string[:40]!r}.",
+            expression="initcap",
+        )
+    return " ".join(word[:1].upper() + word[1:].lower() for word in string.split(" "))
+
+
+def _character(number: int) -> str:
+    return "" if number < 0 else chr(number & 0xFF)
+
+
+def _size_binding(call: Call) -> Binding:
+    if len(call.types) != 1:
+        raise call.error("it takes 1 argument")
+    kind = BINARY if call.types == (BINARY,) else argument_type(call, call.types[0], STRING)
+    return Binding(arguments=(kind,), result=INTEGER)
+
+
+def _size(value: str | bytes) -> int:
+    return len(value.encode() if isinstance(value, str) else value)
+
+
 def _prefix_directions(
     constants: Sequence[Any], _types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity of `substring`: prefixes of one length sort like their strings."""
+    """Return the monotonicity of `substring`: prefixes sort in the order of the strings."""
     if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
         return None
     return (1, 0, 0)
@@ -262,7 +287,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="right(s, n)",
         summary="The last `n` characters.",
         bind=fixed_parameters(STRING, INTEGER, result=STRING),
-        evaluate=_right,
+        evaluate=_by_row(lambda string, n: string[-n:] if n > 0 else ""),
     ),
     Function(
         name="concat",
@@ -306,7 +331,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="replace(s, search[, replacement])",
         summary="The string with all occurrences of `search` replaced.",
         bind=fixed_parameters(STRING, STRING, STRING, result=STRING, optional=1),
-        evaluate=_replace,
+        evaluate=_by_row(_replace),
     ),
     Function(
         name="lpad",
@@ -333,5 +358,69 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         bind=_matching,
         evaluate=_matches,
         aliases=("regexp", "regexp_like"),
+    ),
+    Function(
+        name="repeat",
+        signature="repeat(s, n)",
+        summary="The string repeated n times.",
+        bind=fixed_parameters(STRING, INTEGER, result=STRING),
+        evaluate=_by_row(lambda string, n: string * n),
+    ),
+    Function(
+        name="reverse",
+        signature="reverse(s)",
+        summary="The string with its characters in reverse order.",
+        bind=fixed_parameters(STRING, result=STRING),
+        evaluate=_by_row(lambda string: string[::-1]),
+    ),
+    Function(
+        name="initcap",
+        signature="initcap(s)",
+        summary="The first letter of each word in upper case, all others in lower; ASCII only.",
+        bind=fixed_parameters(STRING, result=STRING),
+        evaluate=_by_row(_capitalized),
+    ),
+    Function(
+        name="translate",
+        signature="translate(s, characters, replacements)",
+        summary="Each character replaced by the replacement at the same position, or removed.",
+        bind=fixed_parameters(STRING, STRING, STRING, result=STRING),
+        evaluate=_by_row(_translate),
+    ),
+    Function(
+        name="space",
+        signature="space(n)",
+        summary="A string of n spaces.",
+        bind=fixed_parameters(INTEGER, result=STRING),
+        evaluate=_by_row(lambda n: " " * n),
+    ),
+    Function(
+        name="ascii",
+        signature="ascii(s)",
+        summary="The code point of the first character; 0 for an empty string.",
+        bind=fixed_parameters(STRING, result=INTEGER),
+        evaluate=_by_row(lambda string: ord(string[0]) if string else 0),
+    ),
+    Function(
+        name="chr",
+        signature="chr(n), char(n)",
+        summary="The character with the code in the lower 8 bits of n; '' if n < 0.",
+        bind=fixed_parameters(LONG, result=STRING),
+        evaluate=_by_row(_character),
+        aliases=("char",),
+    ),
+    Function(
+        name="octet_length",
+        signature="octet_length(s)",
+        summary="The number of bytes of a string or binary.",
+        bind=_size_binding,
+        evaluate=_by_row(_size),
+    ),
+    Function(
+        name="bit_length",
+        signature="bit_length(s)",
+        summary="The number of bits of a string or binary.",
+        bind=_size_binding,
+        evaluate=_by_row(lambda value: 8 * _size(value)),
     ),
 )

@@ -63,7 +63,7 @@ def sql_type(node: exp.DataType) -> DataType | None:
 
 
 def cast_constant(constant: Literal, target: DataType) -> Expression:
-    """Cast a constant. An unsupported cast is returned as a `Cast`, which is evaluated later."""
+    """Cast a constant; return a `Cast`, evaluated for each batch, if the cast isn't supported."""
     value = constant.value
     try:
         return Literal(_converted(value, target), target)
@@ -226,8 +226,8 @@ def _span(string: str, first: str, last: str) -> tuple[int, int] | None:
     """Parse an interval such as `'1-2' YEAR TO MONTH` or `'1 10:30:00.5' DAY TO SECOND`.
 
     Args:
-        string: the part in quotes.
-        first, last: the units before and after TO, in lower case.
+        string: the string in quotes, such as `1 10:30:00.5`.
+        first, last: the units before and after TO, in lower case, such as `day` and `second`.
 
     Returns:
         Months and microseconds; None if the interval is invalid.

@@ -17,14 +17,14 @@ from bayou.protocol.sql import Token, quote_identifier, string_literal, tokenize
 
 
 class _Parser(SparkParser):
-    """A parser that knows no built-in functions, so that it doesn't rename functions in the SQL."""
+    """Spark's parser of sqlglot without built-in functions, which sqlglot would rename."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
 
 
 _SPARK = Spark()
 _CLASS_NAMES = re.compile(r"<class '[\w.]*?(\w+)'>")
-"""Class names in sqlglot's error messages."""
+"""Matches the class names in sqlglot's error messages."""
 
 
 def parse_tree(sql: str) -> exp.Expr:
@@ -64,7 +64,7 @@ def _with_plain_tokens(sql: str) -> str:
 
 
 def _columns_that_sqlglot_drops(tokens: Sequence[Token]) -> set[int]:
-    """Offsets of columns named ALL or AS that are function arguments, as in `coalesce(all, 0)`."""
+    """Return the offsets of columns named ALL or AS in arguments, such as `coalesce(all, 0)`."""
     return {
         token.start
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False)

@@ -153,7 +153,7 @@ class _Translator:
         self._sql = sql
 
     def expression(self, node: exp.Expr) -> Expression:
-        """Translate a node; apply its argument `negate`, which stands for NOT."""
+        """Translate a node, including the negation that sqlglot stores as its argument `negate`."""
         if not _is_plain(node):
             raise self._unsupported(node)
         expression = self._expression(node)
@@ -169,7 +169,7 @@ class _Translator:
         return expression
 
     def _expression(self, node: exp.Expr) -> Expression:
-        """Translate a node. Its argument `negate` (NOT) is applied only if the node is LIKE."""
+        """Translate a node without the negation in its argument `negate`, except for LIKE."""
         match node:
             case exp.And():
                 return And(tuple(map(self.predicate, _flatten(node))))
@@ -306,7 +306,7 @@ class _Translator:
         predicates = tuple(self._like_pattern(like, pattern, escape) for pattern in patterns)
         if like.args.get(
             "negate"
-        ):  # NOT belongs to each pattern: NOT LIKE ALL is true if none fits
+        ):  # NOT applies to each pattern: NOT LIKE ALL is true if no pattern matches
             predicates = tuple(map(Not, predicates))
         if len(predicates) == 1:
             return predicates[0]
