@@ -3,7 +3,7 @@
     BayouError
     ├── TableError                        an error of a table
     │   ├── TableNotFoundError            no Delta log at the path
-    │   ├── TableAlreadyExistsError       the table exists, but a new table was to be created
+    │   ├── TableAlreadyExistsError       a table can't be created because it exists
     │   ├── VersionNotFoundError          the log can't reconstruct a version or timestamp
     │   ├── ChangeDataFeedError           changes weren't recorded, or their schema changed
     │   ├── StreamingSourceError          a stream of a table can't start or continue
@@ -40,8 +40,8 @@
     ├── PipelineError                     a topic's pipeline stopped
     └── PrerequisiteError                 Java, Spark, a port or an extra is missing
 
-A message names the table, file or setting, says what is wrong, and says what to do. The error's
-attributes hold the same facts, so that programs don't have to parse messages.
+A message names the table, file or setting, says what is wrong, and says what to do. The same
+facts are attributes of the error, so programs don't have to parse messages.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ __all__ = [
 class BayouError(Exception):
     """Base class of all errors that Bayou raises deliberately.
 
-    Keyword arguments become attributes and are pickled, so that errors of Spark workers keep the
-    attributes. Secrets are removed from the message.
+    Keyword arguments become attributes, which are also pickled: errors of Spark workers have the
+    same attributes in the driver. Secrets are removed from the message.
     """
 
     def __init__(self, message: str, **facts: object) -> None:
@@ -122,7 +122,7 @@ def _rebuild(kind: type[BayouError], message: str, facts: dict[str, object]) -> 
 
 
 class TableError(BayouError):
-    """An error of a table. `table` is its path, as the user passed it or fully qualified."""
+    """An error of a table. `table` is the table's path."""
 
     def __init__(self, message: str, *, table: str, **facts: object) -> None:
         super().__init__(message, table=table, **facts)
@@ -138,11 +138,11 @@ class TableAlreadyExistsError(TableError):
 
 
 class VersionNotFoundError(TableError):
-    """The requested version or timestamp can't be reconstructed from the log.
+    """The log can't reconstruct the requested version or timestamp.
 
     Attributes:
-        earliest: earliest version that can be reconstructed, None if unknown.
-        latest: latest version, None if unknown.
+        earliest: earliest version that can be reconstructed; None if unknown.
+        latest: latest version; None if unknown.
     """
 
     def __init__(
@@ -154,7 +154,9 @@ class VersionNotFoundError(TableError):
 
 
 class ChangeDataFeedError(TableError):
-    """The changes of a range can't be read: they weren't recorded, or the schema is incompatible.
+    """The change data feed of a range of versions can't be read.
+
+    The changes weren't recorded, or the schema changed in an incompatible way.
 
     Attributes:
         version: version at which the feed is disabled or the schema changed.
@@ -170,7 +172,7 @@ class StreamingSourceError(TableError):
 
     Attributes:
         condition: delta-spark's error class, such as `DELTA_SOURCE_IGNORE_DELETE`.
-        version: version that caused the error, None if no single version did.
+        version: version that caused the error; None if it isn't a single version.
     """
 
     def __init__(
@@ -206,7 +208,7 @@ class FeatureInUseError(TableError):
 
 
 class CorruptTableError(TableError):
-    """The log violates PROTOCOL.md. `file` is the corrupt file; None if it isn't a single file."""
+    """The log violates PROTOCOL.md. `file` is the corrupt file; None if several files are."""
 
     def __init__(self, message: str, *, table: str, file: str | None = None) -> None:
         super().__init__(message, table=table, file=file)
@@ -225,7 +227,7 @@ class SchemaError(TableError):
     """The schema is invalid, or data doesn't fit the table's schema.
 
     Attributes:
-        column: dotted name of the column, if the error is about a single column.
+        column: dotted path of the column; None if the error isn't about a single column.
     """
 
     def __init__(self, message: str, *, table: str, column: str | None = None) -> None:
@@ -234,7 +236,7 @@ class SchemaError(TableError):
 
 
 class CorruptSchemaError(CorruptTableError, SchemaError):
-    """The schema in the log can't be read. `file` is the log file, if it is known."""
+    """The schema in the log can't be read. `file` is the log file; None if unknown."""
 
     def __init__(self, message: str, *, table: str, file: str | None = None) -> None:
         TableError.__init__(self, message, table=table, file=file, column=None)
@@ -255,8 +257,8 @@ class IcebergCompatError(TableError):
 
     Attributes:
         version: the version of Iceberg compatibility; None if no version is enabled.
-        condition: delta-spark's name of the violated rule, such as
-            `DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE`; None if it has no name.
+        condition: delta-spark's error class of the violated rule, such as
+            `DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE`; None if it has none.
     """
 
     def __init__(
@@ -295,10 +297,9 @@ class CommitConflictError(TableError):
 
     Attributes:
         winning_version: version of the winning commit.
-        winning_operation: operation in the winning commit's commitInfo; None if the commit doesn't
-            record it.
+        winning_operation: operation in the `commitInfo` of the winning commit; None if it has none.
         attempts: number of commit attempts.
-        rule: the violated rule in a few words, such as `concurrent append`.
+        rule: name of the violated rule, such as `concurrent append`.
     """
 
     def __init__(
@@ -334,7 +335,7 @@ class MetadataChangedError(CommitConflictError):
 
 
 class ConcurrentTransactionError(CommitConflictError):
-    """The winning commit and this one write the same transaction identifier or metadata domain."""
+    """Both commits write the same transaction identifier or metadata domain."""
 
 
 class ConcurrentAppendError(CommitConflictError):
@@ -346,17 +347,17 @@ class ConcurrentDeleteReadError(CommitConflictError):
 
 
 class ConcurrentDeleteDeleteError(CommitConflictError):
-    """The winning commit removed a file that this commit removes too."""
+    """Both commits remove the same file."""
 
 
 class CommitFailedError(TableError):
-    """The commit failed, or its result is unknown; the message says which.
+    """The commit failed, or it is unknown whether it failed; see the message.
 
     Attributes:
         version: version of the failed commit.
         attempts: number of commit attempts.
-        winning_version, winning_operation: the winning commit of the last attempt; None if no other
-            commit won.
+        winning_version, winning_operation: version and operation of the commit that won the last
+            attempt; None if no other commit won.
     """
 
     def __init__(
@@ -395,7 +396,7 @@ class FileMissingError(StorageError):
     """A file or folder doesn't exist.
 
     Attributes:
-        obstacle: path of a file that exists where a folder is needed; None if there is none.
+        obstacle: path of a file where a folder is required; None if there is none.
     """
 
     def __init__(self, message: str, *, path: str, obstacle: str | None = None) -> None:
@@ -408,9 +409,9 @@ class CatalogError(StorageError):
     """A request to a catalog failed. `path` is the name of the table.
 
     Attributes:
-        status: status of the HTTP answer; None if there was no answer.
-        code: the catalog's name of the error, such as `PermissionDeniedException`; None if the
-            answer has none.
+        status: status of the HTTP response; None if there was no response.
+        code: the catalog's error code, such as `PermissionDeniedException`; None if the response
+            has none.
     """
 
     def __init__(
@@ -423,7 +424,7 @@ class CatalogError(StorageError):
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the catalog refused the request, so that it changed nothing."""
+        """Whether the catalog rejected the request without changing anything."""
         return self.status is not None and 400 <= self.status < 500
 
 
@@ -431,7 +432,7 @@ class PredicateError(BayouError):
     """A filter or expression can't be parsed or resolved.
 
     Attributes:
-        expression: the expression, or the part of it that is wrong.
+        expression: the invalid expression, or its invalid part.
     """
 
     def __init__(self, message: str, *, expression: str) -> None:
@@ -454,7 +455,7 @@ class StatementError(BayouError):
 class EvaluationError(PredicateError):
     """An expression fails for a row: overflow, division by zero, a string that isn't a number.
 
-    It is raised in the cases in which Spark's ANSI mode fails a query.
+    The same rows fail a query in Spark's ANSI mode.
     """
 
 

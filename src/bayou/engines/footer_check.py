@@ -1,8 +1,8 @@
-"""Validation of Parquet footers whose damage would make pyarrow abort the process.
+"""Validation of Parquet footers, because pyarrow aborts the process for some damaged footers.
 
-pyarrow builds the metadata of a column chunk in C++ functions, and nothing catches their
-exceptions. This module checks the causes of such exceptions: a physical type that differs from the
-schema's, missing or encrypted columns, bounds of a wrong length, histograms of a wrong size.
+pyarrow doesn't catch C++ exceptions when the metadata of a column chunk is accessed. This module
+checks their causes: a physical type that differs from the schema, missing or encrypted columns,
+bounds of a wrong length, and histograms of a wrong size.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bayou.engines.thrift_compact import (
 )
 
 _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
-"""Width of a value in bytes by physical type: boolean, int32, int64, int96, float, double."""
+"""Width in bytes by physical type (0 to 5: boolean, int32, int64, int96, float, double)."""
 
 _BYTE_ARRAY, _FIXED = 6, 7
 _BOUNDS = (1, 2, 5, 6)
@@ -31,7 +31,7 @@ _BOUNDS = (1, 2, 5, 6)
 
 
 _MAX_BYTES = 4 << 20
-"""A footer with more bytes isn't checked: the check would take as long as reading the columns."""
+"""Maximum size of checked footers; the check of a larger one takes as long as reading columns."""
 
 
 class FooterError(ValueError):
@@ -48,7 +48,7 @@ class _Leaf(NamedTuple):
 
 
 def footer_range(tail: bytes, size: int) -> tuple[int, int] | None:
-    """Return offset and length of the footer from the file's last 8 bytes; None if invalid."""
+    """Return the footer's offset and length, given the file's last 8 bytes; None if invalid."""
     length = int.from_bytes(tail[:4], "little")
     start = size - 8 - length
     return (start, length) if start >= 4 and length <= _MAX_BYTES else None
@@ -138,7 +138,7 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
 def orders_nan_last(created_by: str | None) -> bool:
     """Whether the writer orders NaN above all numbers.
 
-    True for parquet-mr (Spark): a column whose maximum isn't NaN then contains no NaN. Other
-    writers may leave NaN out of the bounds.
+    True for parquet-mr (Spark): if the maximum of a column isn't NaN, the column contains no NaN.
+    Other writers may omit NaN from the bounds.
     """
     return created_by is not None and created_by.startswith("parquet-mr")

@@ -2,7 +2,7 @@
 
 Spark 2, and later versions in LEGACY mode, count days in the hybrid calendar of
 `java.util.GregorianCalendar`, which is Julian before 1582-10-15. The key-value metadata in a file's
-footer identifies such files: they have a Spark version before 3.0.0 (INT96: 3.1.0), or the key of
+footer identifies these files: it has a Spark version before 3.0.0 (INT96: 3.1.0), or the key of
 LEGACY mode (as in Spark's `DataSourceUtils.datetimeRebaseSpec`). Rebasing keeps the displayed date
 and time of day. Files without a Spark version are read unchanged, as in Spark since 4.0
 (CORRECTED).
@@ -34,8 +34,8 @@ _LEGACY_KEYS = {
     False: (b"3.0.0", b"org.apache.spark.legacyDateTime"),
     True: (b"3.1.0", b"org.apache.spark.legacyINT96"),
 }
-"""The first Spark version with the new calendar, and the metadata key of LEGACY mode. The entry
-True is for INT96 timestamps, the entry False for other dates and timestamps."""
+"""The first Spark version with the new calendar, and the metadata key of LEGACY mode, for INT96
+timestamps (True) and for other dates and timestamps (False)."""
 
 _CUTOVER = -141_427
 """Days from the epoch to 1582-10-15, the first day of the Gregorian calendar."""
@@ -52,7 +52,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?(?::?(\d\d))?|
 
 
 def mark_legacy_fields(schema: pa.Schema, parquet: pq.ParquetSchema) -> pa.Schema:
-    """Return a file's schema in which metadata marks the fields that need `rebase_datetimes`."""
+    """Return a file's schema with metadata on the fields that need `rebase_datetimes`."""
     footer: Any = schema.metadata or {}
     zones = [_legacy_zone(footer, int96=kind) for kind in (False, True)]
     if zones == [None, None]:
@@ -67,7 +67,7 @@ def mark_legacy_fields(schema: pa.Schema, parquet: pq.ParquetSchema) -> pa.Schem
 
 
 def legacy_time_zone(field: pa.Field[Any]) -> str | None:
-    """Return the time zone for `rebase_datetimes`; None for a field that needs no rebasing."""
+    """Return the time zone for `rebase_datetimes`; None if the field needs no rebasing."""
     zone = (field.metadata or {}).get(_MARK)
     return None if zone is None else zone.decode(errors="replace")
 
@@ -75,11 +75,11 @@ def legacy_time_zone(field: pa.Field[Any]) -> str | None:
 def rebase_datetimes(array: Any, time_zone: str) -> Any:
     """Rebase dates or timestamps to the proleptic Gregorian calendar.
 
-    The date and time of day stay the same. A date that the Gregorian calendar lacks (1000-02-29)
-    becomes the next day.
+    The date and time of day stay the same. A date that doesn't exist in the Gregorian calendar
+    (1000-02-29) becomes the next day.
 
     Args:
-        time_zone: the writer's time zone, in which timestamps keep their time of day.
+        time_zone: the writer's time zone, which determines the time of day of timestamps.
     """
     if pa.types.is_date(array.type):
         days = pc.cast(pc.cast(array, pa.int32()), pa.int64())
@@ -116,13 +116,12 @@ def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
 def _marked_field(
     field: pa.Field[Any], leaf: int, int96: Collection[int], zones: list[str | None]
 ) -> tuple[pa.Field[Any], int]:
-    """Return the field, with a mark if it needs rebasing, and the index of the next leaf column.
+    """Return a field with metadata if it needs rebasing, and the index of the next leaf column.
 
     Args:
         leaf: index of the field's first leaf column.
         int96: indices of the INT96 leaf columns.
-        zones: two results of `_legacy_zone`: the first for columns that aren't INT96, the second
-            for INT96 columns.
+        zones: results of `_legacy_zone` for other columns and for INT96 columns, in this order.
     """
     kind: _Type = field.type
     types = pa.types
@@ -158,7 +157,7 @@ def _any_before(values: Any, bound: int) -> bool:
 def _gregorian(days: Any) -> Any:
     """Convert days of the hybrid calendar to the days of the same dates in the Gregorian calendar.
 
-    Years are counted from March, so that a leap day is the last day of its year. Three of four
+    In the computation, years begin in March, so a leap day is the last day of a year. Three of four
     century years have no leap day in the Gregorian calendar.
     """
     since = pc.subtract(days, _JULIAN_YEAR_0)

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 def is_in_range(path: str, after: str | None, until: str | None) -> bool:
     """Whether `after < path <= until`. A limit that is None doesn't apply."""
-    # Python compares strings by code points, which is the order of their UTF-8 bytes.
+    # Python compares strings by code points, which is also the order of their UTF-8 bytes.
     return (after is None or path > after) and (until is None or path <= until)
 
 
 class SkippedPrefixes:
-    """Decides which objects below a root are in skipped folders.
+    """Filter for the objects below a root that are in skipped folders.
 
     Args:
         root: URI without a trailing slash. This folder is never skipped.
-        skips: function that returns whether to skip a folder; called at most once for each folder.
+        skips: function that returns whether to skip a folder; called once for each folder.
     """
 
     def __init__(self, root: str, skips: Callable[[str], bool]) -> None:

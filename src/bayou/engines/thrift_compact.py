@@ -1,4 +1,4 @@
-"""Thrift's compact protocol without a schema, as far as Parquet footers need it.
+"""Thrift's compact protocol without a schema: the parts that Parquet footers use.
 
 For data from Parquet writers, `encode_struct(decode_struct(data))` equals `data`.
 """
@@ -10,8 +10,9 @@ from typing import Any, Final, TypeAlias
 ThriftStruct: TypeAlias = dict[tuple[int, int], Any]
 """Values of a struct by field number and type, in the order of the bytes.
 
-Integers are zigzag-encoded (see `decode_zigzag`). A list is a pair: element type, values. A map is
-a pair: the byte of key and value types, a list of (key, value). A double is its 8 bytes.
+Integers are zigzag-encoded (see `decode_zigzag`). A list is a pair of element type and values. A
+map is a pair of the byte with the key and value types and a list of (key, value). A double is 8
+bytes.
 """
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _SET, _MAP, _INT16 = 1, 2, 3, 7, 10, 11, 4

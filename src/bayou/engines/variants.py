@@ -1,8 +1,8 @@
 """Reassembly of shredded variants (PROTOCOL.md, Variant Shredding; Parquet's Variant Shredding).
 
-A shredded variant is a struct of `metadata`, `value` and `typed_value`. A `typed_value` that isn't
-null is the value itself, or the shredded fields of an object. Each shredded field and each array
-element is again a pair of `value` and `typed_value`.
+A shredded variant is a struct of `metadata`, `value` and `typed_value`. If `typed_value` isn't
+null, it is the variant's value, or the shredded fields of an object. Each shredded field and each
+array element is a struct of `value` and `typed_value`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def reassemble(array: Any, variant_type: _Type) -> pa.Array[Any]:
 
 
 def reassemble_row(row: Mapping[str, Any] | None, shredded: _Type) -> dict[str, bytes] | None:
-    """Return `metadata` and `value` of a shredded variant; `row` is its struct as a dictionary."""
+    """Return `metadata` and `value` of a shredded variant, given its struct as a dictionary."""
     if row is None:
         return None
     metadata = row.get("metadata")

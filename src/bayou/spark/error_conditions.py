@@ -208,7 +208,7 @@ CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "TABLE_OR_VIEW_NOT_FOUND": ("42P01", "analysis"),
     "UNRESOLVED_INSERT_REPLACE_USING_COLUMN": ("42703", "analysis"),
 }
-"""SQLSTATE and kind of exception by condition.
+"""SQLSTATE and kind of exception by error condition.
 
-A condition `A.B` without an entry has those of `A`.
+If a subcondition `A.B` has no entry, the entry of `A` applies.
 """

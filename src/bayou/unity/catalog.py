@@ -1,7 +1,7 @@
-"""Commits to a managed table: ratified by the catalog, then published in the log.
+"""Commits to a managed table: the catalog ratifies them, then they are published in the log.
 
-See the section Catalog-managed tables of PROTOCOL.md and `updateTable` of Unity Catalog's
-`api/delta.yaml`.
+PROTOCOL.md (Catalog-managed tables) and `updateTable` in Unity Catalog's `api/delta.yaml` define
+them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAINTENANCE: Mapping[str, str] = {
     "VACUUM": "DATA_CLEANUP",
     "LOG CLEANUP": "METADATA_CLEANUP",
 }
-"""The API's name of each maintenance operation of the kernel."""
+"""Name of a maintenance operation in the API, by the kernel's operation."""
 
 
 class UnityCatalog:
@@ -46,7 +46,8 @@ class UnityCatalog:
     Args:
         name: name of the table.
         table_id: id of the table. A table that was dropped and created again has another id.
-        staging: the staging table of a table that doesn't exist yet; its first commit creates it.
+        staging: the staging table, if the table doesn't exist yet. The first commit creates the
+            table from it.
     """
 
     def __init__(
@@ -197,7 +198,11 @@ class UnityCatalog:
         self._staging = None
 
     def _was_created(self, error: CatalogError) -> bool:
-        """Whether a request without a clear answer created the table."""
+        """Look up whether a failed request created the table.
+
+        Args:
+            error: error of the request. If it has no status or status 5xx, the table may exist.
+        """
         if error.status is not None and error.status < 500:
             return False
         try:

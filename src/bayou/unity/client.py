@@ -1,7 +1,7 @@
 """Requests to the UC Delta API of a Unity Catalog server (`api/delta.yaml`).
 
-Bayou sends the requests itself: `unitycatalog-client` 0.7.0 can't import its classes for this API,
-and excludes the versions of pydantic and python-dateutil that Bayou is tested with.
+Bayou doesn't use `unitycatalog-client`: version 0.7.0 can't import its classes for this API, and
+excludes the versions of pydantic and python-dateutil that Bayou is tested with.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _MAX_PAUSE_SECONDS = 5.0
 _MAX_ANSWER_BYTES = 256 << 20
 
 _BUSY = frozenset({429, 503})
-"""Statuses of requests that weren't processed."""
+"""HTTP statuses of requests that the server didn't process."""
 
 _UNKNOWN = frozenset({500, 502, 504})
-"""Statuses of requests that may have been processed."""
+"""HTTP statuses of requests that the server may have processed."""
 
 _ACTIONS: Mapping[int | str, str] = {
     _NO_TABLE: "Check the name: the table may have been renamed or dropped",
@@ -65,7 +65,7 @@ _ACTIONS: Mapping[int | str, str] = {
 
 
 class UnityClient:
-    """A client of a server; thread-safe. Each request uses a connection of its own."""
+    """A client of a Unity Catalog server; thread-safe. Each request opens a new connection."""
 
     def __init__(self, settings: UnitySettings) -> None:
         self._settings = settings
@@ -79,11 +79,11 @@ class UnityClient:
 
     @property
     def settings(self) -> UnitySettings:
-        """Address and token of the server."""
+        """URL and token of the server."""
         return self._settings
 
     def load_table(self, name: TableName) -> LoadedTable:
-        """Return a table with its ratified commits that aren't published.
+        """Return a table and its ratified commits that aren't published yet.
 
         Raises:
             TableNotFoundError: the catalog has no such table.
@@ -138,8 +138,8 @@ class UnityClient:
         """Create a table from its first commit.
 
         Raises:
-            CatalogError: with the code `AlreadyExistsException` if the name exists. If the status
-                is None or 5xx, the table may have been created.
+            CatalogError: the request failed. The code is `AlreadyExistsException` if the name
+                exists. If the status is None or 5xx, the table may have been created.
         """
         path = f"{_schema_path(name)}/tables"
         return self._send("POST", path, name, LoadedTable, body, once=True)
@@ -147,14 +147,14 @@ class UnityClient:
     def update_table(
         self, name: TableName, table_id: str, updates: Sequence[Mapping[str, object]]
     ) -> LoadedTable:
-        """Apply updates to a table atomically, if it still has this id.
+        """Apply updates to a table atomically, if the table has the id `table_id`.
 
-        A request without an answer is sent again. The server recognizes a repeated commit by its
-        version and file name.
+        If the server doesn't respond, the request is sent again. The server recognizes a repeated
+        commit by its version and file name.
 
         Raises:
-            CatalogError: the request failed. The table may have been changed if the status is None
-                or 5xx.
+            CatalogError: the request failed. If the status is None or 5xx, the table may have been
+                changed.
         """
         body = {
             "requirements": [{"type": "assert-table-uuid", "uuid": table_id}],
@@ -172,10 +172,11 @@ class UnityClient:
         *,
         once: bool = False,
     ) -> T:
-        """Send a request and return its decoded answer.
+        """Send a request and return the decoded response.
 
         Args:
-            once: whether the request must not be sent again if it may have been processed.
+            once: whether the request isn't idempotent, so it must not be sent again if the server
+                may have processed it.
         """
         tried, processed = 0, False
         while True:
@@ -188,7 +189,7 @@ class UnityClient:
                 busy = error.status in _BUSY and error.code != TOO_MANY_COMMITS
                 if not (busy or (unknown and not once)) or tried == _TRIES:
                     if processed and error.code not in (COMMIT_CONFLICT, TOO_MANY_COMMITS):
-                        # An earlier try may have succeeded.
+                        # An earlier attempt may have succeeded.
                         raise CatalogError(error.message, path=error.path) from error
                     raise
                 processed = processed or unknown
@@ -247,20 +248,20 @@ class UnityClient:
         ) from None
 
     def _clean(self, text: str) -> str:
-        """Return a text of the server in one line, without the token."""
+        """Return a message of the server in one line, without the token."""
         line = " ".join(text.split())[:1000]
         return without_secrets(line, filter(None, [self._settings.token]))
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects, because the request contains the token."""
+    """Doesn't follow redirects, because the request contains the token."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def _error_of(content: bytes) -> tuple[str, str]:
-    """Return code and message of an error of `delta.yaml` or `all.yaml`."""
+    """Return code and message of an error response, as defined in `delta.yaml` or `all.yaml`."""
     try:
         body = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):

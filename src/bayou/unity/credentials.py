@@ -1,4 +1,4 @@
-"""Temporary credentials that the catalog vends for a location, renewed before they expire."""
+"""Temporary credentials that the catalog vends for a location; renewed before they expire."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class VendedCredentials:
     Args:
         name: name of the table, for messages.
         location: the table's location.
-        request: requests credentials from the catalog.
+        request: function that requests credentials from the catalog.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class VendedCredentials:
 
 
 def _obstore_values(credential: StorageCredential) -> dict[str, Any] | None:
-    """Return the credential under obstore's names; None if it has no values."""
+    """Return the credential as a dictionary with obstore's names; None if it has no values."""
     config = credential.config
     if key := config.get("s3.access-key-id"):
         values = {

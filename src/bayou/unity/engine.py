@@ -1,4 +1,4 @@
-"""An engine whose files are accessed with vended credentials."""
+"""An engine that accesses files with vended credentials."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _TABLE = "UC_TABLE"
 _LOCATION = "UC_LOCATION"
 
 Vend: TypeAlias = Callable[[Access], Sequence[StorageCredential]]
-"""Requests credentials for an access from the catalog."""
+"""Function that requests credentials for reading or writing from the catalog."""
 
 
 class VendedFiles:
-    """A `FileSystemClient` that reads with READ credentials and writes with READ_WRITE ones.
+    """A `FileSystemClient` that reads with READ credentials and writes with READ_WRITE credentials.
 
-    READ_WRITE credentials are only requested when something is written.
+    READ_WRITE credentials are only requested for the first write.
     """
 
     def __init__(self, reads: ArrowFiles, writes: ArrowFiles) -> None:
@@ -82,11 +82,11 @@ class VendedFiles:
 
 
 def unity_engine(options: Mapping[str, str]) -> ArrowEngine:
-    """Create the engine of an existing table. Workers call it with the driver's options.
+    """Create the engine of an existing table. Workers call this function with the driver's options.
 
     Args:
-        options: storage options, with the catalog's address and token, and the table's name and
-            location.
+        options: result of `engine_options`: storage options, the catalog's URL and token, and the
+            table's name and location.
     """
     settings = unity_settings(options)
     name, location = TableName.parse(options[_TABLE]), options[_LOCATION]
@@ -116,7 +116,7 @@ def vended_engine(
     *,
     factory: EngineFactory | None = None,
 ) -> ArrowEngine:
-    """Create an engine for a location. Local files and HDFS need no vended credentials."""
+    """Create an engine for a location; it uses vended credentials only for object stores."""
     own = without_settings(options)
     storage = {key: value for key, value in own.items() if key not in (_TABLE, _LOCATION)}
     if is_local_path(location) or is_hdfs(location):

@@ -1,4 +1,4 @@
-"""Address and token of a Unity Catalog server, from storage options or the environment."""
+"""URL and token of a Unity Catalog server, from storage options or the environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayou.errors import ArgumentError
 URI = "UC_URI"
 TOKEN = "UC_TOKEN"  # noqa: S105 - the name of an option
 _SOURCES = ((URI, TOKEN), ("DATABRICKS_HOST", "DATABRICKS_TOKEN"))
-"""Names of the address and the token. The first pair whose address is set is used."""
+"""Pairs of the names of URL and token. The first pair whose URL is set is used."""
 
 _API = "/api/2.1/unity-catalog"
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
@@ -21,7 +21,7 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitySettings:
-    """Address and token of a server.
+    """URL and token of a server.
 
     Attributes:
         uri: URL of the server without the path of the API, such as `https://host:8080`.
@@ -47,7 +47,7 @@ class UnitySettings:
 
     @classmethod
     def of(cls, uri: str, token: str | None) -> UnitySettings:
-        """Return the settings of a server whose URL may contain the path of the API."""
+        """Return settings; the path of the API is removed from the URL, if the URL contains it."""
         url = uri.strip()
         url = url if "://" in url else f"https://{url}"
         return cls(uri=url.rstrip("/").removesuffix(_API), token=token or None)
@@ -58,17 +58,17 @@ class UnitySettings:
         return f"{self.uri}{_API}"
 
     def options(self) -> dict[str, str]:
-        """Return the storage options that `unity_settings` reads these settings from."""
+        """Return these settings as storage options, which `unity_settings` reads."""
         return {URI: self.uri, **({} if self.token is None else {TOKEN: self.token})}
 
 
 def unity_settings(
     options: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> UnitySettings:
-    """Read the settings from storage options, else from environment variables.
+    """Read the settings from storage options or, if they have no URL, from environment variables.
 
     Raises:
-        ArgumentError: the address is missing or isn't a URL.
+        ArgumentError: the URL is missing or invalid.
     """
     environment = os.environ if environment is None else environment
     for source in ({name.upper(): value for name, value in options.items()}, environment):
@@ -83,7 +83,7 @@ def unity_settings(
 
 
 def _is_server(uri: str) -> bool:
-    """Whether a URL is the address of a server, without a user and a query."""
+    """Whether a URL contains a host, and no user and no query."""
     try:
         url = urlsplit(uri)
         return (
@@ -99,6 +99,6 @@ def _is_server(uri: str) -> bool:
 
 
 def without_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the storage options without those of the catalog."""
+    """Return the storage options without the options of the catalog."""
     names = {name for pair in _SOURCES for name in pair}
     return {name: value for name, value in options.items() if name.upper() not in names}

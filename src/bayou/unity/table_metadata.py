@@ -1,7 +1,8 @@
-"""A table's metadata as the API expects it: to create an entry, and to update one.
+"""Conversion of a table's metadata to the API's requests that create or update a catalog entry.
 
-The catalog mirrors columns, properties and protocol of the log. A commit to a managed table sends
-its metadata changes with the commit; the entry of an external table is updated after commits.
+The catalog stores copies of the columns, properties and protocol in the log. For a managed table,
+the request for a commit contains the commit's metadata changes. For an external table, the catalog
+entry is updated after each commit.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from bayou.unity.wire import TableMetadata, columns_body
 
 _FEATURE = "delta.feature."
 _DOMAINS = {"delta.clustering": "clusteringColumns", "delta.rowTracking": "rowIdHighWaterMark"}
-"""Domains that the API has, and their only field."""
+"""The metadata domains that the API supports, each with its only field."""
 
 _DOMAIN_PROPERTIES = {
     "clusteringColumns": "delta.clustering",
     "delta.clusteringColumns": "delta.clustering",
     "delta.rowTracking.rowIdHighWaterMark": "delta.rowTracking",
 }
-"""Properties in which the catalog shows the domains.
+"""Properties of a catalog entry that contain the domains.
 
-`delta.yaml` has the name `delta.clusteringColumns`; the open-source server has the shorter name.
+The API's specification has the name `delta.clusteringColumns`, the open-source server the name
+without `delta.`.
 """
 
 _DERIVED = frozenset(
@@ -39,12 +41,12 @@ _DERIVED = frozenset(
         *_DOMAIN_PROPERTIES,
     }
 )
-"""Properties that the server derives; clients must not send them."""
+"""Properties that the server sets; clients must not send them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataChange:
-    """Metadata actions: of a commit, or of a whole table.
+    """Metadata actions of a commit, or of a table version.
 
     Attributes:
         metadata: the new metadata, None if it doesn't change.
@@ -87,7 +89,7 @@ class MetadataChange:
 
         Args:
             table_type: `MANAGED` or `EXTERNAL`.
-            timestamp: when the latest version was committed, ms since the epoch.
+            timestamp: commit time of the latest version in milliseconds since the epoch.
         """
         assert self.metadata is not None
         assert self.protocol is not None
@@ -112,8 +114,8 @@ class MetadataChange:
         """Return the updates that make the catalog's entry equal to this metadata.
 
         Args:
-            entry: the entry as the catalog has it.
-            removes: whether to remove properties that only the entry has.
+            entry: the current entry.
+            removes: whether to remove properties of the entry that this metadata doesn't have.
         """
         known = entry.properties or {}
         return [
@@ -181,7 +183,7 @@ class MetadataChange:
 
 
 def _sent(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that clients send."""
+    """Return the properties without those that clients must not send."""
     return {
         key: value
         for key, value in properties.items()
@@ -202,13 +204,13 @@ def _protocol_body(protocol: Protocol) -> dict[str, object]:
 
 
 def _domain_body(domain: DomainMetadata) -> dict[str, Any]:
-    """Return the field of a domain that the API has."""
+    """Return the field of a domain that the API supports."""
     field = _DOMAINS[domain.domain]
     return {field: msgspec.json.decode(domain.configuration)[field]}
 
 
 def in_commit_timestamp(lines: Iterable[bytes]) -> int:
-    """Return the in-commit timestamp of a commit; it is in the first line."""
+    """Return the in-commit timestamp in the first line of a commit."""
     info = msgspec.json.decode(next(iter(lines)))["commitInfo"]
     timestamp: int = info["inCommitTimestamp"]
     return timestamp

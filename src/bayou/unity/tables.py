@@ -21,12 +21,13 @@ _FEATURE = "delta.feature."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnityTable:
-    """A table of the catalog, or one that a write creates.
+    """A table of the catalog, or a new table that a write creates.
 
     Attributes:
-        engine: the engine with which the table's files are accessed.
+        engine: the engine for the table's files.
         table: the table at its location.
-        properties: properties that the table must be created with; empty for an existing table.
+        properties: properties that the catalog requires for a new table; empty for an existing
+            table.
     """
 
     client: UnityClient
@@ -60,7 +61,7 @@ def open_table(uri: str, options: Mapping[str, str]) -> UnityTable:
     """Resolve the name of an existing table.
 
     Args:
-        options: storage options; `UC_URI` and `UC_TOKEN` are the catalog's address and token.
+        options: storage options; `UC_URI` and `UC_TOKEN` are the catalog's URL and token.
 
     Raises:
         TableNotFoundError: the catalog has no such table.
@@ -74,15 +75,15 @@ def open_table(uri: str, options: Mapping[str, str]) -> UnityTable:
 def open_for_write(
     uri: str, options: Mapping[str, str], location: str | None, properties: Mapping[str, str]
 ) -> UnityTable:
-    """Resolve the name of a table to write. If it doesn't exist, the write will create it.
+    """Resolve the name of a table to write. If the table doesn't exist, the write creates it.
 
     Args:
         location: location of a new external table; None to create a managed table.
         properties: the user's properties of the table.
 
     Raises:
-        ArgumentError: the table exists at another location, or a property has a value that the
-            catalog doesn't allow.
+        ArgumentError: the table exists at another location, or the catalog requires another value
+            of a property.
     """
     name = TableName.parse(uri)
     client = UnityClient(unity_settings(options))
@@ -114,13 +115,14 @@ def register_table(
     Args:
         name: `uc://catalog.schema.table`.
         location: the table's path or URI.
-        storage_options: see `bayou.table`. The table is read with these options, or, if they have
-            no credentials, with those of the environment.
+        storage_options: see `bayou.table`. The table is read with the credentials in these options
+            or, if there are none, in the environment.
 
     Raises:
-        TableNotFoundError: there is no Delta table at the location, or no such schema.
-        ArgumentError: the catalog has a managed table with this name, or one at another location.
-        CatalogError: the catalog doesn't accept the entry.
+        TableNotFoundError: the location has no Delta table, or the catalog or schema doesn't exist.
+        ArgumentError: the catalog has a managed table, or a table at another location, with this
+            name.
+        CatalogError: the catalog rejects the entry.
 
     Example:
         >>> register_table("uc://main.shop.orders", "s3://lake/orders")  # doctest: +SKIP
@@ -135,11 +137,12 @@ def register_table(
 def update_entry(client: UnityClient, name: TableName, snapshot: Snapshot) -> None:
     """Create the entry of an external table, or update its columns, properties and protocol.
 
-    Properties that only the entry has stay.
+    Properties of the entry that the table doesn't have are retained.
 
     Raises:
-        ArgumentError: the catalog has a managed table with this name, or one at another location.
-        CatalogError: the catalog doesn't accept the entry.
+        ArgumentError: the catalog has a managed table, or a table at another location, with this
+            name.
+        CatalogError: the catalog rejects the entry.
     """
     change = MetadataChange.of_table(snapshot)
     location = _uri(snapshot.path)
@@ -221,7 +224,7 @@ def _new_external(
 
 
 def _required_properties(staging: StagingTable) -> dict[str, str]:
-    """Return the properties and features that a managed table must be created with."""
+    """Return the properties and features that the catalog requires for a new managed table."""
     protocol = staging.required_protocol
     features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
     return {
@@ -231,12 +234,12 @@ def _required_properties(staging: StagingTable) -> dict[str, str]:
 
 
 def _check_location(name: TableName, loaded: LoadedTable, location: str) -> None:
-    """Raise `ArgumentError` unless a table is external and at a location."""
+    """Raise `ArgumentError` if a table isn't external or isn't at the location."""
     metadata = loaded.metadata
     if metadata.table_type != "EXTERNAL":
         raise ArgumentError(
-            f"{name}: the catalog has a managed table with this name, whose location it chose. "
-            "Use another name, or leave the location out.",
+            f"{name}: the catalog has a managed table with this name, and chose its location. Use "
+            "another name, or remove the location.",
             argument="location",
         )
     if _comparable(metadata.location) != _comparable(location):
@@ -257,7 +260,7 @@ def _uri(path: str) -> str:
 
 
 def _comparable(location: str) -> str:
-    """Normalize a location, so that different spellings can be compared."""
+    """Normalize a location, because a location can be spelled in several ways."""
     scheme, _, rest = location.rstrip("/").partition(":")
     if scheme in ("s3a", "s3n"):
         scheme = "s3"

@@ -1,6 +1,6 @@
-"""Bodies of the UC Delta API, as `api/delta.yaml` of Unity Catalog defines them.
+"""Request and response bodies of the UC Delta API, as in Unity Catalog's `api/delta.yaml`.
 
-Unknown fields of answers are ignored.
+Unknown fields in responses are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class Commit(_Body, frozen=True, kw_only=True):
-    """A ratified commit that isn't published (DeltaCommit). Times are ms since the epoch."""
+    """A ratified, unpublished commit (DeltaCommit). Times are milliseconds since the epoch."""
 
     version: int
     timestamp: int
@@ -71,9 +71,9 @@ class ProtocolBody(_Body, frozen=True, kw_only=True):
 
 
 class StagingTable(_Body, frozen=True, kw_only=True):
-    """A table that can be created (DeltaStagingTableResponse).
+    """The reserved id and location of a new managed table (DeltaStagingTableResponse).
 
-    A required property whose value is None can have any value.
+    A required property with the value None can have any value.
     """
 
     table_id: str

@@ -26,8 +26,8 @@ _NestedArray: TypeAlias = Any
 class FieldFinder:
     """Finds a requested field among the fields of a file.
 
-    A requested field with a field id is found by this id, any other field by its name. If no field
-    has the exact name, case is ignored, because some writers change the case of names.
+    A requested field with a field id is looked up by this id, any other field by its name. If no
+    field has the exact name, case is ignored, because some writers change the case of names.
     """
 
     def __init__(self, fields: list[pa.Field[Any]]) -> None:
@@ -73,7 +73,7 @@ def is_list(data_type: pa.DataType) -> bool:
 def converter(
     actual: pa.Field[Any], requested: pa.Field[Any], name: str, path: str
 ) -> Conversion | None:
-    """Return the conversion from one field to another; None if the values need no conversion.
+    """Return a function that converts the values of a field; None if no conversion is necessary.
 
     The conversion raises `pa.ArrowInvalid` if a value doesn't fit the requested type, and
     `VariantError` if a shredded variant violates the specification.
@@ -94,7 +94,7 @@ def converter(
     if pa.types.is_map(source) and pa.types.is_map(target):
         return _map_converter(source, target, name, path)
     if isinstance(source, pa.BaseExtensionType):
-        # A type that the program has registered, such as GeoArrow's.
+        # An extension type that is registered in this process, such as GeoArrow's.
         stored = converter(actual.with_type(source.storage_type), requested, name, path) or _same
 
         def convert_extension(array: _NestedArray) -> pa.Array[Any]:
@@ -120,7 +120,7 @@ def converter(
 
 
 def is_variant(field: pa.Field[Any]) -> bool:
-    """Whether a requested field is a variant, which may be shredded in files."""
+    """Whether a requested field is a variant. Its columns in files may be shredded."""
     return VARIANT_KEY in (field.metadata or {})
 
 
@@ -136,7 +136,7 @@ def _variant_converter(target: pa.DataType, name: str) -> Conversion:
         try:
             return reassemble(array, target)
         except VariantError as error:
-            raise VariantError(f"a variant of column {name!r} is damaged: {error}") from error
+            raise VariantError(f"column {name!r} has a damaged variant: {error}") from error
 
     return convert_variant
 
@@ -146,7 +146,7 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of two equal types need no conversion.
+    """Whether values need no conversion from `source` to `target`, which have equal types.
 
     Nested values may need a conversion: a field may be at another position, or dates may need
     rebasing.
@@ -220,7 +220,7 @@ def _map_converter(source: _NestedType, target: _NestedType, name: str, path: st
 
 
 def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any]) -> pa.Array[Any]:
-    """Return an array of lists or maps with the offsets of `array` and the values of `child`."""
+    """Return `array`, which has lists or maps, with the items in `child` as its items."""
     return pa.Array.from_buffers(
         target,
         len(array),
@@ -257,7 +257,7 @@ def _castable(source: pa.DataType, target: _NestedType) -> bool:
 
 
 def _is_string_or_binary(data_type: pa.DataType) -> bool:
-    """Whether a type is string or binary. Files of old writers have binary columns for strings."""
+    """Whether a type is string or binary, as which some writers store strings."""
     types = pa.types
     return (
         types.is_string(data_type)

@@ -34,7 +34,7 @@ class ArrowEngine:
         expressions: custom expression handler.
         factory: function or class at the top level of a module. Workers call the factory with
             `storage_options` to create an engine with the same custom handlers.
-        metrics_reporter: receives metrics; isn't available in workers.
+        metrics_reporter: receives metrics in this process, but not from workers.
     """
 
     KIND = "arrow"

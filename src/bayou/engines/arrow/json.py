@@ -1,8 +1,8 @@
 """The JSON handler of `ArrowEngine`, and a reader of JSON lines files.
 
-pyarrow's reader parses all strings together, and rejects all of them if one value doesn't fit the
-schema. The strings are then split into pieces, which the reader parses separately. If it rejects a
-piece, the piece's strings are decoded one by one.
+`pyarrow.json` parses a whole batch of strings, and raises an error if one value doesn't fit the
+schema. In this case, the batch is split into pieces that are parsed separately. If `pyarrow.json`
+rejects a piece, `json_values` decodes the strings of this piece one by one.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ _NO_COLUMNS = pa.schema([])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """Some lines of a file, without blank lines; `numbers` has the number of each line, from 1."""
+    """Some non-blank lines of a file, with their 1-based line numbers."""
 
     path: str
     strings: pa.Array[Any]
     numbers: list[int]
 
     def raise_for_invalid_lines(self) -> None:
-        """Raise a `SerializationError` that names file and line if a line isn't a JSON object."""
+        """Check that each line is a JSON object.
+
+        Raises:
+            SerializationError: a line isn't a JSON object; the message names the file and line.
+        """
         for i, number in enumerate(self.numbers):
             try:
                 parse_strings(self.strings.slice(i, 1), _NO_COLUMNS)
@@ -53,7 +57,7 @@ def read_lines(
     Raises:
         SerializationError: a line isn't UTF-8; the message names the file and line.
     """
-    # The file of each block, in order: `read_files` takes ranges before it returns their bytes.
+    # The file of each requested block: `read_files` consumes ranges before it yields their bytes.
     blocks: deque[tuple[FileStatus, bool]] = deque()
 
     def ranges() -> Iterator[ByteRange]:
@@ -105,13 +109,13 @@ _AnyType: TypeAlias = Any
 """A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""
 
 _PIECE = 1024
-"""Number of strings in a piece. If pyarrow rejects a piece, its strings are decoded one by one."""
+"""Number of strings in a piece; see the module's docstring."""
 
 _NON_FINITE = r':"(NaN|-?Infinity)"'
-"""Floats that are written as strings: the most frequent reason why pyarrow rejects statistics."""
+"""Matches NaN and infinities, which are strings in JSON and which `pyarrow.json` rejects."""
 
 _BLOCK = 512 << 10
-"""Bytes that a thread parses at a time; a batch of statistics has a few megabytes."""
+"""Number of bytes that a thread parses at a time; a batch of statistics has a few megabytes."""
 
 
 class ArrowJsonHandler:
@@ -188,7 +192,7 @@ def _one_batch(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
 
 
 def _is_plain(schema: pa.Schema) -> bool:
-    """Whether pyarrow's reader parses every column as `JsonHandler.parse_json` requires."""
+    """Whether `pyarrow.json` parses all types of a schema as `JsonHandler.parse_json` requires."""
     return bool(schema) and all(_is_plain_type(field.type) for field in schema)
 
 
@@ -231,9 +235,10 @@ def _parse_fast(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | N
 
 
 def _read_as(kind: _AnyType) -> pa.DataType:
-    """Return the type with which pyarrow's reader parses `kind`: decimals get 38 digits.
+    """Return the type with which `pyarrow.json` parses values of the type `kind`.
 
-    The reader doesn't check the precision of decimals; the conversion to `kind` does.
+    Decimals are parsed with 38 digits, because `pyarrow.json` doesn't check their precision. The
+    conversion to `kind` checks it.
     """
     if pa.types.is_struct(kind):
         fields = (kind.field(i) for i in range(kind.num_fields))
@@ -244,10 +249,10 @@ def _read_as(kind: _AnyType) -> pa.DataType:
 
 
 def _joined(strings: pa.Array[Any]) -> pa.Buffer | None:
-    """Return the strings as JSON lines; null becomes an empty object.
+    """Join strings to JSON lines; null becomes an empty object.
 
-    The result is None if there are no strings, or if one of them isn't enclosed in braces. With
-    braces around each line, no valid object spans two lines. Therefore, if the reader returns as
+    Returns None if there are no strings, or if a string isn't enclosed in braces. If all strings
+    are enclosed in braces, no valid object spans two lines. Therefore, if `pyarrow.json` returns as
     many rows as there are strings, each row comes from the string at the same index.
     """
     if len(strings) == 0:

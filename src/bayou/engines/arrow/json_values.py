@@ -1,4 +1,4 @@
-"""Decodes JSON one string at a time: slower than pyarrow's reader, but exact for every value."""
+"""Decodes JSON one string at a time: slower than `pyarrow.json`, but exact for all values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bayou.errors import SerializationError
 from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
 
 _Reader: TypeAlias = Callable[[Any], Any]
-"""Converts a decoded JSON value to the Python value of one Arrow type; None if it doesn't fit."""
+"""Function that converts a decoded JSON value to a Python value of an Arrow type, or to None."""
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""Spark's strings for the floats that JSON lacks."""
+"""The strings that Spark writes for NaN and infinities, which JSON numbers can't express."""
 
 _AnyType: TypeAlias = Any
 """A `pa.DataType`, typed as Any: functions such as `pa.types.is_map` don't narrow types."""
@@ -43,7 +43,7 @@ def parse_strings(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
-    """Convert decoded JSON values to an array. Structs are converted one field at a time."""
+    """Convert decoded JSON values to an array of the Arrow type `kind`."""
     if not pa.types.is_struct(kind) or kind.num_fields == 0:
         read = _reader(kind)
         return pa.array([None if v is None else read(v) for v in values], type=kind)

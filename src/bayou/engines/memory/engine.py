@@ -1,4 +1,4 @@
-"""An engine that stores files in the process's memory: a fast fake and a reference for tests."""
+"""An engine that stores files in memory, for fast tests and as a reference for other engines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOCK = threading.Lock()
 
 
 class MemoryFiles:
-    """Files under `memory://`, shared by the process. Folders are prefixes, as in object stores."""
+    """A `FileSystemClient` for `memory://`. Folders are prefixes of paths, as in object stores."""
 
     def resolve_path(self, path: str) -> str:
         if not path.startswith("memory://") or path.strip("/") == "memory:":
@@ -116,7 +116,7 @@ class MemoryFiles:
 
 
 class _Output(io.BytesIO):
-    """An output file. `close` publishes it, but not after an exception in its `with` block."""
+    """An output file that `close` creates, unless its `with` block raises an exception."""
 
     def __init__(self, publish: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ def _status(path: str, content: _Content) -> FileStatus:
 class MemoryEngine:
     """An engine for tables under `memory://name/...`; all engines of the process share the tables.
 
-    Its handlers and the handlers of `ArrowEngine` share no code, so that tests can compare the two
+    Its handlers share no code with the handlers of `ArrowEngine`, because tests compare the two
     engines.
     """
 
@@ -194,7 +194,7 @@ class MemoryEngine:
         return self._metrics_reporter
 
     def description(self) -> EngineDescription:
-        """Return the description of this engine; other processes can't read the engine's files."""
+        """Return the description of this engine. An engine in another process has other files."""
         return EngineDescription(kind=self.KIND)
 
     def __repr__(self) -> str:

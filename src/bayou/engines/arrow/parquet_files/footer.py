@@ -47,7 +47,7 @@ def read_footer(
 
 
 def _without_dates(statistics: FileStatistics) -> FileStatistics:
-    """Remove bounds of dates and timestamps: these bounds are in Spark's legacy calendar."""
+    """Remove the bounds of dates and timestamps, for a file in Spark's legacy calendar."""
     return replace(
         statistics,
         min_values=_bounds_without_dates(statistics.min_values),

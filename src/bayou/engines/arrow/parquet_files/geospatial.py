@@ -1,8 +1,8 @@
 """Geometries and geographies in Parquet files: columns with Parquet's geospatial logical types.
 
-In batches they are binary columns of WKB, and the metadata of their fields names the GeoArrow
-extension type (`GEOSPATIAL_METADATA`). pyarrow writes the logical types only for columns of an
-extension type, which doesn't have to be registered.
+In record batches, these columns have the type binary and contain WKB. The metadata of their fields
+names the GeoArrow extension type (`GEOSPATIAL_METADATA`). pyarrow writes the logical types only for
+columns with an extension type, so the type is set before the columns are written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _WkbType(pa.ExtensionType):
 
 
 def _stored_field(field: pa.Field[Any]) -> pa.Field[Any]:
-    """Return the field with the types to write; the same object if it has no geospatial type."""
+    """Return the field with extension types for writing; the same object if it isn't geospatial."""
     if is_geospatial(field):
         metadata: Any = dict(field.metadata or {})
         del metadata[EXTENSION_NAME_KEY]

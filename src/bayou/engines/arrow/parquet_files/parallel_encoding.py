@@ -1,8 +1,8 @@
 """A Parquet writer that encodes the columns of a row group in parallel.
 
-pyarrow encodes a file in one thread. Here each thread encodes some columns of a row group as a
-Parquet file in memory. The pages of these files are copied unchanged into the final file: a page
-contains no file offsets. The footers and the page indexes are merged.
+pyarrow encodes a file in one thread. In this writer, each thread encodes some columns of a row
+group as a Parquet file in memory. The pages of these files are copied to the final file. This is
+possible because pages contain no file offsets. The footers and the page indexes are merged.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ else:
 
 _MAGIC = b"PAR1"
 _TAIL = 8
-"""Bytes after the footer: its length and the magic."""
+"""Number of bytes after the footer: the footer's length and the magic bytes `PAR1`."""
 
 _WORTH_THREADS = 8 << 20
-"""Several threads are faster if a file's first row group has at least this many bytes in memory."""
+"""Minimum size in memory of a file's first row group for encoding the file in several threads."""
 
 _MAX_THREADS = 8
 _RUNS_PER_THREAD = 4
@@ -48,7 +48,7 @@ _COLUMNS, _TOTAL_BYTES, _GROUP_ROWS = (1, LIST), (2, INT64), (3, INT64)
 _GROUP_OFFSET, _COMPRESSED_BYTES = (5, INT64), (6, INT64)
 _CHUNK_OFFSET, _CHUNK = (2, INT64), (3, STRUCT)
 _OFFSET_INDEX, _COLUMN_INDEX = ((4, INT64), (5, INT32)), ((6, INT64), (7, INT32))
-"""Position and length of a chunk's page indexes."""
+"""Field numbers of the position and length of a column chunk's page indexes."""
 _PAGE_OFFSETS = ((9, INT64), (10, INT64), (11, INT64))
 # Fields of OffsetIndex and PageLocation.
 _PAGE_LOCATIONS, _PAGE_OFFSET = (1, LIST), (1, INT64)
@@ -92,7 +92,7 @@ class ParallelWriter:
         """Write the previous row group to the file, then start to encode `group`."""
         self.flush()
         runs = list(_runs(group, self._threads * _RUNS_PER_THREAD))
-        # The largest run is started first, so that it doesn't delay the end.
+        # The largest run is started first, because it takes the longest.
         largest = sorted(range(len(runs)), key=lambda i: -runs[i].nbytes)
         started = {i: self._pool.submit(self._encode, runs[i]) for i in largest}
         self._pending = [started[i] for i in range(len(runs))]
@@ -171,7 +171,8 @@ class ParallelWriter:
 class _Encoded:
     """The parts of an encoded Parquet file that has one row group.
 
-    `pages` are the bytes between magic and page indexes; `group` is the row group in the footer.
+    `pages` are the bytes between the magic bytes and the page indexes; `group` is the row group in
+    the footer.
     """
 
     __slots__ = ("_data", "group", "pages")
@@ -187,7 +188,11 @@ class _Encoded:
         self.pages = data[len(_MAGIC) : end]
 
     def index(self, chunk: ThriftStruct, fields: _IndexFields) -> bytes | None:
-        """Return a page index of a chunk; None if the chunk has none."""
+        """Return the bytes of a page index; None if the column chunk has no such index.
+
+        Args:
+            fields: field numbers of the index's position and length in the chunk.
+        """
         position, length = fields
         if position not in chunk:
             return None
@@ -217,7 +222,7 @@ def _move(chunk: ThriftStruct, by: int) -> None:
 
 
 def _moved_index(index: bytes, by: int) -> bytes:
-    """Return an offset index whose pages are `by` bytes further in the file."""
+    """Return an offset index with the positions of all pages increased by `by` bytes."""
     fields = decode_struct(index)
     for page in fields[_PAGE_LOCATIONS][1]:
         page[_PAGE_OFFSET] = encode_zigzag(decode_zigzag(page[_PAGE_OFFSET]) + by)

@@ -31,10 +31,10 @@ from bayou.protocol.variant import VariantError
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a requested column comes from.
+    """The source of a requested column.
 
-    `index` is the index of a column of the decoded batch. If it is None, no column is decoded: the
-    requested column has row indices if `row_index` is true, else nulls.
+    `index` is the index of a column in the decoded batch. If it is None, the requested column
+    contains row indexes if `row_index` is true, otherwise nulls.
     """
 
     name: str
@@ -159,7 +159,7 @@ def _pick(
             )
             leaves.extend(selected)
             decoded.append((position, narrowed))
-        if not decoded and fields:  # a leaf is needed to know where the struct is null
+        if not decoded and fields:  # a decoded leaf shows which structs are null
             cheapest = min(range(len(fields)), key=lambda i: _cost(fields[i].type))
             selected, narrowed = _first_leaf(fields[cheapest], starts[cheapest])
             leaves.extend(selected)
@@ -192,8 +192,8 @@ def _first_leaf(field: pa.Field[Any], start: int) -> tuple[list[int], pa.Field[A
 def _cost(data_type: pa.DataType) -> int:
     """Return the approximate cost of decoding a field.
 
-    If no field of a struct is requested, the cheapest field is decoded to find out which structs
-    are null.
+    If no field of a requested struct is in the file, the cheapest field is decoded, because it
+    shows which structs are null.
     """
     if pa.types.is_primitive(data_type):
         return data_type.bit_width

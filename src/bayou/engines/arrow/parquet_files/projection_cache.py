@@ -1,6 +1,6 @@
 """Cache of the plans and projections for reading files.
 
-Most files of a scan have the same schema, so that they share one projection.
+Most files of a scan have the same schema and share one projection.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ReadPlan:
 
 
 class ReadPlans:
-    """Cache of the plans that a Parquet handler used last. Thread-safe."""
+    """Cache of the last plans of a Parquet handler; thread-safe."""
 
     __slots__ = ("_known",)
 

@@ -12,16 +12,16 @@ from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine import ByteRange, FileSystemClient
 
 _GAP = 512 << 10
-"""Maximum bytes between two chunks that are fetched by one request."""
+"""Maximum number of bytes between two chunks that one request fetches."""
 
 _PART = 8 << 20
-"""Maximum bytes of a request; the file system client limits the concurrent requests."""
+"""Maximum number of bytes of a request; the file system client limits concurrent requests."""
 
 _MAGIC = 8
-"""Bytes after a footer: its length and the magic PAR1."""
+"""Number of bytes after a footer: the footer's length and the magic bytes `PAR1`."""
 
 _WHOLE = 1 << 20
-"""Files up to this size are fetched as a whole: one request instead of three."""
+"""Maximum size in bytes of files that one request fetches as a whole, instead of three requests."""
 
 
 class Chunk(NamedTuple):
@@ -141,17 +141,17 @@ class RangedInput(io.RawIOBase):
         return data
 
     def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """Return `start` and `data`; extend `data` by the file's buffered end if they adjoin.
+        """Return the new buffered end of the file: its offset and bytes.
 
-        The caller buffers the result as the new end of the file, because pyarrow reads the end
-        repeatedly.
+        pyarrow reads the end of a file repeatedly, in growing ranges. If `data` reaches the current
+        buffered end, both are joined.
         """
         if self._footer is not None and start + len(data) >= self._footer[0] > start:
             return start, data[: self._footer[0] - start] + self._footer[1]
         return start, data
 
     def _read_prefetched(self, start: int, length: int) -> bytes | None:
-        """Return prefetched bytes; None if they weren't prefetched, or were already read once."""
+        """Return prefetched bytes; None if they weren't prefetched, or have already been read."""
         first = bisect_right(self._parts, start, key=lambda part: part.offset) - 1
         if first < 0:
             return None
@@ -175,7 +175,7 @@ class RangedInput(io.RawIOBase):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _pull(self, index: int) -> bool:
-        """Wait until `_parts[index]` is buffered; return False if it was already released."""
+        """Wait until `_parts[index]` is buffered; return False if its buffer was released."""
         while self._arrived <= index and self._arriving is not None:
             data = next(self._arriving, None)
             if data is None:
@@ -186,9 +186,9 @@ class RangedInput(io.RawIOBase):
 
 
 def _parts(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
-    """Yield the ranges to request, in ascending order, each with its number of chunk bytes.
+    """Yield the ranges to request in ascending order, each with the number of bytes of its chunks.
 
-    To save requests, a range includes small gaps between chunks; their bytes aren't counted.
+    To save requests, a range includes small gaps between chunks. The bytes of gaps aren't counted.
     """
     runs: list[list[Chunk]] = [[chunks[0]]] if chunks else []
     for before, chunk in pairwise(chunks):

@@ -1,7 +1,7 @@
-"""Reads Parquet files in batches, and selects the columns to write with a dictionary.
+"""Reads Parquet files in batches, and selects the columns to write with dictionary encoding.
 
-For values that rarely repeat, a dictionary costs a third of the writing time. It also enlarges the
-file, because the writer stores it until it is full and then abandons it.
+If values rarely repeat, dictionary encoding costs a third of the writing time. It also enlarges the
+file, because the file contains the dictionary and, once it is full, the plain values.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _parquet: Any = LazyModule("pyarrow._parquet")
 """Has `pq.ParquetReader`; `pyarrow.parquet` would import the clients of all object stores."""
 
 _READ_BUFFER = 512 * 1024
-"""Bytes read ahead for each column: a column chunk may be much larger than a batch."""
+"""Size of the read buffer of each column in bytes; a column chunk may be much larger."""
 
 _WORTH_THREADS = 200_000
-"""For this many values (rows times leaf columns) or more, decoding in threads is faster."""
+"""Minimum number of values (rows times leaf columns) for decoding in several threads."""
 
 
 class OpenParquet:
@@ -81,7 +81,7 @@ class OpenParquet:
         return mark_legacy_fields(self.reader.schema_arrow, self.metadata.schema)
 
     def checked_footer(self) -> pq.FileMetaData:
-        """Validate the footer and return it; accessing a damaged footer may abort the process."""
+        """Validate and return the footer; a damaged footer can make pyarrow abort the process."""
         size = self._source.seek(0, io.SEEK_END)
         self._source.seek(max(0, size - 8))
         footer = footer_range(self._source.read(8), size)
@@ -235,14 +235,14 @@ def _runs(numbers: Sequence[int], max_length: int) -> Iterator[list[int]]:
 
 _SAMPLE_ROWS = 8192
 _HARDLY_REPEATING = 0.9
-"""A column with more than this fraction of distinct values in a sample has no dictionary."""
+"""Maximum fraction of distinct values in a sample for dictionary encoding of a column."""
 
 
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
-    """Return the paths of the leaf columns to write with a dictionary; True for all columns.
+    """Return the paths of the leaf columns to write with dictionary encoding; True for all columns.
 
-    Columns whose values rarely repeat in the first rows of the file have no dictionary. Nested
-    columns, and all columns of short files, have a dictionary.
+    Columns whose values rarely repeat in the first rows of the file are excluded. Nested columns,
+    and all columns of short files, are included.
     """
     if rows.num_rows < _SAMPLE_ROWS:
         return True

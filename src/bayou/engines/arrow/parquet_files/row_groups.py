@@ -73,7 +73,7 @@ class RowGroupFilter:
 
 
 def _fields_on(path: tuple[str, ...], fields: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
-    """Return the requested fields on the path to a column, the column itself last."""
+    """Return the requested fields on a path, from the top-level column to the nested field."""
     steps: list[pa.Field[Any]] = []
     for name in path:
         field = next(f for f in fields if f.name == name)
@@ -83,10 +83,10 @@ def _fields_on(path: tuple[str, ...], fields: Sequence[pa.Field[Any]]) -> list[p
 
 
 def _leaf(path: Sequence[pa.Field[Any]], fields: list[pa.Field[Any]]) -> tuple[int, bool] | None:
-    """Return the index of the file's leaf column, and whether its bounds can be used.
+    """Return the index of a leaf column in the file, and whether its bounds can be used.
 
-    Bounds can be used if they are of the requested type. None if the file lacks the column, or if
-    the column isn't a leaf.
+    The bounds can be used if the column has the requested type. Returns None if the file lacks the
+    column, or if the column isn't a leaf.
     """
     index = 0
     for requested in path:

@@ -1,9 +1,11 @@
 """Statistics of a data file, from its Parquet footer or from its rows.
 
-Four kinds of statistics can't be taken from the footer and are computed from the rows of each row
-group: maxima of floats (the footer ignores NaN, which Spark orders above all numbers), bounds of
-long strings, null counts of arrays (the footer counts the nulls inside them), and null counts of
-geometries and geographies (they have no statistics of this kind in the footer).
+These statistics can't be taken from the footer and are computed from the rows of each row group:
+
+- Maximums of floats. The footer ignores NaN, which Spark orders above all numbers.
+- Bounds of long strings, which pyarrow omits from the footer.
+- Null counts of arrays. The footer counts the null elements instead.
+- Null counts of geometries and geographies, which the footer lacks.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _LONG_STRING = 1024
-"""If a string has at least this many bytes, string bounds are computed from rows: pyarrow omits
-long bounds from the footer."""
+"""Minimum number of bytes of a long string: if a column has one, its bounds are computed from the
+rows."""
 
 _ASCII_MAX = "\x7f"
 _UNICODE_MAX = "\U0010ffff"
@@ -33,10 +35,10 @@ _UNICODE_MAX = "\U0010ffff"
 
 @dataclass(slots=True)
 class _Leaf:
-    """A leaf column, with the statistics collected from its rows so far.
+    """A leaf column, with the statistics collected from its rows until now.
 
-    A variant is a leaf with two columns in the file; the first, `footer_column`, is null if and
-    only if the variant is null.
+    A variant is also a leaf. It has two columns in the file; `footer_column` is the index of the
+    first one, which is null if and only if the variant is null.
 
     Attributes:
         counts_nulls: whether nulls are counted in the rows instead of taken from the footer.
@@ -59,8 +61,8 @@ class StatisticsCollector:
         columns: dotted paths; a struct includes all its fields. Paths that the schema lacks are
             ignored.
         without_bounds: indices of leaf columns whose bounds in the footer are invalid.
-        rows_are_seen: whether `add` is called with the rows. If False, only reliable statistics of
-            the footer are returned.
+        rows_are_seen: whether the caller passes all rows to `add`. If False, only the reliable
+            statistics of the footer are returned.
         counts_nan: whether the footer's maximum is NaN if the column has a NaN; see
             `footer_check.orders_nan_last`. Used only if `rows_are_seen` is False.
     """
@@ -89,7 +91,7 @@ class StatisticsCollector:
                 leaf.has_nan = pa.types.is_floating(leaf.data_type) and not counts_nan
 
     def add(self, group: pa.Table) -> None:
-        """Collect from a row group's rows the statistics that can't be taken from the footer."""
+        """Collect statistics that can't be taken from the footer from the rows of a row group."""
         for leaf in self._leaves:
             kind = leaf.data_type
             if pa.types.is_floating(kind):
@@ -156,7 +158,7 @@ class StatisticsCollector:
         return null_count, (min(lows), max(highs)) if usable and lows else None
 
     def _upper_bound(self, string: str) -> str | None:
-        """Return a short string that isn't below `string` in UTF-8 order; None if there is none."""
+        """Truncate a maximum to a string that isn't less in UTF-8 order; None if there is none."""
         if len(string) <= self._prefix_length:
             return string
         following = string[self._prefix_length]
@@ -188,7 +190,7 @@ def _covers(column: str, path: tuple[str, ...]) -> bool:
 
 
 def _column(group: pa.Table, leaf: _Leaf) -> pa.ChunkedArray[Any]:
-    """Return the leaf's values; a value is also null if an enclosing struct is null."""
+    """Return the values of a leaf. Values in null structs are null."""
     column = group.column(leaf.indices[0])
     return pc.struct_field(column, list(leaf.indices[1:])) if len(leaf.indices) > 1 else column
 
@@ -228,7 +230,7 @@ def _is_repeated(kind: pa.DataType) -> bool:
 
 
 def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    """Set a value in nested dictionaries; missing dictionaries are created."""
+    """Set a value in nested dictionaries; create missing dictionaries."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value

@@ -34,10 +34,10 @@ else:
 
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
-"""A row group is written when it has this size in memory; a writer buffers no more."""
+"""Maximum size of a row group in memory, which is also the size of a writer's buffer."""
 
 _CHECKPOINT_ROW_GROUP_ROWS = 100_000
-"""Rows of a checkpoint's row group; small, so that tasks can read parts of a checkpoint."""
+"""Maximum number of rows of a checkpoint's row group. Tasks can read parts of a checkpoint."""
 
 _Codec: TypeAlias = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 
@@ -51,7 +51,7 @@ _CODECS: Final[dict[str, tuple[_Codec, str]]] = {
     "lz4": ("lz4", ".lz4"),
     "lz4_raw": ("lz4", ".lz4raw"),
 }
-"""For each codec name in properties: pyarrow's codec name, and the extension of file names."""
+"""pyarrow's codec name and the file name extension, by the codec name in table properties."""
 
 
 @closeable
@@ -64,8 +64,8 @@ def write_data_files(
 ) -> Iterator[DataFileStatus]:
     """Write files of about `options.target_file_size`; yield the status of each complete file.
 
-    If `options.max_rows_per_file` is set, each file has exactly this number of rows. Only the last
-    file, and files that reach the target size earlier, have fewer.
+    If `options.max_rows_per_file` is set, each file has exactly this number of rows, except for the
+    last file and for files that reach the target size with fewer rows.
     """
     codec, extension = _codec(options.compression)
     group_bytes = min(_ROW_GROUP_BYTES, options.target_file_size)
@@ -105,7 +105,7 @@ def write_data_files(
 def write_atomically(
     files: FileSystemClient, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> FileStatus:
-    """Write one file, which becomes visible when it is complete."""
+    """Write one file. Readers see it only when it is complete."""
     groups = _row_groups(batches, _CHECKPOINT_ROW_GROUP_ROWS, _ROW_GROUP_BYTES)
     with files.open_output(path) as sink:
         with _writer(sink, schema, "snappy", path, []) as writer:
@@ -140,7 +140,7 @@ def _data_file(
 
 
 class _SerialFile:
-    """A file written by one thread; small files gain nothing from several threads."""
+    """Writes a small file in one thread; see `ParallelWriter` for large files."""
 
     footer: pq.FileMetaData
 
@@ -195,7 +195,7 @@ def _parquet_writer(
         use_dictionary=dictionary,
         coerce_timestamps="us",
         store_decimal_as_integer=True,
-        # Without pyarrow's copy of the schema, all readers interpret a file the same way.
+        # The Arrow schema in the file would change how Arrow-based readers interpret its types.
         store_schema=False,
         # Readers such as Spark skip pages by the page index.
         write_page_index=True,
@@ -225,10 +225,9 @@ def _writer(  # noqa: PLR0917
 
 @contextmanager
 def _write_errors(path: str) -> Iterator[None]:
-    """Context manager that turns pyarrow's errors of writing into a SchemaError or StorageError.
+    """Context manager that translates pyarrow's write errors to a SchemaError or StorageError.
 
-    The iterator that supplies the batches must run outside the block: its errors aren't errors of
-    writing.
+    Don't consume the iterator of batches in the block: its errors aren't write errors.
     """
     with storage_errors(path, "write"):
         try:
@@ -288,7 +287,7 @@ def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa
 def _cut_at_multiples(
     batches: Iterable[pa.RecordBatch], rows: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Split batches after every `rows` rows, counted across batches. If None, nothing is split."""
+    """Split batches at each multiple of `rows`, counted across batches; None splits nothing."""
     if rows is None:
         yield from batches
         return

@@ -1,5 +1,5 @@
-"""Files on local disks and in object stores.
+"""File system clients: local disks, object stores and HDFS.
 
-`local_files` and `object_store_files` implement `FileSystemClient`. Start with `local_files`.
-Commits are published by `conditional_put` and `exclusive_create`.
+Start with `local_files`. `conditional_put` (object stores) and `exclusive_create` (local disks)
+implement put-if-absent, with which commits are published.
 """

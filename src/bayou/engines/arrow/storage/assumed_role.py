@@ -29,7 +29,7 @@ _SESSION = (
     "role_session_name",
 )
 _OWN = frozenset({"aws_iam_role_arn", "iam_role_arn", *_SESSION[:2]})
-"""Role options of deltalake that obstore doesn't know."""
+"""Options of `deltalake` for roles that obstore doesn't support."""
 
 _KEY = ("aws_access_key_id", "access_key_id")
 _SECRET = ("aws_secret_access_key", "secret_access_key")
@@ -43,9 +43,9 @@ _TIMEOUT_SECONDS = 30.0
 def take_role(
     config: dict[str, str], variables: Mapping[str, str], *, verify: bool = True
 ) -> AssumedRole | None:
-    """Remove deltalake's role options from `config`; return the role that they name.
+    """Remove the role options of `deltalake` from `config`; return the role to assume.
 
-    None if the options name no role, or if obstore assumes the role with a web identity.
+    Returns None if no role is set, or if obstore assumes the role with a web identity.
 
     Args:
         config: options in lower case, changed in place.
@@ -81,9 +81,9 @@ def take_role(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssumedRole:
-    """Credential provider for obstore: each call requests temporary credentials of a role.
+    """Credential provider for obstore: a call requests temporary credentials of a role.
 
-    obstore calls it again before the credentials expire.
+    obstore calls the provider again before the credentials expire.
 
     Attributes:
         endpoint: URL of the token service.
@@ -174,7 +174,7 @@ def _first(options: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 
 def _text(body: bytes, name: str) -> str:
-    """Return the text of the first element with a name; empty if there is none."""
+    """Return the text of the first XML element with a name; empty if there is none."""
     try:
         root = ET.fromstring(body)  # noqa: S314 - the answer of AWS's token service
     except ET.ParseError:

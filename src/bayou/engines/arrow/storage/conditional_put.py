@@ -1,7 +1,7 @@
 """Conditional puts to an object store, with retries, and a check that the store supports them.
 
-A commit is a put that the store must reject if the key exists (`If-None-Match: *` on S3). With a
-store that ignores the condition, writers replace each other's commits, and rows are lost.
+A commit is a put that the store must reject if the key exists (`If-None-Match: *` on S3). If a
+store ignored this condition, concurrent writers would replace each other's commits and lose rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHECK_TRIES = 3
 _ENDPOINT = re.compile(r"endpoint|google_base_url")
 
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
-"""S3's error codes (409) if another request for the key is in progress. Such puts are retried."""
+"""S3's error codes (409) for a put during another request for the key. These puts are retried."""
 
 _CONFLICT_TRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05
@@ -80,9 +80,9 @@ class ConditionalPuts:
             result = self._results[identity]
         if not result:
             raise PrerequisiteError(
-                f"{root}: the store accepts two puts of one key with `If-None-Match: *`, so that "
-                "concurrent commits would replace each other. Use a store, or a version of the "
-                "store, that supports conditional puts, and restart this process.",
+                f"{root}: the store ignores `If-None-Match: *` in puts, so concurrent commits "
+                "would replace each other. Use a store, or a version of the store, that supports "
+                "conditional puts, and restart this process.",
                 what="conditional puts",
             )
 

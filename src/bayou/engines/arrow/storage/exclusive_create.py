@@ -1,7 +1,7 @@
 """Atomic, exclusive creation of files and their folders on the local disk.
 
-The parent of a new folder is synced before a file is written to the new folder, so that a commit
-survives a crash of the machine.
+Before a file is written to a new folder, the folder's parent is synced. Otherwise, a commit could
+be lost in a crash of the machine.
 """
 
 from __future__ import annotations
@@ -31,13 +31,11 @@ _RENAME_EXCL = 4  # renamex_np(2) of macOS
 _AT_FDCWD = -100
 
 FOLDER_TRIES = 100
-"""How often a folder is created again after another writer deleted it because it was empty."""
+"""Maximum number of attempts to create a folder that other writers delete because it is empty."""
 
 
 def rename_exclusively(temporary: str, path: str) -> None:
-    """Rename a file atomically, and fail if `path` exists.
-
-    A file that another writer creates at `path` at the same time isn't replaced.
+    """Rename a file atomically; fail if `path` exists, also if it is created concurrently.
 
     Raises:
         FileExistsError: `path` exists; the file there is unchanged.
@@ -57,7 +55,7 @@ def rename_exclusively(temporary: str, path: str) -> None:
 
 
 PUBLISH_FUNCTIONS: tuple[Callable[[str, str], None], ...] = (os.link, rename_exclusively)
-"""Functions that publish a file and fail if the path exists, the most widely supported first."""
+"""Functions that rename or link a file and fail if the target exists; they are tried in order."""
 
 
 def publish_exclusively(
@@ -70,8 +68,8 @@ def publish_exclusively(
 
     Args:
         temporary: the complete file, in the same folder; it may be renamed.
-        functions: called with `temporary` and `path`, one after the other until the file system
-            supports one. Each raises `FileExistsError` if `path` exists.
+        functions: called with `temporary` and `path` in order, until the file system supports one
+            of them. They raise `FileExistsError` if `path` exists.
 
     Raises:
         StorageError: the file system supports none of the functions.
@@ -88,17 +86,17 @@ def publish_exclusively(
         return True
     raise StorageError(
         f"{path}: can't write: the file system has neither hard links nor exclusive renames, so "
-        "that two writers could replace each other's commits. Move the table to another disk or "
+        "concurrent writers could replace each other's commits. Move the table to another disk or "
         "to an object store.",
         path=path,
     )
 
 
 def is_unchanged(path: str, status: os.stat_result, data: bytes) -> bool:
-    """Whether no other writer replaced the file that was published at `path`.
+    """Whether no other writer has replaced the file that was published at `path`.
 
-    On local disks, delta-spark may replace the file: it checks whether the path exists, and then
-    renames its own file to the path. If the file was deleted since, it counts as unchanged.
+    On local disks, delta-spark may replace the file, because it checks whether the path exists and
+    then renames its own file to the path. A deleted file counts as unchanged.
 
     Args:
         status: status of the published file.
@@ -158,7 +156,7 @@ class CreatedFolders:
         return folders
 
     def delete_if_empty(self, folder: str) -> None:
-        """Delete a folder and its parents, as far as they are empty and created by this object."""
+        """Delete a folder and its parents if they are empty and this object created them."""
         while folder in self._created:
             try:
                 os.rmdir(folder)
@@ -169,7 +167,7 @@ class CreatedFolders:
 
 
 def sync_folder(folder: str) -> None:
-    """Sync a folder, so that the names in it survive a crash.
+    """Sync a folder: new, renamed and deleted files in it then survive a crash.
 
     A folder without read permission can't be synced and is skipped.
     """

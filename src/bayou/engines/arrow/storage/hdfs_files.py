@@ -23,19 +23,21 @@ from bayou.kernel.engine import ByteRange, FileStatus
 _IN_FLIGHT = 8
 _TRIES = 5
 _NO_LIBRARY = ("Unable to load lib", "Prior attempt to load lib")
-"""Parts of Arrow's error messages if libhdfs or the JVM's library isn't found: of the first attempt
-of a process, and of later ones."""
+"""Parts of Arrow's error messages if the library of HDFS or of the JVM can't be loaded: for the
+first attempt of a process, and for later attempts."""
 
 
 class HdfsFiles:
     """A `FileSystemClient` for `hdfs://` URIs, with one connection for each name node.
 
     `put_if_absent` moves a temporary file into the target folder, because pyarrow's `move` to a
-    file path replaces an existing file. While an existing file is being replaced, it is missing for
-    a moment. Empty folders aren't deleted: pyarrow can't restrict a delete to empty folders.
+    file path replaces an existing file. `put` isn't atomic: while it replaces an existing file, the
+    file is missing for a moment. Empty folders aren't deleted, because pyarrow can't restrict a
+    delete to empty folders.
 
     Args:
-        connect: returns the file system of a URI's authority, such as `namenode:8020`.
+        connect: function that returns the file system for the authority of a URI, such as
+            `namenode:8020`.
     """
 
     def __init__(self, connect: Callable[[str], pafs.FileSystem] | None = None) -> None:
@@ -174,8 +176,8 @@ class HdfsFiles:
 def connect_hdfs(authority: str) -> pafs.FileSystem:
     """Connect to a name node or name service; an empty authority means Hadoop's default.
 
-    If the environment variable HADOOP_USER_NAME is set, it names the user; if not, the login user
-    is used.
+    The user is the value of the environment variable HADOOP_USER_NAME, or the login user if this
+    variable isn't set.
 
     Raises:
         PrerequisiteError: libhdfs can't be loaded.
@@ -194,7 +196,9 @@ def connect_hdfs(authority: str) -> pafs.FileSystem:
                 what="libhdfs",
             ) from None
         raise StorageError(
-            f"hdfs://{authority}: can't connect: {reason}", path=f"hdfs://{authority}"
+            f"hdfs://{authority}: can't connect: {reason}. Check the address, and that the name "
+            "node is running.",
+            path=f"hdfs://{authority}",
         ) from None
 
 
@@ -270,8 +274,8 @@ class _Output(io.RawIOBase):
 def _info(files: pafs.FileSystem, root: str, key: str) -> pafs.FileInfo:
     """Return information about a file or folder; its type is `NotFound` if it doesn't exist.
 
-    pyarrow's `get_file_info` reports `NotFound` for every error. A listing reports it only for
-    missing paths, so `NotFound` is confirmed by a listing.
+    pyarrow's `get_file_info` returns `NotFound` for all errors. Therefore, a listing, which
+    distinguishes missing paths from other errors, confirms that the path doesn't exist.
 
     Raises:
         StorageError: the name node doesn't answer.
@@ -287,7 +291,7 @@ def _info(files: pafs.FileSystem, root: str, key: str) -> pafs.FileInfo:
             return info
         except OSError as error:
             failure = error
-        info = files.get_file_info(f"/{key}")  # it may have been created meanwhile
+        info = files.get_file_info(f"/{key}")  # another process may have created it concurrently
         if failure is not None and info.type == pafs.FileType.NotFound:
             raise failure
         return info
@@ -306,7 +310,7 @@ def _move_into_folder(files: pafs.FileSystem, root: str, temporary: str, key: st
     try:
         files.move(f"/{temporary}/{name}", f"/{folder}")
     except OSError as error:
-        # HDFS reports a failed rename without a reason. The name node repeats no rename.
+        # HDFS reports a failed rename without a reason. The name node doesn't retry renames.
         with storage_errors(f"{root}/{key}", "write"):
             left = files.get_file_info(pafs.FileSelector(f"/{temporary}"))
         if not left:
@@ -332,7 +336,7 @@ def _replace(files: pafs.FileSystem, root: str, temporary: str, key: str) -> Non
 
 
 def _temporary_name(key: str) -> str:
-    """Return a name that VACUUM recognizes as temporary, in the folder of the file."""
+    """Return the key of a temporary file in the same folder, with a name that VACUUM recognizes."""
     folder, _, name = key.rpartition("/")
     temporary = f".{name[:40]}.{uuid.uuid4().hex}.tmp"
     return f"{folder}/{temporary}" if folder else temporary

@@ -46,8 +46,8 @@ def local_path(path: str) -> str:
 class LocalFiles:
     """A `FileSystemClient` for the local disk. Paths are absolute paths or `file:` URIs.
 
-    A folder that an output created is deleted together with the last file in it, so that a failed
-    write leaves no empty folders.
+    If `open_output` creates a folder, the folder is deleted when its last file is deleted.
+    Therefore, a failed write leaves no empty folders.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class LocalFiles:
 
     @closeable
     def read_files(self, ranges: Iterable[ByteRange]) -> Iterator[bytes]:
-        # Files are read one by one: the page cache is faster than starting threads.
+        # Reading files one by one from the page cache is faster than starting threads.
         for requested in ranges:
             path = local_path(requested.path)
             with storage_errors(path, "read"), open(path, "rb", opener=_open_regular) as file:
@@ -166,7 +166,7 @@ class LocalFiles:
 
     def delete_files(self, paths: Iterable[str]) -> None:
         folders: dict[str, None] = {}
-        # One thread at a time: unlinking is faster than switching the interpreter's lock.
+        # One thread at a time: several threads would spend more time waiting for the GIL.
         with self._deleting:
             try:
                 for path in map(local_path, paths):
@@ -193,7 +193,7 @@ class LocalFiles:
 def _status(path: str) -> FileStatus | None:
     """Return the status of a file; None if it was deleted after the folder was listed.
 
-    The status of a link to a missing file has size 0: opening the link then raises an error.
+    For a link to a missing file, the size is 0; opening the link raises an error.
     """
     with storage_errors(path, "read"):
         try:
@@ -207,7 +207,7 @@ def _status(path: str) -> FileStatus | None:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """Open a file for reading without blocking: a named pipe would block until it has a writer."""
+    """Open a regular file for reading; a named pipe raises an error instead of blocking."""
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     try:
         _check_regular(path, os.fstat(descriptor))
@@ -241,10 +241,10 @@ def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False
 
 
 class LocalOutput(pa.OSFile):
-    """An output file that is published, complete and durable, when it is closed.
+    """An output file that is synced and renamed to its path when it is closed.
 
-    If its `with` block raises an exception, or it is garbage-collected without `close`, no file is
-    left. The base class is `pa.OSFile`, because pyarrow writes to it without calling Python.
+    If its `with` block raises an exception, or it is garbage-collected without `close`, the file is
+    deleted. The base class is `pa.OSFile`, because pyarrow writes to it without calling Python.
     """
 
     _path: str
@@ -278,7 +278,7 @@ class LocalOutput(pa.OSFile):
             raise
 
     def discard(self) -> None:
-        """Delete the written bytes; `path` stays unchanged."""
+        """Delete the temporary file; a file at `path` isn't changed."""
         with suppress(OSError):
             os.unlink(self._temporary)
         with suppress(OSError):

@@ -12,7 +12,7 @@ from obstore.store import ObjectStore
 from bayou.engines.arrow.storage.range_reads import RangeInput
 
 _PART = 8 << 20
-"""Maximum bytes of a request: a larger read is split into parts that are fetched concurrently."""
+"""Maximum number of bytes of a request. Larger reads are split into concurrent requests."""
 
 
 class ObjectInput(RangeInput):

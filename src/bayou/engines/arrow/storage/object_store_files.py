@@ -42,19 +42,19 @@ from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus
 
 _CHECKS = ConditionalPuts()
-"""Results of the buckets' checks, shared by all engines of the process."""
+"""Results of the checks of buckets, shared by all engines of the process."""
 
 CredentialProvider: TypeAlias = Callable[[], Mapping[str, Any]]
-"""Returns credentials under obstore's names, with the time `expires_at` or None."""
+"""Function that returns credentials under obstore's names, and `expires_at`: a time or None."""
 
 _IN_FLIGHT = 16
 _PAGE = 1000
 
 
 def opening_problem(path: str, options: Mapping[str, str]) -> str | None:
-    """Return why the store of a path can't be opened with these storage options; None if it can.
+    """Return the error message if storage options are invalid for a path; None if they are valid.
 
-    This doesn't connect to the store, but reads the files that the options name.
+    This doesn't connect to the store, but reads the files that the options refer to.
     """
     try:
         if not is_local_path(path) and not is_hdfs(path):
@@ -68,7 +68,7 @@ class ObjectStoreFiles:
     """A `FileSystemClient` for URIs of object stores, with one obstore store for each bucket.
 
     Args:
-        stores: stores to use instead of opening them, by root.
+        stores: opened obstore stores by root, such as `s3://bucket`.
         credentials: called for credentials, and again before they expire. It replaces the
             credentials of the storage options and of the environment.
     """
@@ -100,7 +100,7 @@ class ObjectStoreFiles:
         folder, _, first = key.rpartition("/")
         base = f"{folder}/" if folder else ""
         seen = False
-        # Stores list the keys after a given key: start one character earlier.
+        # Stores list only keys after `offset`, so the last character of the first key is omitted.
         for meta in self._list(root, folder, key[:-1] if first else None):
             seen = True
             name = meta["path"][len(base) :]
@@ -200,7 +200,7 @@ class ObjectStoreFiles:
             except (NotFoundError, FileNotFoundError):
                 if len(keys) == 1:
                     return
-        for key in keys:  # the store stops at the first missing key
+        for key in keys:  # the store stops at the first missing key, so the rest isn't deleted
             self._delete(root, [key])
 
     def _read(self, requested: ByteRange) -> bytes:
@@ -282,8 +282,8 @@ def _open_store(
 
 def _wrong_listing(path: str, listed: str) -> StorageError:
     return StorageError(
-        f"{path}: can't list: the store lists {listed}, so that its listings aren't reliable. "
-        "Check the connection to the store, such as a proxy.",
+        f"{path}: can't list: the store returned an invalid listing with {listed}. Check the "
+        "connection to the store, such as a proxy.",
         path=path,
     )
 

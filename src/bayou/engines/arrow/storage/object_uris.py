@@ -1,7 +1,7 @@
 """Recognizes URIs of object stores and HDFS, and splits them into bucket and key.
 
-A mistyped URI is an error and never becomes a local folder. Credentials in a URI aren't shown in
-messages.
+A mistyped URI raises an error instead of being used as the path of a local folder. Error messages
+don't contain the credentials in a URI.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CANONICAL = {
     "abfss": "abfss",
     "hdfs": "hdfs",
 }
-"""Canonical name of each scheme, including Hadoop's names."""
+"""Canonical scheme by scheme, including Hadoop's schemes."""
 
 _REMOTE = frozenset(
     {
@@ -30,7 +30,7 @@ _REMOTE = frozenset(
         *("viewfs", "wasb", "wasbs", "webhdfs"),
     }
 )
-"""Schemes of URIs. A path that begins with one is never a local path."""
+"""Schemes of URIs. A path that begins with one of them isn't a local path."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(//)?")
 _MISTYPED = re.compile(r"[^\w/]*([A-Za-z][A-Za-z0-9+.\-]*?)[^\w/]*//")
@@ -46,9 +46,9 @@ _NAME_NODE = re.compile(rf"(?:{_BUCKET.pattern}(?::\d+)?)?")
 
 _ODD_KEY = re.compile(r"//|^/|(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
 _REFUSED_KEY = re.compile(r"(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
-"""Keys to reject: they have a folder `.` or `..`, or a control character.
+"""Matches keys to reject, which have a folder `.` or `..`, or a control character.
 
-The end of a key may be a dot: a listing can begin at any prefix of a name."""
+A key may end with a dot, because a listing can begin at any prefix of a name."""
 
 _FORMS = {"az": _CONTAINER, "abfs": _CONTAINER, "abfss": _CONTAINER, "hdfs": _NAME_NODE}
 
@@ -148,10 +148,13 @@ def _mistyped(path: str, scheme: str) -> ArgumentError:
 
 
 def check_bucket_options(root: str, options: dict[str, str]) -> None:
-    """Remove the options that name the bucket or account; they must agree with `root`.
+    """Check and remove the options that set the bucket or account.
 
-    `options` has lower-case names and is changed in place. If an option names another bucket or
-    account than `root`, an ArgumentError is raised.
+    Args:
+        options: storage options with lower-case names; changed in place.
+
+    Raises:
+        ArgumentError: an option sets another bucket or account than `root`.
     """
     scheme, _, rest = root.partition("://")
     bucket, _, host = rest.partition("@")
@@ -170,7 +173,7 @@ def check_bucket_options(root: str, options: dict[str, str]) -> None:
 
 
 def _without_credentials(path: str) -> str:
-    """Return a path for a message, without parts that may be credentials."""
+    """Return a path without credentials, for an error message."""
     if "@" not in path or path.lower().startswith(("abfs://", "abfss://")):
         return path
     scheme = _LEADING_NAME.match(path)

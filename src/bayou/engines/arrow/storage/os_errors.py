@@ -14,7 +14,11 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 @contextmanager
 def storage_errors(path: str, doing: str) -> Iterator[None]:
-    """Turn an `OSError` in the block into a `StorageError`; `doing` is a verb such as `read`."""
+    """Context manager that translates an `OSError` to a `StorageError`.
+
+    Args:
+        doing: verb for the error message, such as `read`.
+    """
     try:
         yield
     except NotADirectoryError as error:
@@ -48,7 +52,7 @@ def storage_errors(path: str, doing: str) -> Iterator[None]:
 
 
 def _file_in_the_way(path: str) -> str:
-    """Return the path if it exists, otherwise the innermost of its parents that exists."""
+    """Return the path or, if it doesn't exist, its innermost parent that exists."""
     parent = path
     while not os.path.lexists(parent) and os.path.dirname(parent) != parent:
         parent = os.path.dirname(parent)

@@ -35,7 +35,7 @@ _IGNORED: Final = frozenset(
     {"aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename"}
 )
 _RETRY_TIMEOUT: Final = dt.timedelta(seconds=60)
-"""Default time for which a failing request is retried; obstore's default is three minutes."""
+"""Default duration of retries of a failing request; obstore's default is three minutes."""
 
 _ENDPOINTS: Final = frozenset({"base_url", "endpoint", "endpoint_url", "storage_endpoint"})
 _SEVERAL_LINES: Final = frozenset({"service_account_key", "proxy_ca_certificate"})
@@ -44,13 +44,13 @@ _REQUEST_VARIABLES: Final = re.compile(
     r"(access_key_id|secret_access_key|session_token|token|region|endpoint|endpoint_url"
     r"|account_name|account_key|sas_key|sas_token|client_id|client_secret|tenant_id)\Z"
 )
-"""Name suffixes of environment variables whose values obstore puts into requests."""
+"""Name suffixes of environment variables whose values obstore sends in requests."""
 _KNOWN_KEYS: Final = {
     "aws_": ("endpoint_url", "region", "access_key_id", "secret_access_key", "session_token"),
     "azure_": ("storage_account_name", "storage_account_key", "storage_sas_token", "endpoint"),
     "google_": ("service_account", "service_account_key", "application_credentials", "base_url"),
 }
-"""For each service, the options that an error about an unknown option may suggest."""
+"""Options by service; an error about an unknown option suggests one of them."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(r"https?://[^/\s]+", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+)\s*(ms|s|m|)")
@@ -69,7 +69,7 @@ class StoreSettings:
 def store_settings(
     scheme: str, options: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> StoreSettings:
-    """Translate storage options to obstore's settings; ignore options of other services."""
+    """Translate storage options to obstore's settings; options of other services are ignored."""
     prefix = _SERVICES[scheme]
     settings = StoreSettings(retry_config={"retry_timeout": _RETRY_TIMEOUT})
     variables = store_variables(scheme, environment)
@@ -115,7 +115,7 @@ def _complete_endpoint(
 ) -> None:
     """Check the endpoint's URL, and allow HTTP if the URL uses it.
 
-    `allow_http` is also read from the environment, because obstore doesn't read it from there.
+    `allow_http` is also read from `environment`, which obstore doesn't do.
     """
     variables = {k.lower(): v for k, v in environment.items()}
     key, endpoint = "", ""
@@ -151,7 +151,7 @@ def _is_foreign(name: str, prefix: str) -> bool:
 
 
 def _check_one_line(source: str, value: str) -> None:
-    # The value becomes a request header, and the HTTP client panics at control characters.
+    # The value is sent in a request header, in which the HTTP client rejects control characters.
     if _CONTROL.search(value):
         raise ArgumentError(
             f"{source}: the value has a line break or another control character. Remove it: "
@@ -184,7 +184,8 @@ def _number(key: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise ArgumentError(
-            f"storage option {key!r}: not an integer", argument="storage_options"
+            f"storage option {key!r}: not an integer. Use a number such as 10.",
+            argument="storage_options",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Translates object store errors into one-line errors that say what to do, without secrets."""
+"""Translates errors of object stores to one-line messages with advice and without secrets."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?"
 _PROVIDER_ERROR = re.compile(
     r"(?:role \S+: can't be assumed|credentials of \S+: not vended): [^\n]*"
 )
-"""Matches the error of a credential provider in an obstore error that quotes it."""
+"""Matches the error of a credential provider inside the obstore error that contains it."""
 
 _INSTANCE_METADATA = (
     ("/latest/api/token", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     ("/metadata/identity/", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
     ("/computeMetadata/", "GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS"),
 )
-"""Pairs of a metadata path and variables, for S3, Azure and Google Cloud Storage. If no credentials
-are configured, the client requests the metadata path; the variables configure credentials."""
+"""Pairs of a path and environment variables, for S3, Azure and Google Cloud Storage. If no
+credentials are configured, the client requests them at this path of the machine's metadata service.
+The variables configure credentials."""
 
 _REJECTED_CREDENTIALS = frozenset(
     {
@@ -48,9 +49,9 @@ _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 
 @contextmanager
 def storage_errors(path: str, operation: str) -> Iterator[None]:
-    """Translate errors of the store into a `StorageError` that says what to do.
+    """Context manager that translates errors of the store to a `StorageError` with advice.
 
-    The error has no cause, because obstore's errors quote requests with their signatures.
+    The error has no `__cause__`, because messages of obstore contain signed requests.
     """
     try:
         yield
@@ -97,9 +98,9 @@ def storage_errors(path: str, operation: str) -> Iterator[None]:
 
 @contextmanager
 def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
-    """Translate errors of opening a store into an `ArgumentError` that names the wrong options.
+    """Context manager that translates errors of opening a store to an `ArgumentError`.
 
-    The message doesn't contain the values of options.
+    The message names the invalid options, but doesn't contain their values.
     """
     try:
         yield
@@ -139,7 +140,7 @@ def error_message(error: BaseException) -> str:
 
 
 def error_code(error: BaseException) -> str | None:
-    """Return the error code of S3's response; None if the error has none."""
+    """Return the error code in S3's response; None if the message contains no code."""
     response = _S3_ERROR.search(str(error))
     return None if response is None else response[1]
 
