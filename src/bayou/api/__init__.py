@@ -1,4 +1,7 @@
-"""The short API: `table`, `write`, and the handles that `table` returns. Start with `table.py`."""
+"""The API for programs without Spark: `table`, `write`, and the handles that `table` returns.
+
+Start at `table`.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -35,7 +35,7 @@ def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...]
         return None
     if isinstance(names, str):
         raise ArgumentError(
-            f"{argument}: it is the string {names!r}. Give a list of names, [{names!r}].",
+            f"{argument}: the value is the string {names!r}. Give a list of names, [{names!r}].",
             argument=argument,
         )
     if not isinstance(names, Iterable):
@@ -96,7 +96,7 @@ def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[
         return {}
     if not isinstance(values, Mapping):
         raise ArgumentError(
-            f"{argument}: it is a {type(values).__name__}. Give a dictionary of strings.",
+            f"{argument}: the value is a {type(values).__name__}. Give a dictionary of strings.",
             argument=argument,
         )
     pairs: Iterable[tuple[object, object]] = values.items()
@@ -114,7 +114,7 @@ def checked_values(values: object, argument: str) -> Mapping[str, Expression | s
     """Check and return the values of an UPDATE or MERGE clause, a mapping by column name."""
     if not isinstance(values, Mapping):
         raise ArgumentError(
-            f"{argument}: it is {values!r}. Give a dictionary of column names and SQL strings.",
+            f"{argument}: {values!r} isn't a dictionary. Give column names and SQL strings.",
             argument=argument,
         )
     for name, value in values.items():
@@ -133,8 +133,8 @@ def checked_commit_metadata(value: object) -> CommitMetadata | None:
         return value
     if not isinstance(value, Mapping):
         raise ArgumentError(
-            f"commit_metadata: it is a {type(value).__name__}. Give a string, or a dictionary of "
-            "strings.",
+            f"commit_metadata: the value is a {type(value).__name__}. Give a string, or a "
+            "dictionary of strings.",
             argument="commit_metadata",
         )
     entries = checked_strings(value, "commit_metadata")
@@ -188,5 +188,5 @@ class BoundTable:
 
 
 def engine_and_table(handle: BoundTable) -> tuple[Engine, Table]:
-    """Return what a handle is bound to."""
+    """Return the engine and the table of a handle."""
     return handle._engine, handle._table  # noqa: SLF001  # the class is above

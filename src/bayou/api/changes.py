@@ -79,7 +79,7 @@ class ChangesHandle:
     def to_arrow(
         self, columns: Sequence[str] | None = None, filter: Condition | None = None
     ) -> pa.Table:
-        """Read the changed rows into memory.
+        """Read the rows of the change data feed into memory.
 
         Args:
             columns: top-level columns of the table, `_change_type`, `_commit_version` or
@@ -140,7 +140,7 @@ class _PlannedRead:
 
     @closeable
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in commit order; the next files are read ahead."""
+        """Yield the rows in commit order; files are read ahead in threads."""
         workers = min(2 * available_cores(), _MAX_THREADS)
         files = self.scan.change_files(self.engine)
         table = self.state.scan_state.table

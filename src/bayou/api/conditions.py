@@ -24,10 +24,9 @@ FilterTuple: TypeAlias = tuple[str, str, Any]
 `>=`, `in` and `not in`."""
 
 Condition: TypeAlias = Predicate | str | Sequence[FilterTuple] | Sequence[list[FilterTuple]]
-"""A condition on rows: SQL such as `"day = '2024-01-05' AND id > 3"`; a predicate such as
-`col("id") > 3`; filter tuples, all of which must be true, such as
-`[("day", "=", "2024-01-05"), ("id", ">", 3)]`; or lists of filter tuples, one of which must be
-true."""
+"""A condition on rows, in one of these forms: SQL such as `"day = '2024-01-05' AND id > 3"`; a
+predicate such as `col("id") > 3`; a list of filter tuples, which are combined with AND, such as
+`[("day", "=", "2024-01-05"), ("id", ">", 3)]`; a list of such lists, which are combined with OR."""
 
 
 def checked_condition(condition: object, argument: str) -> Predicate | str | None:
@@ -49,7 +48,7 @@ def checked_condition(condition: object, argument: str) -> Predicate | str | Non
 
 
 def both(one: Predicate | str | None, other: Predicate | str | None) -> Predicate | str | None:
-    """Return the conjunction of two checked conditions."""
+    """Combine two checked conditions with AND; None stands for no condition."""
     if one is None or other is None:
         return other if one is None else one
     from bayou.kernel.expressions.sql.parser import parse_predicate
@@ -63,7 +62,7 @@ def _all_of(tuples: object, argument: str) -> Predicate:
     predicate = conjunction([_comparison(part, argument) for part in parts])
     if predicate is None:
         raise ArgumentError(
-            f"{argument}: it has an empty list of filter tuples. Remove the list.",
+            f"{argument}: the value has an empty list of filter tuples. Remove the list.",
             argument=argument,
         )
     return predicate

@@ -53,14 +53,14 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
     Args:
         path: see `bayou.table`.
         schema: an Arrow schema, or types by column name such as `{"id": "bigint"}`.
-        mode: `error` fails if the table exists; `ignore` returns an existing table unchanged;
-            `overwrite` replaces an existing table by an empty one, with another schema.
+        mode: behavior if the table exists: `error` raises an error, `ignore` returns the existing
+            table, `overwrite` replaces it by an empty table with the new definition.
         partition_by: partition columns.
         name, description: name and description in the table's metadata.
         configuration: table properties, such as `{"delta.enableDeletionVectors": "true"}`.
         storage_options: see `bayou.table`.
         cluster_by: clustering columns; they can't be combined with partition columns.
-        catalog: catalog that will manage the table; see `bayou.table`.
+        catalog: catalog that manages the new table; see `bayou.table`.
         location: for `uc://catalog.schema.table`, path or URI of an external table.
 
     Raises:
@@ -91,8 +91,7 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
     if is_unity_name(location_path):
         if catalog is not None:
             raise ArgumentError(
-                f"{location_path}: a table of Unity Catalog has its own catalog. Leave out "
-                "catalog.",
+                f"{location_path}: a table of Unity Catalog has its own catalog. Remove catalog.",
                 argument="catalog",
             )
         return _create_in_unity(location_path, definition, mode, options, location)

@@ -1,4 +1,4 @@
-"""Rows of a table for pandas, Polars and every library that reads Arrow streams."""
+"""Rows of a table for pandas, Polars and all libraries that read Arrow streams."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DtypeBackend: TypeAlias = Literal["numpy_nullable", "pyarrow"]
 
 
 class DataFrames(ABC):
-    """Methods of `TableHandle` and `SnapshotHandle` that return rows in other libraries' types."""
+    """Methods of `TableHandle` and `SnapshotHandle` that return rows for other libraries."""
 
     __slots__ = ()
 
@@ -108,7 +108,7 @@ class DataFrames(ABC):
         columns: Sequence[str] | None = None,
         filters: RowFilter | None = None,
     ) -> pa.Table:
-        """Read rows into an Arrow table: deltalake's spelling of `to_arrow`.
+        """Read rows into an Arrow table; the name of `to_arrow` in `deltalake`.
 
         Examples:
             >>> bayou.table("lake/orders").to_pyarrow_table(columns=["id", "price"])

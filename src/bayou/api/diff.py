@@ -19,7 +19,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.suggestions import did_you_mean
 
 CHANGE = "_change"
-"""Column of a difference: `-` for a row of the first side only, `+` for one of the second side."""
+"""Column of the result: `-` for rows of the first side only, `+` for rows of the second side."""
 
 _BUCKETS = 64
 _PENDING_ROWS = 1 << 21
@@ -40,8 +40,8 @@ def differing_rows(
 ) -> pa.RecordBatchReader:
     """Return the rows that differ; see `SnapshotHandle.diff`.
 
-    Rows are compared by 128-bit digests, which are counted per side and spill to the local disk. A
-    second read returns the rows whose counts differ.
+    A first pass counts the 128-bit digests of the rows of each side; the counts are spilled to the
+    local disk. A second pass returns the rows whose counts differ.
     """
     names = _compared_columns(before[1], after[1], columns, key)
     left = PlannedRead.plan(*before, names, where, None)
@@ -77,7 +77,8 @@ def _compared_columns(
     compared = [*(name for name in key or () if name not in selected), *selected]
     if CHANGE in compared:
         raise ArgumentError(
-            f"columns: the result has a column {CHANGE!r} of its own. Select the other columns.",
+            f"columns: the result adds a column {CHANGE!r}, which the tables already have. Select "
+            "other columns.",
             argument="columns",
         )
     return compared
@@ -107,7 +108,7 @@ def _rows(left: PlannedRead, right: PlannedRead, schema: pa.Schema) -> Iterator[
 
 
 def _with_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Cast columns whose type differs to the second side's type, so that equal values are equal."""
+    """Cast columns to the types of the second side, for the comparison of values."""
     columns: list[Any] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         type = schema.field(name).type  # noqa: A001
@@ -123,7 +124,7 @@ def _cast(column: Any, type: Any) -> Any:
 
 
 def _digests(batch: pa.RecordBatch) -> Any:
-    """Return a digest of each row's values."""
+    """Return the digest of each row."""
     if not batch.num_columns:
         return pa.array([b"\0" * 16] * batch.num_rows, pa.binary(16))
     text = pc.cast(json_members(batch.schema.names, batch.columns), pa.binary())
@@ -131,7 +132,10 @@ def _digests(batch: pa.RecordBatch) -> Any:
 
 
 class _DigestCounts:
-    """Counts digests: added for one side, subtracted for the other; spills to files by digest."""
+    """Counts digests: the rows of the first side minus the rows of the second side.
+
+    The counts are spilled to files by the first bits of the digest.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -197,7 +201,11 @@ def _summed(table: pa.Table) -> pa.Table:
 def _surplus_rows(
     read: PlannedRead, mark: str, surplus: pa.Table, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one side that the other side has less often."""
+    """Yield the rows that are more frequent on one side than on the other side.
+
+    Args:
+        surplus: digests and the number of surplus rows.
+    """
     wanted = surplus["digest"].combine_chunks()
     left = pc.abs(surplus["count"]).to_pylist()
     for chunk in _chunks(read, len(wanted)):
@@ -219,7 +227,7 @@ def _surplus_rows(
 
 
 def _chunks(read: PlannedRead, wanted: int) -> Iterator[pa.RecordBatch]:
-    """Yield larger batches, because each lookup hashes all wanted digests."""
+    """Yield concatenated batches, because each lookup hashes all digests in `wanted`."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in read.to_batches():

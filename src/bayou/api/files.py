@@ -148,7 +148,7 @@ def _array(column: Any) -> Any:
 
 
 def _renamed(array: Any, arrow_type: Any) -> Any:
-    """Return an array with the names of fields of `arrow_type`, whose structure is the same."""
+    """Rename the struct fields of an array to the names in `arrow_type`, at all levels."""
     if not pa.types.is_struct(arrow_type):
         return array
     fields = list(arrow_type)

@@ -1,4 +1,4 @@
-"""A table whose latest version is an earlier one, for handles that were opened at a version."""
+"""A table with a fixed version, for handles that were opened at a version."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from bayou.kernel import Engine, Snapshot, Table
 
 
 class TableAtVersion(Table):
-    """A table as it was when `version` was its latest version.
+    """A table whose latest version is always `version`.
 
-    Row operations start at this version. They fail if a later commit conflicts with them, as if
-    the writer had been slow.
+    Row operations are based on this version. They fail if a later commit conflicts with them.
     """
 
     __slots__ = ("_version",)
@@ -19,9 +18,9 @@ class TableAtVersion(Table):
         self._version = version
 
     def latest_snapshot(self, engine: Engine) -> Snapshot:
-        """Load the version."""
+        """Load the fixed version."""
         return self.snapshot_as_of_version(engine, self._version)
 
     def latest(self) -> Table:
-        """Return the table without the version."""
+        """Return the table without the fixed version."""
         return Table(self.path, self.catalog)

@@ -18,7 +18,8 @@ __all__ = ["IcebergMetadata"]
 class IcebergMetadata:
     """Iceberg metadata of a table with `delta.universalFormat.enabledFormats = 'iceberg'`.
 
-    `bayou.table(path).iceberg` returns it. Commits write the metadata themselves.
+    `bayou.table(path).iceberg` returns this object. Each commit also writes the Iceberg metadata of
+    its version.
 
     Examples:
         >>> bayou.table("lake/customers").iceberg.status().lag
@@ -32,12 +33,12 @@ class IcebergMetadata:
         self._table = table
 
     def sync(self, *, full: bool = False) -> Conversion:
-        """Convert the versions that weren't converted, for example because a process was killed.
+        """Convert the versions that have no Iceberg metadata, for example after a killed process.
 
-        The call can be repeated, and is safe with concurrent writers.
+        The call can be repeated at any time, also while other writers commit.
 
         Args:
-            full: whether to convert all files again, as one snapshot.
+            full: whether to convert all files again, to one snapshot.
 
         Raises:
             UniversalFormatError: the table doesn't have the format enabled, or can't be converted.
@@ -48,7 +49,7 @@ class IcebergMetadata:
         return convert(self._engine, self._table.path, catalog=self._table.catalog, full=full)
 
     def status(self) -> IcebergStatus | None:
-        """Compare the metadata with the Delta log; None if the format isn't enabled.
+        """Compare the Iceberg metadata with the Delta log; return None if the format isn't enabled.
 
         Examples:
             >>> bayou.table("lake/customers").iceberg.status().problems
@@ -57,7 +58,7 @@ class IcebergMetadata:
         return iceberg_status(self._engine, self._table.path, catalog=self._table.catalog)
 
     def lag(self) -> int | None:
-        """Return the number of versions that weren't converted; None if the format isn't enabled.
+        """Return the number of versions without Iceberg metadata; None if the format isn't enabled.
 
         Examples:
             >>> bayou.table("lake/customers").iceberg.lag()
@@ -73,13 +74,13 @@ class IcebergMetadata:
     ) -> str:
         """Register the newest metadata in an Iceberg catalog, and return the metadata's location.
 
-        If the catalog has the table already, it gets the newest metadata. Repeat the call after
-        commits: catalogs don't read `version-hint.text`.
+        If the table is already registered, its entry is updated. Repeat the call after commits,
+        because catalogs don't read `version-hint.text`.
 
         Args:
             identifier: name of the table in the catalog, such as `sales.customers`.
-            catalog: name of a catalog in the configuration of pyiceberg; its default catalog if
-                None.
+            catalog: name of a catalog in the configuration of pyiceberg; None for the default
+                catalog.
             properties: properties of the catalog, in addition to pyiceberg's configuration.
 
         Raises:

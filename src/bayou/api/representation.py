@@ -17,7 +17,7 @@ _MAX_COLUMNS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Description:
-    """What is shown of a table: a title, and pairs of a name and a value."""
+    """The contents of the representation: a title, and pairs of a name and a value."""
 
     title: str
     facts: Sequence[tuple[str, str]]
@@ -56,7 +56,7 @@ def as_html(engine: Engine, table: Table) -> str:
 
 
 def _described(engine: Engine, table: Table) -> _Description | str:
-    """Return the description of the latest version; the message if it can't be read."""
+    """Return the description of the latest version, or the error message if it can't be read."""
     try:
         snapshot = table.latest_snapshot(engine)
         totals = file_totals(engine, snapshot)

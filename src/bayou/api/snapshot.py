@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TableSchema(StructType):
-    """A table's schema. `pyarrow.schema(s)` and other libraries read it as an Arrow schema.
+    """A table's schema. `pyarrow.schema(schema)` converts it to an Arrow schema.
 
     Examples:
         >>> bayou.table("lake/orders").schema().to_arrow()
@@ -69,7 +69,7 @@ class SnapshotHandle(DataFrames):
 
     @property
     def timestamp(self) -> int:
-        """Commit timestamp in ms since the epoch."""
+        """Commit timestamp in milliseconds since the epoch."""
         return self._snapshot.timestamp
 
     @property
@@ -122,7 +122,7 @@ class SnapshotHandle(DataFrames):
 
         Args:
             columns: names of these columns, in result order; None for all. Without `num_records`
-                and `stats`, statistics aren't read.
+                    and `stats`, statistics aren't read.
 
         Examples:
             >>> bayou.table("lake/orders").snapshot().files(["path", "size"])
@@ -190,13 +190,13 @@ class SnapshotHandle(DataFrames):
     ) -> DeltaDataset:
         """Return this version as a `pyarrow.dataset`, for DuckDB, Polars and other engines.
 
-        These engines push column selections and filters into the dataset. It skips files and row
-        groups as `to_arrow` does, and streams the rows in bounded memory. Every table that
-        `to_arrow` reads has a dataset; see `bayou.api.datasets.dataset.DeltaDataset`.
+        These engines push column selections and filters into the dataset. The dataset skips files
+        and row groups like `to_arrow`, and streams the rows in bounded memory. It supports the same
+        tables as `to_arrow`; see `bayou.api.datasets.dataset.DeltaDataset`.
 
         Args:
             partitions: condition on partition columns, in addition to `filter`.
-            filter: condition on rows; the dataset has only matching rows.
+            filter: condition on rows; the dataset contains only matching rows.
 
         Raises:
             PredicateError: the filter isn't valid.
@@ -222,19 +222,20 @@ class SnapshotHandle(DataFrames):
     ) -> pa.RecordBatchReader:
         """Return the rows that differ between this version and another version or table.
 
-        Rows are compared as multisets, by the columns of both. Of two versions of one table, only
-        files that aren't in both are read. Memory is bounded by the number of different rows.
+        Rows are compared as multisets, by the columns that both versions have. If both are versions
+        of one table, files that are in both versions aren't read. Memory is bounded by the number
+        of rows that differ.
 
         Args:
             after: the version to compare with.
-            columns: columns to compare; None for all columns that both have.
-            where: compare only matching rows.
-            key: columns that identify a row. If set, the result is sorted by the key, so that the
-                two states of a changed row follow each other; it is then held in memory.
+            columns: columns to compare; None for all columns that both versions have.
+            where: condition on the rows to compare.
+            key: columns that identify a row. If set, the result is sorted by the key, so the old
+                and the new row of a change are adjacent. The result must fit into memory.
 
         Returns:
-            The different rows with the column `_change` in front: `-` for rows of this version,
-            `+` for rows of `after`.
+            The rows that differ. The first column is `_change`: `-` for rows of this version, `+`
+            for rows of `after`.
 
         Raises:
             ArgumentError: a column isn't in both schemas.

@@ -1,4 +1,4 @@
-"""The short API's entry point: `table`, and the handles of a table and of its versions."""
+"""Entry point of the API: `table`, which returns a `TableHandle`."""
 
 from __future__ import annotations
 
@@ -51,22 +51,23 @@ def table(
     Args:
         path: local path or URI: `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`, `az://`, `hdfs://`;
             `memory://` in tests. `uc://catalog.schema.table` is a table of Unity Catalog; its name
-            is resolved at once, with `UC_URI` and `UC_TOKEN` of `storage_options` or of the
+            is resolved immediately, with `UC_URI` and `UC_TOKEN` from `storage_options` or from the
             environment.
-        storage_options: settings and credentials of the store, under the names that `deltalake`
-            uses (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...). Missing options are taken from the
+        storage_options: settings and credentials of the store, with the names of `deltalake`
+            (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...). Missing options are taken from the
             environment.
-        engine: engine to use instead of Bayou's, for custom handlers or a `MetricsReporter`.
-        catalog: catalog that manages the table (table feature `catalogManaged`) and knows the
-            table's latest commits; any object with the methods of `bayou.kernel.Catalog`.
-        version: a version that stays the handle's version; see `TableHandle.load_as_version`. None
-            for the latest version at each call.
+        engine: engine to use instead of the default engine, for custom handlers or a
+            `MetricsReporter`.
+        catalog: catalog that manages the table (table feature `catalogManaged`): an object with the
+            methods of `bayou.kernel.Catalog`.
+        version: fixed version of the handle; see `TableHandle.load_as_version`. If None, each call
+            uses the latest version.
 
     Raises:
         ArgumentError: the path isn't valid or its scheme is unknown; the storage options aren't
             valid, or are combined with an engine.
         TableNotFoundError: Unity Catalog has no such table.
-        CatalogError: Unity Catalog can't be reached, or refuses the request.
+        CatalogError: Unity Catalog can't be reached, or rejects the request.
         VersionNotFoundError: the log can't reconstruct `version`.
 
     Examples:
@@ -90,7 +91,7 @@ def _open(
     if is_unity_name(location):
         if engine is not None or catalog is not None:
             raise ArgumentError(
-                f"{location}: a table of Unity Catalog has its own engine and catalog. Leave out "
+                f"{location}: a table of Unity Catalog has its own engine and catalog. Remove "
                 "the arguments engine and catalog.",
                 argument="engine" if engine is not None else "catalog",
             )
@@ -110,12 +111,11 @@ def _open(
 
 
 class TableHandle(RowOperations, Maintenance, DataFrames):
-    """A table and the engine that accesses it. Every call reads the log again.
+    """A table and the engine that accesses it. Each call reads the log again.
 
-    A handle is thread-safe, except for `load_as_version` and `update_incremental`.
-
-    `bayou.table` returns it. It exports an Arrow stream: `pyarrow.table(t)`, `polars.DataFrame(t)`
-    and `duckdb.sql("SELECT * FROM t")` read it.
+    `bayou.table` returns a handle. A handle is thread-safe, except for `load_as_version` and
+    `update_incremental`. It exports an Arrow stream for `pyarrow.table(t)`, `polars.DataFrame(t)`
+    and `duckdb.sql("SELECT * FROM t")`.
 
     Examples:
         >>> orders = bayou.table("lake/orders")
@@ -169,7 +169,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return IcebergMetadata(self._engine, self._table)
 
     def version(self) -> int:
-        """Return the number of the latest version, or of the version that was loaded.
+        """Return the latest version, or the fixed version of this handle.
 
         Examples:
             >>> bayou.table("lake/orders").version()
@@ -177,13 +177,13 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self.snapshot().version
 
     def load_as_version(self, version: int | dt.datetime | str) -> None:
-        """Read one version with this handle from now on, until `update_incremental`.
+        """Fix the version of this handle, until `update_incremental` is called.
 
-        Row operations then start at this version, and fail if a later commit conflicts with them.
+        Row operations are then based on this version, and fail if a later commit conflicts.
 
         Args:
-            version: a version; or a datetime or an ISO 8601 string, which stands for the last
-                version at or before this time.
+            version: a version; or a datetime or an ISO 8601 string, which selects the last version
+                at or before this time.
 
         Raises:
             VersionNotFoundError: the log can't reconstruct the version or timestamp.
@@ -201,7 +201,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         self._table = TableAtVersion(self._table, snapshot.version)
 
     def update_incremental(self) -> None:
-        """Read the latest version with this handle again; see `load_as_version`.
+        """Use the latest version again, after `load_as_version`.
 
         Examples:
             >>> orders = bayou.table("lake/orders", version=0)
@@ -294,7 +294,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self.snapshot().partitions(partition_filters)
 
     def transaction_version(self, app_id: str) -> int | None:
-        """Return the last transaction version of an application; None if it has committed none.
+        """Return the last transaction version of an application; None if it hasn't committed.
 
         Examples:
             >>> bayou.table("lake/orders").transaction_version("nightly load")
@@ -304,12 +304,12 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     def snapshot(
         self, version: int | None = None, timestamp: Timestamp | None = None
     ) -> SnapshotHandle:
-        """Return version `version`, the last one at or before `timestamp`, or the latest one.
+        """Return a version: by number, the last at or before a timestamp, or the latest by default.
 
         Raises:
             TableNotFoundError, VersionNotFoundError, CorruptTableError, UnsupportedFeatureError:
                 the version can't be read.
-            ArgumentError: version and timestamp are both set, or one isn't valid.
+            ArgumentError: `version` and `timestamp` are both set, or one of them is invalid.
 
         Examples:
             >>> bayou.table("lake/orders").snapshot(version=0).to_pandas()
@@ -370,9 +370,9 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     ) -> pa.RecordBatchReader:
         """Stream rows of the table in bounded memory. See `to_arrow` for the arguments.
 
-        Files are read in parallel: batches of one file keep their order, batches of several files
-        interleave. To stop early, delete the reader (`del reader`); its `close()` doesn't close the
-        files.
+        Files are read in parallel. The batches of one file are in order, but batches of several
+        files interleave. To stop early, delete the reader (`del reader`); its `close()` doesn't
+        close the files.
 
         Examples:
             >>> for batch in bayou.table("lake/orders").to_batches():
@@ -429,14 +429,15 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         predicate: Condition | None = None,
         allow_out_of_range: bool = False,
     ) -> pa.RecordBatchReader:
-        """Stream the change data feed of a range: deltalake's spelling of `changes`.
+        """Stream the change data feed of a range, with the arguments of `deltalake`; see `changes`.
 
         Args:
             starting_version, ending_version: the range of versions, both ends included.
             starting_timestamp, ending_timestamp: timestamps instead of versions.
             columns, predicate: columns and filter; see `ChangesHandle.to_arrow`.
-            allow_out_of_range: return no rows if the range starts after the latest version, and end
-                at the latest version if `ending_timestamp` is later. Otherwise both are errors.
+            allow_out_of_range: whether the range may exceed the latest version. If True, a range
+                that starts after the latest version has no rows, and a later `ending_timestamp`
+                selects the latest version. If False, both are errors.
 
         Raises:
             VersionNotFoundError, ChangeDataFeedError, ArgumentError: see `changes`.
@@ -464,16 +465,16 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         """Return the change data feed of a range of versions or timestamps, both ends included.
 
         Args:
-            start: a version, or a timestamp, which stands for the first commit at or after it.
-            end: a version, or a timestamp, which stands for the last commit at or before it. None,
-                or a version above the latest version, stands for the latest version.
+            start: a version, or a timestamp, which selects the first commit at or after this time.
+            end: a version, or a timestamp, which selects the last commit at or before this time.
+                None, or a version above the latest version, selects the latest version.
 
         Raises:
             VersionNotFoundError: the range starts after the latest version or before the earliest
                 available version, or a timestamp is after the last commit.
-            ChangeDataFeedError: at a version of the range, `delta.enableChangeDataFeed` is off, or
-                a schema change does more than add columns; the message names the version.
-            ArgumentError: the range ends before it starts, or a boundary isn't valid.
+            ChangeDataFeedError: at a version of the range, `delta.enableChangeDataFeed` isn't set,
+                or the schema changes other than by new columns; the message names the version.
+            ArgumentError: the range ends before it starts, or a boundary is invalid.
 
         Examples:
             >>> bayou.table("lake/orders").changes(1).to_arrow(filter="_change_type = 'insert'")

@@ -1,4 +1,4 @@
-"""The short API's writes: `write`."""
+"""Writes of rows: `write`."""
 
 from __future__ import annotations
 
@@ -78,39 +78,38 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
 ) -> int:
     """Write rows to a table in one commit. A missing table is created.
 
-    Columns are matched by name. Values that fit the table's type are cast (`int32` into a `long`
-    column, any Arrow string type, dictionaries, timestamps of any unit); a value that doesn't fit
-    is an error.
+    Columns are matched by name. Values are cast to the table's types if they don't change (`int32`
+    to `long`, all Arrow string types, dictionaries, timestamps of all units). Other values raise an
+    error.
 
     Args:
-        path: a table's path, see `bayou.table`; or the handle of a table, which has its own storage
-            options and catalog.
-        data: any object with `__arrow_c_stream__`; streamed once.
+        path: path of a table, see `bayou.table`; or the handle of a table, which has its own
+            storage options and catalog.
+        data: an object with the method `__arrow_c_stream__`; read once.
         mode: `append`; `overwrite` (replaces all rows, keeps schema and partitioning); `error`
-            fails if the table exists; `ignore` does nothing if the table exists.
+            raises an error if the table exists; `ignore` does nothing if the table exists.
         partition_by: partition columns of a new table. For an existing table, they must be equal to
             the table's partition columns, unless `overwrite_schema` is set.
         configuration: table properties, such as `{"delta.checkpointInterval": "20"}`.
         storage_options: see `bayou.table`.
         merge_schema: whether to add columns that the table lacks.
         overwrite_schema: whether an overwrite also replaces the schema and the partition columns.
-        replace_where: an SQL condition: an overwrite replaces only the rows that satisfy it. All
-            new rows must satisfy it.
+        replace_where: an SQL condition. An overwrite replaces only the rows that satisfy the
+            condition, and all new rows must satisfy it.
         partition_overwrite: `dynamic` if an overwrite replaces only the partitions that have new
             rows.
-        schema_mode: deltalake's spelling: `merge` is `merge_schema`, `overwrite` is
+        schema_mode: the argument of `deltalake`: `merge` for `merge_schema`, `overwrite` for
             `overwrite_schema`.
-        predicate: deltalake's spelling of `replace_where`.
-        commit_metadata: what the commit records for its readers: a string (`userMetadata`, as in
-            Spark), or a dictionary of entries. `history` shows it.
-        transaction: an application id and a version. If the table has recorded this version or a
-            later one of the application, nothing is written, so that a repeated write has no
-            effect.
-        target_file_size: size in bytes at which a data file ends; None for the table property
+        predicate: the name of `replace_where` in `deltalake`.
+        commit_metadata: entries that the commit adds to its `commitInfo`, which `history` returns:
+            a string (`userMetadata`, as in Spark), or a dictionary of entries.
+        transaction: an application id and a version, which make the write idempotent. If the table
+            already contains this version or a later version of the application, nothing is written.
+        target_file_size: approximate size of data files in bytes; None for the table property
             `delta.targetFileSize` (default: 128 MB).
-        compression: Parquet codec of the data files; None for the table's codec.
+        compression: Parquet codec of the data files; None for the codec in the table properties.
         name, description: name and description in the table's metadata.
-        catalog: catalog that manages the table, or will manage the new table; see `bayou.table`.
+        catalog: catalog that manages the table or the new table; see `bayou.table`.
         location: for `uc://catalog.schema.table`, path or URI of a new external table. Without it,
             a missing table is created as a managed table.
 
@@ -124,8 +123,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         ConstraintViolationError: a NOT NULL column has nulls, a row violates a constraint, or a row
             doesn't satisfy `replace_where`.
         CommitConflictError: a concurrent commit conflicts with this one.
-        CatalogError: Unity Catalog can't be reached, or refuses a request. If it refuses the entry
-            of an external table after the commit, the message says so.
+        CatalogError: Unity Catalog can't be reached, or rejects a request. If the rows were
+            committed, but the entry of an external table was rejected, the message says so.
 
     Examples:
         >>> rows = pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]})
@@ -210,10 +209,10 @@ class _Request:
     description: str | None
 
     def check(self, spelled: Mapping[str, str]) -> None:
-        """Refuse arguments that contradict each other.
+        """Reject arguments that can't be combined.
 
         Args:
-            spelled: the argument that the caller used, for those with two spellings.
+            spelled: for arguments with two names, the name that the caller used.
         """
         overwrites = {
             spelled["overwrite_schema"]: self.overwrite_schema,
@@ -223,8 +222,8 @@ class _Request:
         given = [argument for argument, is_given in overwrites.items() if is_given]
         if given and self.mode != "overwrite":
             raise ArgumentError(
-                f"{given[0]}: it only applies to an overwrite. Set mode='overwrite', or leave "
-                f"{given[0]} out.",
+                f"{given[0]}: the argument only applies to an overwrite. Set mode='overwrite', or "
+                f"remove {given[0]}.",
                 argument=given[0],
             )
         if len(given) > 1 and not (self.replace_where is None and self.dynamic):
@@ -267,7 +266,7 @@ def _write_to_unity(
 ) -> int:
     if catalog is not None:
         raise ArgumentError(
-            f"{request.path}: a table of Unity Catalog has its own catalog. Leave out catalog.",
+            f"{request.path}: a table of Unity Catalog has its own catalog. Remove catalog.",
             argument="catalog",
         )
     from bayou.unity.tables import open_for_write
@@ -289,7 +288,7 @@ def _write(
     """Write the rows of a stream.
 
     Args:
-        properties: properties that a new table must have in addition to those of the request.
+        properties: properties of a new table, in addition to the properties of the request.
     """
     snapshot = _snapshot(engine, table)
     if snapshot is not None and request.mode == "ignore":
@@ -302,7 +301,7 @@ def _write(
         _check_partitioning(snapshot, request.partition_by)
         widens = request.merge_schema and TYPE_WIDENING.read(snapshot.properties)
         rows = fitting_schema(stream.schema, snapshot.schema, widens=widens)
-    # A column of type null is only allowed if an existing table defines its type.
+    # A column of type null is only allowed if an existing table has the column.
     is_typed = snapshot is not None and not request.overwrite_schema
     schema = from_arrow_schema(rows, table=table.path, void=is_typed)
     write = request.table_write(table, schema, properties)
@@ -332,18 +331,18 @@ def _checked_choice(
 
 
 def _check_handle_only(table: str, arguments: Mapping[str, object]) -> None:
-    """Refuse arguments that a table's handle already has."""
+    """Reject arguments that the handle of a table already has."""
     for argument, value in arguments.items():
         if value:
             raise ArgumentError(
-                f"{argument}: the handle of {table} has its own. Leave {argument} out, or give the "
-                "table's path.",
+                f"{argument}: the handle of {table} already has this setting. Remove {argument}, or "
+                "give the table's path.",
                 argument=argument,
             )
 
 
 def _check_one_spelling(spelling: str, **others: bool) -> None:
-    """Refuse an argument beside another spelling of it."""
+    """Reject an argument that is set together with its other name."""
     for other, is_given in others.items():
         if is_given:
             raise ArgumentError(
@@ -386,8 +385,8 @@ def _check_partitioning(snapshot: Snapshot, partition_by: tuple[str, ...] | None
     if [name.lower() for name in partition_by] != columns:
         raise SchemaError(
             f"{snapshot.path}: the table is partitioned by "
-            f"({', '.join(snapshot.partition_columns)}), not by ({', '.join(partition_by)}). Leave "
-            "partition_by out, or overwrite the table with overwrite_schema=True.",
+            f"({', '.join(snapshot.partition_columns)}), not by ({', '.join(partition_by)}). Remove "
+            "partition_by, or overwrite the table with overwrite_schema=True.",
             table=snapshot.path,
         )
 

@@ -28,8 +28,8 @@ _DOMAIN_PROPERTIES = {
 }
 """Properties of a catalog entry that contain the domains.
 
-The API's specification has the name `delta.clusteringColumns`, the open-source server the name
-without `delta.`.
+For clustering columns, `delta.yaml` specifies `delta.clusteringColumns`, but the open-source server
+uses `clusteringColumns`.
 """
 
 _DERIVED = frozenset(

@@ -234,7 +234,7 @@ def test_wrong_arguments_are_refused_in_a_sentence(path: str) -> None:
     made(path)
     table = bayou.table(path)
     source = pa.table({"id": [1], "v": ["x"]})
-    with pytest.raises(ArgumentError, match="predicate: it is None"):
+    with pytest.raises(ArgumentError, match="predicate: the value is None"):
         table.merge(source, None)  # type: ignore[arg-type]
     merge = table.merge(source, "target.id = source.id")
     with pytest.raises(ArgumentError, match="DELTA_MERGE_MISSING_WHEN"):

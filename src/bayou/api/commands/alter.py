@@ -56,8 +56,8 @@ from bayou.version import ENGINE_INFO
 
 ColumnName: TypeAlias = str | Sequence[str]
 """A column name, or the path of a nested field: `"address.city"` or `("address", "city")`. In a
-path, an array's elements are named `element`, a map's keys `key` and its values `value`. Put
-backticks around a name that contains a dot."""
+path, `element` stands for the elements of an array, `key` and `value` for the keys and values of a
+map. Put backticks around a name that contains a dot."""
 
 ColumnType: TypeAlias = str | pa.DataType | DataType
 """`"bigint"`, `"decimal(10,2)"`, `"array<struct<a: int>>"`, `"varchar(10)"`, an Arrow type, or a
@@ -70,10 +70,10 @@ NewColumns: TypeAlias = Mapping[str, ColumnType] | pa.Schema | StructField | Any
 class TableAlterer(BoundTable):
     """Changes of a table's schema, properties, constraints and features.
 
-    `TableHandle.alter` returns it. Each method returns the committed version, or the latest version
-    if there is nothing to change. See `ColumnName` for the names of nested columns. Concurrent
-    appends don't conflict. A concurrent metadata change raises `MetadataChangedError`; then repeat
-    the call.
+    `TableHandle.alter` returns this object. Each method returns the committed version, or the
+    latest version if there is nothing to change. See `ColumnName` for the names of nested columns.
+    Concurrent appends don't conflict. A concurrent metadata change raises `MetadataChangedError`;
+    in this case, repeat the call.
 
     Examples:
         >>> alter = bayou.table("lake/orders").alter
@@ -84,14 +84,14 @@ class TableAlterer(BoundTable):
     __slots__ = ()
 
     def add_columns(self, fields: NewColumns) -> int:
-        """Add nullable columns at the end of the table or of their struct.
+        """Add nullable columns at the end of the table, or nullable fields at the end of a struct.
 
         Args:
             fields: types by column name; or an Arrow schema, Arrow fields, or fields of
                 `bayou.protocol.schema`.
 
         Raises:
-            SchemaError: a name exists already or is invalid, or the struct of a nested field
+            SchemaError: a name already exists or is invalid, or the struct of a nested field
                 doesn't exist.
 
         Examples:
@@ -99,7 +99,7 @@ class TableAlterer(BoundTable):
         """
         new = [NewColumn(path=path, field=field) for path, field in _new_fields(fields)]
         if not new:
-            raise ArgumentError("fields: it is empty. Name a column.", argument="fields")
+            raise ArgumentError("fields: the argument is empty. Name a column.", argument="fields")
         return add_columns(self._engine, self._latest(), new, engine_info=ENGINE_INFO).version
 
     def add_column(
@@ -112,18 +112,18 @@ class TableAlterer(BoundTable):
         first: bool = False,
         after: str | None = None,
     ) -> int:
-        """Add a nullable column; existing rows have nulls in it.
+        """Add a nullable column, which is NULL in existing rows.
 
         Args:
             comment: description of the column.
-            default: SQL expression for new rows that don't have the column. The table needs the
-                feature allowColumnDefaults.
-            first: if True, the column becomes the first; by default it becomes the last.
+            default: SQL expression for new rows that don't provide the column. The table needs the
+                feature `allowColumnDefaults`.
+            first: whether to add the column before all others; by default, it is added at the end.
             after: name of the existing column after which to add the column. For a struct field,
                 `first` and `after` refer to the fields of the same struct.
 
         Raises:
-            SchemaError: the name exists already or is invalid, or the struct or the column in
+            SchemaError: the name already exists or is invalid, or the struct or the column in
                 `after` doesn't exist.
             UnsupportedFeatureError: `default` is set, but the table lacks the feature.
         """
@@ -141,12 +141,12 @@ class TableAlterer(BoundTable):
 
         Raises:
             SchemaError: a column doesn't exist, is the only column, is a partition or clustering
-                column, or is used by a constraint or a generated column.
+                column, or a constraint or generated column uses it.
             UnsupportedFeatureError: the table has no column mapping; the message says how to
                 enable it.
         """
         if not names:
-            raise ArgumentError("names: it is empty. Name a column.", argument="names")
+            raise ArgumentError("names: the argument is empty. Name a column.", argument="names")
         paths = [_path(name) for name in names]
         return drop_columns(self._engine, self._latest(), paths, engine_info=ENGINE_INFO).version
 
@@ -161,7 +161,7 @@ class TableAlterer(BoundTable):
             to: the new name, without the path of the struct.
 
         Raises:
-            SchemaError: the column doesn't exist, the new name exists already, or a constraint or
+            SchemaError: the column doesn't exist, the new name already exists, or a constraint or
                 generated column uses the column.
             UnsupportedFeatureError: the table has no column mapping; the message says how to
                 enable it.
@@ -206,10 +206,10 @@ class TableAlterer(BoundTable):
         ).version
 
     def set_default(self, name: ColumnName, default: str) -> int:
-        """Set a column's default for new rows; existing rows stay unchanged.
+        """Set a column's default for new rows; existing rows don't change.
 
         Args:
-            default: SQL expression that refers to no column, such as `"0"`, `"'new'"` or
+            default: SQL expression without columns, such as `"0"`, `"'new'"` or
                 `"current_timestamp()"`.
 
         Raises:
@@ -242,7 +242,7 @@ class TableAlterer(BoundTable):
         ).version
 
     def sync_identity(self, name: ColumnName) -> int:
-        """Advance an identity column's high-water mark past the values in the table.
+        """Advance an identity column's high water mark past the values in the table.
 
         Raises:
             SchemaError: the column isn't an identity column.
@@ -257,8 +257,8 @@ class TableAlterer(BoundTable):
         """Move a column within the table, or a field within its struct.
 
         Args:
-            first: move the column before all others.
-            after: move the column after the column of this name. Give either `first` or `after`.
+            first: whether to move the column before all others.
+            after: name of the column after which to move the column. Set either `first` or `after`.
         """
         position = _position(first, after)
         if position is None:
@@ -271,13 +271,13 @@ class TableAlterer(BoundTable):
         ).version
 
     def add_constraint(self, constraints: Mapping[str, str]) -> int:
-        """Add CHECK constraints: SQL conditions that every row must satisfy, by name.
+        """Add CHECK constraints: SQL conditions that all rows must satisfy, by name.
 
-        All existing rows are checked. Each constraint is a commit.
+        All existing rows are checked. Each constraint is added by its own commit.
 
         Raises:
-            PredicateError: a condition isn't a condition over the table's columns.
-            TablePropertyError: a constraint of this name exists already.
+            PredicateError: a condition is invalid, or the table lacks one of its columns.
+            TablePropertyError: a constraint with this name already exists.
             ConstraintViolationError: a row violates the constraint; the message shows its values.
 
         Examples:
@@ -286,7 +286,7 @@ class TableAlterer(BoundTable):
         checked = checked_strings(constraints, "constraints")
         if not checked:
             raise ArgumentError(
-                "constraints: it is empty. Name a constraint.", argument="constraints"
+                "constraints: the argument is empty. Name a constraint.", argument="constraints"
             )
         return [
             add_constraint(
@@ -326,19 +326,21 @@ class TableAlterer(BoundTable):
         """
         checked = checked_strings(properties, "properties")
         if not checked:
-            raise ArgumentError("properties: it is empty. Name a property.", argument="properties")
+            raise ArgumentError(
+                "properties: the argument is empty. Name a property.", argument="properties"
+            )
         return set_properties(
             self._engine, self._latest(), checked, engine_info=ENGINE_INFO
         ).version
 
     def unset_table_properties(self, *keys: str, raise_if_not_exists: bool = True) -> int:
-        """Remove table properties, so that their defaults apply; the protocol stays unchanged.
+        """Remove table properties; their defaults then apply. The protocol doesn't change.
 
         Raises:
             TablePropertyError: a property isn't set and `raise_if_not_exists` is true.
         """
         if not keys:
-            raise ArgumentError("keys: it is empty. Name a property.", argument="keys")
+            raise ArgumentError("keys: the argument is empty. Name a property.", argument="keys")
         for key in keys:
             checked_string(key, "keys")
         return unset_properties(
@@ -350,7 +352,7 @@ class TableAlterer(BoundTable):
         ).version
 
     def set_table_name(self, name: str) -> int:
-        """Set the table's name, an entry of its metadata; "" removes it.
+        """Set the table's name in its metadata; "" removes the name.
 
         Examples:
             >>> bayou.table("lake/orders").alter.set_table_name("orders")
@@ -360,7 +362,7 @@ class TableAlterer(BoundTable):
         ).version
 
     def set_table_description(self, description: str) -> int:
-        """Set the table's description; "" removes it.
+        """Set the table's description in its metadata; "" removes the description.
 
         Examples:
             >>> bayou.table("lake/orders").alter.set_table_description("One row for each order")
@@ -382,7 +384,8 @@ class TableAlterer(BoundTable):
     def add_feature(self, feature: str | Sequence[str]) -> int:
         """Add table features to the protocol, such as `allowColumnDefaults`.
 
-        The protocol's versions are raised if a feature needs it. Each feature is a commit.
+        If a feature requires higher protocol versions, they are upgraded. Each feature is added by
+        its own commit.
 
         Raises:
             UnsupportedFeatureError: a feature is unknown, or Bayou can't write it.
@@ -392,7 +395,9 @@ class TableAlterer(BoundTable):
         """
         names = (feature,) if isinstance(feature, str) else checked_names(feature, "feature")
         if not names:
-            raise ArgumentError("feature: it is empty. Name a feature.", argument="feature")
+            raise ArgumentError(
+                "feature: the argument is empty. Name a feature.", argument="feature"
+            )
         return [
             add_feature(self._engine, self._latest(), name, engine_info=ENGINE_INFO).version
             for name in names
@@ -405,13 +410,13 @@ class TableAlterer(BoundTable):
         `checkpointProtection`. It protects readers that don't support the removed feature.
 
         Args:
-            truncate_history: delete versions older than 24 hours instead of adding
-                `checkpointProtection`. This takes two calls, 24 hours apart.
+            truncate_history: whether to delete versions older than 24 hours instead of adding
+                `checkpointProtection`. This requires two calls, at least 24 hours apart.
 
         Raises:
             UnsupportedFeatureError: the table lacks the feature, or it can't be dropped.
-            FeatureInUseError: another feature or the table's metadata needs the feature, or older
-                versions can't be deleted yet.
+            FeatureInUseError: another feature or the table's metadata requires the feature, or the
+                older versions aren't 24 hours old yet.
         """
         checked_string(name, "name")
         return drop_feature(
@@ -425,11 +430,11 @@ class TableAlterer(BoundTable):
     def upgrade_protocol(self, reader: int, writer: int) -> int:
         """Upgrade the protocol's reader and writer versions.
 
-        At writer version 7, the protocol names its features. An upgrade to this version adds the
-        names of all features that the old versions implied.
+        In writer version 7, the protocol lists its features. An upgrade to this version lists all
+        features that the previous versions include.
 
         Raises:
-            ArgumentError: a version doesn't exist, or is lower than the table's.
+            ArgumentError: a version doesn't exist, or is lower than the table's version.
         """
         checked_number(reader, "reader", "a protocol version", minimum=1)
         checked_number(writer, "writer", "a protocol version", minimum=1)
@@ -455,7 +460,7 @@ def _path(name: ColumnName) -> tuple[str, ...]:
 
 
 def new_field(name: ColumnName, type: ColumnType) -> StructField:
-    """Return a nullable field; its name is the last name of a path."""
+    """Return a nullable field, named by the last part of a path."""
     last = _path(name)[-1]
     match type:
         case str():
@@ -508,5 +513,5 @@ def _position(first: bool, after: str | None) -> str | None:
             "after: first and after are both set. Give one of them.", argument="after"
         )
     if after == "":
-        raise ArgumentError("after: it is empty. Give a column name.", argument="after")
+        raise ArgumentError("after: the argument is empty. Give a column name.", argument="after")
     return "" if first else after

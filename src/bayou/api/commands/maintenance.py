@@ -1,4 +1,4 @@
-"""Maintenance of a table in the short API: OPTIMIZE, VACUUM, RESTORE, CLONE, CONVERT, log files."""
+"""Maintenance of a table: OPTIMIZE, VACUUM, RESTORE, CLONE, CONVERT, log files and manifests."""
 
 from __future__ import annotations
 
@@ -54,21 +54,22 @@ class Maintenance(BoundTable):
         *,
         full: bool = True,
     ) -> VacuumMetrics:
-        """List the files that no version within the retention period uses, or delete them.
+        """List or delete the files that no version within the retention period uses.
 
-        With `dry_run=False` the files are deleted; time travel to versions before the retention
-        period then fails.
+        By default, the files are only listed. With `dry_run=False`, they are deleted, and time
+        travel to versions before the retention period fails.
 
         Args:
-            retention_hours: hours to retain unused files; None for the table property
+            retention_hours: retention period of unused files; None for the table property
                 `delta.deletedFileRetentionDuration` (default: a week).
-            dry_run: if True, nothing is deleted; `inventory` of the result lists the files.
-            enforce_retention_duration: reject a retention shorter than the table's.
-            full: list the folder. If False, find files from the log instead, which is faster, but
-                leaves files that no commit refers to.
+            dry_run: whether to delete nothing. `inventory` of the result lists the files.
+            enforce_retention_duration: whether to reject a retention period that is shorter than
+                the table property.
+            full: whether to list the table's folder. If False, the files are looked up in the log,
+                which is faster, but doesn't find files that no commit refers to.
 
         Raises:
-            ArgumentError: the retention is negative, or shorter than the table's.
+            ArgumentError: the retention period is negative, or shorter than the table property.
             TableNotFoundError: the table doesn't exist.
             UnsupportedFeatureError: the table has a writer feature that isn't supported.
             VersionNotFoundError: `full=False` needs commits that were deleted from the log.
@@ -103,14 +104,14 @@ class Maintenance(BoundTable):
     ) -> RestoreMetrics:
         """Restore the table to an earlier version: files, schema and properties.
 
-        The restore is a new version. The versions in between can still be read and restored.
+        The restore commits a new version. Versions after `target` can still be read and restored.
 
         Args:
-            target: a version; or a datetime or an ISO 8601 string, which stands for the last
-                version at or before this time.
-            ignore_missing_files: restore even if data files are missing. Later reads of these files
-                fail.
-            dry_run: commit nothing; the metrics are those of the restore, at the current version.
+            target: a version; or a datetime or an ISO 8601 string, which selects the last version
+                at or before this time.
+            ignore_missing_files: whether to restore even if data files are missing. Reads of these
+                files then fail.
+            dry_run: whether to commit nothing and only return the metrics.
 
         Raises:
             ArgumentError: the version isn't earlier than the latest version.
@@ -150,17 +151,17 @@ class Maintenance(BoundTable):
         """Create a new table with this table's schema, properties and rows.
 
         Writes to the clone don't change this table. A shallow clone refers to this table's data
-        files: a vacuum of this table may delete files that only the clone still uses. A deep clone
-        copies the files. If it is repeated with `replace`, it copies only the files that this table
-        has added since, and removes the others.
+        files, so a vacuum of this table may delete files that the clone still needs. A deep clone
+        copies the files. If a deep clone is repeated with `replace`, only new files of this table
+        are copied, and files that this table has removed are removed from the clone.
 
         Args:
             target: path of the new table, in the same store.
             version, timestamp: version to clone; the latest by default.
-            shallow: if False, data files are copied.
-            replace: if True, an existing table at `target` is replaced. A shallow clone only
-                replaces a table without data files.
-            configuration: table properties that override this table's.
+            shallow: whether to refer to this table's data files. If False, they are copied.
+            replace: whether to replace an existing table at `target`. A shallow clone only replaces
+                a table without data files.
+            configuration: table properties of the clone, in addition to this table's properties.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.
 
@@ -246,7 +247,7 @@ class Maintenance(BoundTable):
     def create_checkpoint(self, version: int | None = None) -> int:
         """Write the checkpoint of a version (the latest by default) and return the version.
 
-        The call can be repeated, and is safe with concurrent writers.
+        The call can be repeated at any time, also while other writers commit.
 
         Raises:
             TableNotFoundError, VersionNotFoundError: the table or the version doesn't exist.
@@ -261,8 +262,8 @@ class Maintenance(BoundTable):
     def cleanup_metadata(self) -> int:
         """Delete commits and checkpoints older than `delta.logRetentionDuration` from the log.
 
-        Writers do it after each checkpoint, if the property `delta.enableExpiredLogCleanup` is
-        true. Time travel to the deleted versions then fails.
+        Time travel to the deleted versions then fails. Writers also clean up the log after each
+        checkpoint, if the table property `delta.enableExpiredLogCleanup` is true.
 
         Returns:
             The number of deleted files.
@@ -275,7 +276,7 @@ class Maintenance(BoundTable):
     def compact_logs(self, starting_version: int, ending_version: int) -> None:
         """Write a log compaction file for a range of versions, both ends included.
 
-        Readers then read one file instead of the commits of the range, which stay in the log.
+        Readers then read this file instead of the commits. The commits stay in the log.
 
         Raises:
             ArgumentError: the range has fewer than two versions.
@@ -293,7 +294,7 @@ class Maintenance(BoundTable):
 
         Raises:
             UnsupportedFeatureError: the table has deletion vectors or column mapping, which readers
-                of manifests don't apply.
+                of manifests don't support.
 
         Examples:
             >>> bayou.table("lake/orders").generate()

@@ -32,13 +32,12 @@ Values: TypeAlias = Mapping[str, Expression | str]
 
 
 class TableMerger:
-    """Builder of a MERGE; each method returns a new builder. `TableHandle.merge` creates one.
+    """Builder of a MERGE; each method returns a new builder. `TableHandle.merge` creates a builder.
 
-    There are clauses of three kinds: matched, not matched, and not matched by source. Each row is
-    of one kind. Of the clauses of that kind, the first one whose condition is true applies to the
-    row. Only the last clause of a kind may have no condition.
+    Each row is matched, not matched, or not matched by source. The first clause of this kind whose
+    condition is true applies to the row. Only the last clause of each kind may omit the condition.
 
-    Conditions and values can use the columns of source and target. If both have a column of the
+    Conditions and values can use the columns of source and target. If both have a column with the
     same name, put an alias before the name: `"source.price > target.price"`.
 
     Examples:
@@ -70,7 +69,7 @@ class TableMerger:
     def when_matched_update(
         self, updates: Values, predicate: Condition | None = None
     ) -> TableMerger:
-        """Update columns of target rows that match a source row; the other columns stay unchanged.
+        """Update columns of target rows that match a source row; other columns don't change.
 
         Args:
             updates: new values by column name, such as `"address.city"` for a struct field. A value
@@ -91,11 +90,12 @@ class TableMerger:
         """Update all columns of matching target rows from the source columns of the same names.
 
         The source must have all columns of the target. With `merge_schema`, columns that the source
-        lacks stay unchanged, and columns that the target lacks are added.
+        lacks don't change, and columns that the target lacks are added.
 
         Args:
             predicate: update only rows for which the condition is true.
-            except_cols: source columns that aren't used; the target's columns stay unchanged.
+            except_cols: source columns to ignore. The target's columns with these names don't
+                change.
         """
         return self._with("MATCHED", "update", predicate, None, except_cols)
 
@@ -109,8 +109,8 @@ class TableMerger:
         """Insert source rows that match no target row.
 
         Args:
-            updates: values by column name. A value may use columns of the source. A column without
-                a value gets its default or generated value, else NULL.
+            updates: values by column name. A value may use columns of the source. Columns that
+                aren't in `updates` get their default or generated value or, without one, NULL.
             predicate: insert only rows for which the condition is true.
 
         Examples:
@@ -125,20 +125,21 @@ class TableMerger:
     def when_not_matched_insert_all(
         self, predicate: Condition | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Insert source rows that match no target row, with all columns by name.
+        """Insert all columns of source rows that match no target row.
 
         Args:
             predicate: insert only rows for which the condition is true.
-            except_cols: source columns that aren't used; the new rows have defaults or NULL there.
+            except_cols: source columns to ignore. The new rows have the default or NULL in these
+                columns.
         """
         return self._with("NOT MATCHED", "insert", predicate, None, except_cols)
 
     def when_not_matched_by_source_update(
         self, updates: Values, predicate: Condition | None = None
     ) -> TableMerger:
-        """Update target rows that match no source row; values can use the target's columns only.
+        """Update target rows that match no source row; values can only use columns of the target.
 
-        All data files in which the condition can be true are read.
+        All data files that may have rows for which the condition is true are read.
         """
         assignments = checked_values(updates, "updates")
         return self._with("NOT MATCHED BY SOURCE", "update", predicate, assignments)
@@ -150,9 +151,10 @@ class TableMerger:
     def execute(self) -> MergeMetrics:
         """Run the merge in one commit. Nothing is committed if no row changes.
 
-        The source is held in memory (at most 2 GiB); the target is read file by file. Changed rows
-        are marked in deletion vectors if the table enables them (`delta.enableDeletionVectors`);
-        otherwise their files are rewritten. A merge that only inserts rewrites no files.
+        The source is read into memory (at most 2 GiB), the target file by file. If the table has
+        deletion vectors enabled (`delta.enableDeletionVectors`), changed rows are marked in
+        deletion vectors. If not, the files of changed rows are rewritten. A merge that only inserts
+        rows rewrites no files.
 
         Returns:
             Metrics: `num_target_rows_updated`, `num_affected_rows`, `version`, ...
@@ -160,7 +162,7 @@ class TableMerger:
         Raises:
             MultipleMatchesError: several source rows match one target row. This is allowed
                 if the merge only inserts, or if the only clause deletes without a condition.
-            ArgumentError: the clauses contradict each other, or the source isn't a table or is too
+            ArgumentError: a clause is invalid or unreachable, or the source isn't a table or is too
                 large.
             PredicateError: a condition or value isn't valid SQL, or fails for a row.
             SchemaError: a column can't be assigned, or is assigned twice.
@@ -180,7 +182,7 @@ class TableMerger:
         )
 
     def _with_columns_of(self, source: pa.Schema) -> MergeDefinition:
-        """Return the definition in which the clauses with `except_cols` name their columns."""
+        """Return the definition in which clauses with `except_cols` list the columns to assign."""
         clauses = [
             replace(clause, assignments=self._all_columns(source, names)) if names else clause
             for clause, names in zip(self._definition.clauses, self._except_cols, strict=True)

@@ -23,13 +23,14 @@ from bayou.kernel.commands.optimize.upgrade_uniform import upgrade_uniform
 from bayou.version import ENGINE_INFO
 
 _MEMORY_BYTES = 512 << 20
-"""Memory for rows being sorted."""
+"""Memory for sorting rows in bytes."""
 
 
 class TableOptimizer(BoundTable):
-    """OPTIMIZE of a table: call it, or its methods `compact` and `z_order`.
+    """OPTIMIZE of a table: `optimize()`, `optimize.compact()`, `optimize.z_order()` and others.
 
-    `TableHandle.optimize` returns it. Rows stay unchanged, and concurrent appends don't conflict.
+    `TableHandle.optimize` returns this object. Rows don't change, and concurrent appends don't
+    conflict.
 
     Examples:
         >>> table = bayou.table("lake/orders")
@@ -60,10 +61,10 @@ class TableOptimizer(BoundTable):
         Args:
             partition_filters, target_size, max_concurrent_tasks, min_size, max_deleted_rows_ratio,
                 batch_size, dry_run: see `compact`. A clustered table has no partitions to select.
-            full: also recluster files that were clustered by other columns.
+            full: whether to also rewrite files that were clustered by other columns.
 
         Returns:
-            Metrics; `version` is None if there was nothing to commit.
+            Metrics; `version` is None if nothing was committed.
 
         Raises:
             ArgumentError: an argument doesn't apply to the table.
@@ -73,7 +74,7 @@ class TableOptimizer(BoundTable):
         if not state.clustering_columns:
             if full:
                 raise ArgumentError(
-                    f"{state.path}: the table isn't clustered. Leave full out.", argument="full"
+                    f"{state.path}: the table isn't clustered. Remove full.", argument="full"
                 )
             return self._compact(
                 state,
@@ -86,8 +87,8 @@ class TableOptimizer(BoundTable):
             )
         if partition_filters is not None:
             raise ArgumentError(
-                f"{state.path}: a clustered table has no partitions to select. Leave "
-                "partition_filters out.",
+                f"{state.path}: a clustered table has no partitions to select. Remove "
+                "partition_filters.",
                 argument="partition_filters",
             )
         plan = plan_clustering(
@@ -116,17 +117,17 @@ class TableOptimizer(BoundTable):
             partition_filters: condition over partition columns; only matching partitions are
                 compacted.
             target_size: maximum total size in bytes of the input files that are combined into one
-                output file. If None, it is `delta.targetFileSize`, or 128 MB without this property.
-            max_concurrent_tasks: number of files written concurrently; None for one per core.
-            min_size: files of this many bytes or more aren't compacted; None for `target_size`.
-            max_deleted_rows_ratio: files whose deletion vector marks more than this fraction of
-                their rows are also rewritten.
-            batch_size: approximate bytes of files that one commit replaces; None for 16 GB.
-                Committed batches remain if a later batch fails.
-            dry_run: rewrite nothing; the metrics have the files that would be removed.
+                output file; None for the table property `delta.targetFileSize` (default: 128 MB).
+            max_concurrent_tasks: number of files that are written concurrently; None for one per
+                core.
+            min_size: only files with fewer bytes are compacted; None for `target_size`.
+            max_deleted_rows_ratio: files with a higher fraction of deleted rows are also rewritten.
+            batch_size: approximate total size in bytes of the files that one commit replaces; None
+                for 16 GB. If a batch fails, the commits of earlier batches remain.
+            dry_run: whether to rewrite nothing. The metrics describe the files to remove.
 
         Returns:
-            Metrics; `version` is None if there was nothing to commit.
+            Metrics; `version` is None if nothing was committed.
 
         Raises:
             ArgumentError: the table is clustered; call `optimize()` instead.
@@ -167,17 +168,17 @@ class TableOptimizer(BoundTable):
     ) -> OptimizeMetrics:
         """Rewrite each partition in Z-order of some columns, in files of similar size.
 
-        Filters on these columns then read fewer files. Memory is bounded: rows that don't fit spill
-        to the local disk.
+        Reads with filters on these columns then skip more files. Rows that don't fit into memory
+        are spilled to the local disk.
 
         Args:
-            columns: column names, dotted for nested fields. The columns need statistics, and can't
-                be partition columns.
+            columns: names of columns, or dotted paths of nested fields. They must have statistics,
+                and can't be partition columns.
             partition_filters, target_size, max_concurrent_tasks, batch_size, dry_run: see
                 `compact`.
 
         Raises:
-            SchemaError: a column doesn't exist, has no statistics, or partitions the table.
+            SchemaError: a column doesn't exist, has no statistics, or is a partition column.
             PredicateError, CommitConflictError, DataFileError: see `compact`.
 
         Examples:
@@ -206,7 +207,8 @@ class TableOptimizer(BoundTable):
     ) -> OptimizeMetrics:
         """Rewrite files that contain deleted rows or dropped columns (REORG TABLE APPLY (PURGE)).
 
-        A later vacuum deletes the old files. See `compact` for arguments, result and errors.
+        The old files remain until a vacuum deletes them. See `compact` for the arguments, the
+        result and errors.
 
         Examples:
             >>> bayou.table("lake/orders").optimize.purge()
@@ -232,7 +234,7 @@ class TableOptimizer(BoundTable):
     ) -> OptimizeMetrics:
         """Make an existing table readable as an Iceberg table (REORG ... (UPGRADE UNIFORM ...)).
 
-        Enables Iceberg compatibility, rewrites the files that don't follow its rules, and sets
+        This enables Iceberg compatibility, rewrites the files that violate its rules, and sets
         `delta.universalFormat.enabledFormats`. Versions 1 and 2 disable deletion vectors; version 3
         enables row tracking.
 

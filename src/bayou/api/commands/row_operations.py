@@ -40,9 +40,9 @@ class RowOperations(BoundTable):
     ) -> DeleteMetrics:
         """Delete the rows that match a condition, in one commit.
 
-        The rows are marked in deletion vectors if the table enables them
-        (`delta.enableDeletionVectors`); otherwise their files are rewritten. Nothing is committed
-        if no row matches.
+        If the table has deletion vectors enabled (`delta.enableDeletionVectors`), the rows are
+        marked in deletion vectors. If not, their files are rewritten. If no row matches, nothing is
+        committed.
 
         Args:
             predicate: condition on rows, such as `"day = '2024-01-05' AND id > 3"`; None deletes
@@ -82,10 +82,10 @@ class RowOperations(BoundTable):
         """Update the rows that match a condition, in one commit.
 
         Args:
-            updates: SQL by column name, such as `{"price": "price * 2", "note": "'sold'"}`. A
-                dotted name is a struct field. A value may also be an expression such as
-                `lit(value)`. Columns in it have their values from before the update. Generated
-                columns are recomputed.
+            updates: SQL strings by column name, such as `{"price": "price * 2", "note": "'sold'"}`,
+                or expressions such as `lit(value)`. A dotted name is a struct field. The
+                expressions use the values of columns before the update. Generated columns are
+                recomputed.
             new_values: Python values by column name, such as `{"note": "sold"}`.
             predicate: condition, as in `delete`; None updates all rows.
             commit_metadata: see `bayou.write`.
@@ -130,10 +130,10 @@ class RowOperations(BoundTable):
         Args:
             source: pyarrow, polars, duckdb or pandas rows, or any object with an Arrow stream.
                 `execute` reads it once.
-            predicate: the join condition, such as `"target.id = source.id"`. NULL matches nothing.
-            source_alias, target_alias: the names of the two sides in SQL strings.
-            merge_schema: whether to add columns and fields that a clause writes but the table
-                lacks.
+            predicate: the join condition, such as `"target.id = source.id"`. NULL keys don't match.
+            source_alias, target_alias: names of source and target in SQL strings.
+            merge_schema: whether to add columns and fields to the table that clauses assign and the
+                table lacks.
             commit_metadata: see `bayou.write`.
 
         Returns:
@@ -151,7 +151,7 @@ class RowOperations(BoundTable):
         condition = checked_condition(predicate, "predicate")
         if condition is None:
             raise ArgumentError(
-                "predicate: it is None. Give the condition by which rows match.",
+                "predicate: the value is None. Give the condition by which rows match.",
                 argument="predicate",
             )
         return TableMerger(
@@ -181,7 +181,7 @@ def _assignments(updates: object, new_values: object) -> Mapping[str, Expression
         return checked_values(updates, "updates")
     if not isinstance(new_values, Mapping):
         raise ArgumentError(
-            f"new_values: it is {new_values!r}. Give a dictionary of column names and values.",
+            f"new_values: {new_values!r} isn't a dictionary. Give column names and values.",
             argument="new_values",
         )
     try:

@@ -28,13 +28,13 @@ from bayou.protocol.schema import StructType
 class DeltaDataset(pads.FileSystemDataset):
     """One version of a Delta table as a `pyarrow.dataset.Dataset`.
 
-    `scanner` lets the kernel read the rows, so the dataset supports the same tables as `to_arrow`.
-    The filter and the columns of a scanner reach data skipping; pyarrow filters the rows exactly.
-    `to_table`, `to_batches`, `head`, `take` and pyarrow's other methods for rows use `scanner`, as
-    do DuckDB and Polars. Rows are in the order of the files in the log.
+    The kernel reads the rows, so the dataset supports the same tables as `to_arrow`. It reads only
+    the columns of a scanner, and uses the scanner's filter for data skipping. pyarrow then filters
+    the rows. `to_table`, `to_batches`, `head`, `take` and the other methods of pyarrow that return
+    rows use `scanner`, as do DuckDB and Polars. Rows are in the order of the files in the log.
 
-    The rows aren't accessible to pyarrow's C++ code: `get_fragments`, and functions that take
-    datasets without calling `scanner`, raise an error.
+    pyarrow's C++ code can't read the data files: `get_fragments`, and functions that don't use
+    `scanner`, raise an error.
     """
 
     def __init__(
@@ -127,14 +127,14 @@ class DeltaDataset(pads.FileSystemDataset):
         limit: int | None = None,
         transform: BatchTransform | None = None,
     ) -> pa.RecordBatchReader:
-        """Stream rows that only the dataset's own SQL condition filters.
+        """Stream the rows that match the SQL condition of the dataset.
 
         Args:
             columns: names of columns in result order; None for all.
-            skipping: a predicate by which files and row groups are skipped. Rows that don't match
-                it may be returned.
+            skipping: a predicate for skipping files and row groups. Rows that don't match this
+                predicate may be returned.
             limit: maximum number of rows.
-            transform: a change of each batch, before the limit.
+            transform: a transformation of each batch, which is applied before the limit.
         """
         read = PlannedRead.plan(
             self._engine, self._snapshot, columns, self._condition, limit, skipping=skipping
@@ -159,11 +159,11 @@ class DeltaDataset(pads.FileSystemDataset):
         return DeltaDataset(self._engine, self._snapshot, self._condition, conjunction)
 
     def get_fragments(self, filter: Any = None) -> NoReturn:
-        """Raise an error: pyarrow would read a fragment without the table's metadata."""
+        """Raise an error, because pyarrow would read fragments without the table's metadata."""
         raise_unreadable(self._snapshot.path)
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Raise an error: the schema is the table's."""
+        """Raise an error, because the schema is defined by the table."""
         raise_unreadable(self._snapshot.path)
 
     def sort_by(self, sorting: Any, **options: Any) -> Any:

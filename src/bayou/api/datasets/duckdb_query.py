@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _DATA_FILES = (".parquet", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".xlsx")
-"""Names in FROM that end with these suffixes are files for DuckDB."""
+"""Suffixes of names in FROM that DuckDB reads as files."""
 
 _DUCKDB_SCHEMES = ("http://", "https://", "hf://")
 
@@ -43,7 +43,7 @@ def sql(
 
     The result is lazy: the query runs when rows are requested, with `fetchall()`, `df()`, `pl()`,
     `to_arrow_table()` or `show()`. DuckDB passes columns and filters to the kernel, which skips
-    files and row groups; DuckDB filters the rows exactly. Rows are streamed.
+    files and row groups. DuckDB then filters the rows. Rows are streamed.
 
         orders = bayou.table("lake/orders")
         bayou.sql("SELECT day, count(*) FROM orders GROUP BY day", orders=orders).show()
@@ -52,12 +52,12 @@ def sql(
         query: one SELECT statement. FROM names the tables of the arguments; it may also contain a
             path or URI in quotes, such as `FROM 's3://lake/events'` or `FROM './events'`.
         tables: tables by name, for names that aren't Python identifiers.
-        params: values of the parameters `?` or `$name` in the query. A query with parameters runs
-            at once.
+        params: values of the parameters `?` or `$name` in the query. A query with parameters isn't
+            lazy: it runs immediately.
         connection: DuckDB connection that runs the query; the tables are registered in it. By
             default, each call has its own connection in memory with the time zone UTC.
-        storage_options: see `bayou.table`; for tables that are given by path.
-        named_tables: tables by name: a path, a handle of a table or of a version, or anything that
+        storage_options: see `bayou.table`; used for paths of tables.
+        named_tables: tables by name: a path, a handle of a table or of a version, or an object that
             DuckDB can register, such as a DataFrame or an Arrow table.
 
     Raises:
@@ -86,7 +86,7 @@ def sql(
 def query_batches(
     query: str, tables: Mapping[str, TableSource | Any], limit: int | None = None
 ) -> pa.RecordBatchReader:
-    """Run a query and stream its rows, with the errors of Bayou instead of DuckDB's.
+    """Run a query and stream its rows; errors of DuckDB are raised as errors of Bayou.
 
     Args:
         limit: maximum number of rows.
@@ -95,7 +95,7 @@ def query_batches(
         PrerequisiteError: DuckDB isn't installed.
         ArgumentError: the query isn't valid, or isn't one SELECT statement.
         TableNotFoundError: there is no table at a path.
-        StatementError: the query fails; also raised by the reader.
+        StatementError: the query fails. The returned reader raises it, too.
     """
     with _bayou_errors(query):
         relation = sql(query, tables)
@@ -110,9 +110,10 @@ def query_batches(
 
 
 def table_names(query: str) -> list[str]:
-    """Return the names in the FROM clauses of a query, without those of its WITH clauses.
+    """Return the names in the FROM clauses of a query.
 
-    Names with a schema, and names in a query that isn't valid, aren't returned.
+    Names that the query's WITH clauses define, and names with a schema, are omitted. If the query
+    is invalid, no names are returned.
 
     Raises:
         PrerequisiteError: DuckDB isn't installed.
@@ -172,14 +173,14 @@ def _check_statement(connection: duckdb.DuckDBPyConnection, query: str) -> None:
     readers = (kinds.SELECT, kinds.EXPLAIN, kinds.MULTI)  # PIVOT is several statements
     if len(statements) != 1 or statements[0].type not in readers:
         raise ArgumentError(
-            "query: it isn't one SELECT statement. Give one SELECT; use bayou.write to write to a "
-            "table.",
+            "query: the SQL isn't one SELECT statement. Give one SELECT; use bayou.write to write to "
+            "a table.",
             argument="query",
         )
 
 
 def _registrable(source: Any, storage_options: Mapping[str, str] | None) -> Any:
-    """Return what DuckDB registers for a table argument."""
+    """Return the object to register in DuckDB for a table argument."""
     if isinstance(source, TableHandle | SnapshotHandle):
         return open_snapshot(source).to_pyarrow_dataset()
     if isinstance(source, str) or hasattr(source, "__fspath__"):
@@ -198,7 +199,7 @@ def _paths(
 
 
 def is_table_path(name: str) -> bool:
-    """Whether a name in FROM is the path of a Delta table, and not of files that DuckDB reads."""
+    """Whether a name in FROM is the path of a Delta table instead of a file that DuckDB reads."""
     folded = name.lower()
     is_file = folded.endswith(_DATA_FILES) or folded.startswith(_DUCKDB_SCHEMES) or "*" in folded
     return "/" in name and not is_file

@@ -25,17 +25,19 @@ def scan_polars(
 ) -> pl.LazyFrame:
     """Return a version of a table as a Polars `LazyFrame`.
 
-    Columns and filters of a query reach the kernel, which reads only these columns and skips files
-    and row groups that can't match; Polars filters the rows exactly. Rows are streamed in the order
-    of the files in the log. The version is fixed when this function is called.
+    Polars passes the columns and filters of a query to the kernel, which reads only these columns,
+    and skips files and row groups without matching rows. Polars then filters the rows. Rows are
+    streamed in the order of the files in the log. The version is the latest one when this function
+    is called.
 
         events = bayou.scan_polars("lake/events")
         events.filter(pl.col("day") == "2024-01-05").select("id").collect()
 
     Args:
         source: path or URI of the table, or a handle of the table or of a version.
-        storage_options: see `bayou.table`; only for a path.
-        version, timestamp: see `TableHandle.snapshot`; not for a handle of a version.
+        storage_options: see `bayou.table`; only if `source` is a path.
+        version, timestamp: see `TableHandle.snapshot`; only if `source` isn't a handle of a
+        version.
 
     Raises:
         PrerequisiteError: Polars isn't installed.
@@ -70,7 +72,7 @@ def _frames(
     predicate: pl.Expr | None,
     n_rows: int | None,
 ) -> Iterator[pl.DataFrame]:
-    """Yield rows for Polars, which wants the predicate applied to the first `n_rows` rows."""
+    """Yield rows for Polars, which expects that the predicate filters the first `n_rows` rows."""
     import polars as pl
 
     from bayou.api.datasets.pushdown.polars_expressions import read_expression

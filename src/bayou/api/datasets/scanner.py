@@ -1,4 +1,4 @@
-"""The scanner of a table's dataset, whose rows the kernel reads."""
+"""The scanner of a table's dataset; the kernel reads its rows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Columns: TypeAlias = Sequence[str] | Mapping[str, Any] | None
 class DeltaScanner(pads.Scanner):
     """A `pyarrow.dataset.Scanner` over rows that the kernel reads. It can be read several times.
 
-    pyarrow's own scanner would read ahead in threads of its C++ code, which end the process if they
-    call Python at the interpreter's exit. This scanner filters in the threads that read files, and
-    has no C++ object: C++ code takes it as an Arrow stream.
+    It doesn't use pyarrow's C++ scanner, whose threads would crash the process if they call Python
+    while the interpreter exits. Rows are filtered in the threads that read files. C++ code can read
+    the scanner as an Arrow stream.
     """
 
     def __init__(
@@ -33,8 +33,8 @@ class DeltaScanner(pads.Scanner):
         """Create a scanner.
 
         Args:
-            read: function that starts a read of a number of rows, or of all rows.
-            batch_size: maximum number of rows in a batch; None for the sizes of `read`.
+            read: function that starts a read; its argument is the maximum number of rows or None.
+            batch_size: maximum number of rows in a batch; None for the batches of `read`.
         """
         self._read = read
         self._projected_schema = projected_schema
@@ -71,7 +71,7 @@ class DeltaScanner(pads.Scanner):
         return self._read(num_rows).read_all()
 
     def take(self, indices: Any) -> pa.Table:
-        """Read all rows, and return those at the indices."""
+        """Read all rows, and return the rows at the indices."""
         return self.to_table().take(indices)
 
     def count_rows(self) -> int:
@@ -79,7 +79,7 @@ class DeltaScanner(pads.Scanner):
         return sum(batch.num_rows for batch in self.to_reader())
 
     def scan_batches(self) -> NoReturn:
-        """Raise an error: the rows have no fragment."""
+        """Raise an error, because the rows have no fragments."""
         raise_unreadable("scan_batches")
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -89,11 +89,11 @@ class DeltaScanner(pads.Scanner):
 
 
 def batch_transform(schema: pa.Schema, columns: Columns, expression: Any) -> BatchTransform:
-    """Return the change of batches that filters rows and selects or computes columns.
+    """Return a transformation of batches that filters rows and selects or computes columns.
 
     Args:
         schema: schema of the batches.
-        expression: `pyarrow.compute.Expression` of the rows to keep; None for all rows.
+        expression: `pyarrow.compute.Expression` that selects rows; None for all rows.
     """
     if isinstance(columns, Mapping):
         return _computed(schema, columns, expression)
@@ -132,7 +132,7 @@ def _sliced(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordB
 
 
 def raise_unreadable(table: str) -> NoReturn:
-    """Raise the error that pyarrow's C++ code can't read the rows."""
+    """Raise the error for accesses of pyarrow's C++ code to data files."""
     raise UnsupportedFeatureError(
         f"{table}: pyarrow can't read the data files of a Delta table without the kernel. Use "
         "scanner(), to_table() or to_batches() of the dataset.",

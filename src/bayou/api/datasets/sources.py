@@ -1,4 +1,4 @@
-"""Tables as the arguments of queries: paths, or handles of tables and of their versions."""
+"""Arguments of queries that are tables: paths, handles of tables, and handles of versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_snapshot(
         return source.snapshot(version, timestamp)
     if version is not None or timestamp is not None:
         raise ArgumentError(
-            f"version: the handle already has version {source.version}. Leave out version and "
+            f"version: the handle already has version {source.version}. Remove version and "
             "timestamp, or give the handle of the table.",
             argument="version",
         )

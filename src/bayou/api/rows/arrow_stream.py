@@ -1,4 +1,4 @@
-"""Conversions of rows for the short API: input from Arrow streams, output as dictionaries."""
+"""Conversions of rows: Arrow streams to record batches, record batches to dictionaries."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def record_batches(data: ArrowStream, argument: str) -> pa.RecordBatchReader:
 def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     """Convert rows to dictionaries.
 
-    If any date or timestamp is outside of Python's years 1 to 9999, all dates and timestamps become
-    strings.
+    If one date or timestamp is outside of Python's years 1 to 9999, all dates and timestamps are
+    converted to strings.
     """
     try:
         return rows.to_pylist()

@@ -1,7 +1,8 @@
-"""Arrow columns as JSON text, a string per value.
+"""Conversion of Arrow columns to JSON: one string for each value.
 
-JSON keeps values: NaN and infinity are the strings `NaN`, `Infinity` and `-Infinity`, because JSON
-has no such numbers; decimals have all their digits, timestamps are ISO 8601, binary is Base64.
+The conversion is lossless. NaN and infinity become the strings `NaN`, `Infinity` and `-Infinity`,
+because JSON doesn't have these numbers. Decimals have all their digits, timestamps are in ISO 8601,
+and binary values are in Base64.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def _joined(*parts: Any) -> Column:
 
 
 def _without_encoding(column: Column) -> Column:
-    """Return the values without dictionaries, extension types and views."""
+    """Return the values in plain Arrow types: no dictionaries, extension types and views."""
     if isinstance(column, pa.ExtensionArray):
         return _without_encoding(column.storage)
     if pa.types.is_dictionary(column.type):
@@ -47,7 +48,7 @@ def _without_encoding(column: Column) -> Column:
 
 
 def column_text(column: Column) -> Column:
-    """Return each value as text; structs, lists and maps are JSON. A null stays null."""
+    """Return each value as a string; structs, lists and maps are JSON. A null stays null."""
     column = _without_encoding(column)
     kind = column.type
     if _is_nested(kind):
@@ -125,7 +126,7 @@ def _json_maps(column: Column) -> Column:
 
 
 def _per_list(lists: Column, values: Column) -> Column:
-    """Join the texts of each list by commas; a null list stays null."""
+    """Join the strings of each list by commas; a null list stays null."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     offsets = pa.concat_arrays(
         [pa.array([0], pa.int32()), pc.cast(pc.cumulative_sum(lengths), pa.int32())]
@@ -135,14 +136,14 @@ def _per_list(lists: Column, values: Column) -> Column:
 
 
 def _json_strings(text: Column) -> Column:
-    """Return JSON strings; only strings with characters to escape are encoded one by one."""
+    """Encode strings as JSON. Only strings with characters to escape are encoded one by one."""
     escaped = pc.match_substring_regex(text, _NEEDS_ESCAPE)
     quoted = _joined('"', text, '"')
     return replaced(quoted, escaped, lambda v: msgspec.json.encode(v[1:-1]).decode())
 
 
 def replaced(text: Column, selected: Column, replacement: Callable[[str], str]) -> Column:
-    """Replace the selected texts one by one."""
+    """Apply `replacement` to the selected strings one by one."""
     selected = pc.fill_null(selected, False)
     if selected.true_count == 0:
         return text

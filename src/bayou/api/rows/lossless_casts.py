@@ -29,10 +29,10 @@ _INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 
 
 def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.Schema:
-    """Return the rows' schema, with the table's type for each column that can be cast to it.
+    """Return the schema to which `cast_batches` casts rows.
 
-    The values decide whether a cast loses nothing; `cast_batches` checks them. A column whose type
-    can't be cast keeps its type, which the kernel refuses.
+    A column gets the table's type if its type can be cast to the table's type. `cast_batches` then
+    checks that no value changes. Other columns keep their type, and the kernel rejects them.
 
     Args:
         schema: the table's schema.
@@ -79,7 +79,7 @@ def _cast(table: str, column: Any, field: Any) -> Any:
         elif pa.types.is_run_end_encoded(column.type):
             column = pc.run_end_decode(column)
         if pa.types.is_integer(column.type) and pa.types.is_decimal(field.type):
-            # The cast from integers wants a precision for all values of the integer type.
+            # Arrow's cast requires a precision for all values of the integer type.
             scale = field.type.scale
             column = column.cast(pa.decimal128(min(38, 20 + scale), scale))
         return column.cast(field.type)
@@ -94,7 +94,7 @@ def _cast(table: str, column: Any, field: Any) -> Any:
 
 
 def _target(arrow_type: Any, data_type: DataType, widens: bool) -> pa.DataType | None:
-    """Return the Arrow type to cast a column or a nested field to; None to leave its type."""
+    """Return the Arrow type to which a column or nested field is cast; None if it isn't cast."""
     types: Any = pa.types
     if types.is_dictionary(arrow_type) or types.is_run_end_encoded(arrow_type):
         return _target(arrow_type.value_type, data_type, widens)

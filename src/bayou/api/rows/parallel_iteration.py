@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 def available_cores() -> int:
-    """Number of cores that this process may use."""
+    """Number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -31,15 +31,15 @@ def interleaved(
     ahead: int,
     in_order: bool = False,
 ) -> Iterator[tuple[int, _T]]:
-    """Read all sources in threads; yield pairs of a source's index and an item of this source.
+    """Read iterators in threads; yield pairs of a source's index and an item of this source.
 
     Items of one source keep their order. At most `workers` sources are open at a time.
 
     Args:
-        sources: functions that open an iterator. Each function is called in the thread that then
-            reads its iterator.
-        ahead: maximum number of buffered items.
-        in_order: yield the items in the order of the sources; `ahead` then applies to each source.
+        sources: functions that open an iterator. Each function is called in the thread that reads
+            its iterator.
+        ahead: maximum number of buffered items; if `in_order` is True, of each source.
+        in_order: whether to yield the items in the order of the sources.
     """
     first = list(islice(sources, 2))
     if len(first) < 2 or workers < 2:
@@ -94,7 +94,7 @@ class _ReaderPool(Generic[_T]):
         self._taking = threading.Lock()
         self._taken = 0
         self._changed = threading.Condition()
-        # One queue for each source if in order, else one queue for all sources.
+        # One queue for each source if `in_order` is True, otherwise one queue for all sources.
         self._queues: defaultdict[int, deque[tuple[int, _T]]] = defaultdict(deque)
         self._finished: set[int] = set()
         self._error: BaseException | None = None
@@ -103,7 +103,7 @@ class _ReaderPool(Generic[_T]):
         self._reading = 0
 
     def read_sources(self) -> None:
-        """Read sources until none remains or the pool is stopped. Every thread runs this method."""
+        """Read sources until none is left or the pool is stopped. All threads run this method."""
         try:
             while (taken := self._take()) is not None:
                 number, source = taken
@@ -124,7 +124,7 @@ class _ReaderPool(Generic[_T]):
                 self._changed.notify_all()
 
     def items(self) -> Iterator[tuple[int, _T]]:
-        """Yield the items of all sources; raise a thread's error as soon as it occurs."""
+        """Yield the items of all sources; raise the first error of a thread immediately."""
         queue = 0
         while True:
             with self._changed:
@@ -144,7 +144,7 @@ class _ReaderPool(Generic[_T]):
             yield item
 
     def stop(self) -> None:
-        """Make every thread end after its current item."""
+        """End all threads after their current items."""
         with self._changed:
             self._stopped = True
             self._queues.clear()
@@ -161,7 +161,7 @@ class _ReaderPool(Generic[_T]):
             with self._changed:
                 if self._stopped or self._exhausted:
                     return None
-                # Counted before the source is taken, so that `_is_done` stays false meanwhile.
+                # Incremented first, because `_is_done` must be false until the source is read.
                 self._reading += 1
             source = None
             try:
@@ -179,7 +179,7 @@ class _ReaderPool(Generic[_T]):
             return number, source
 
     def _put(self, number: int, item: _T) -> bool:
-        """Wait for room in the item's queue and add the item; return False if the pool stops."""
+        """Wait until the queue has room, and add the item; return False if the pool is stopped."""
         queue = number if self._in_order else 0
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or len(self._queues[queue]) < self._ahead)
@@ -195,22 +195,22 @@ _File = TypeVar("_File")
 _pa: Any = pa
 
 _SMALL_FILE_BYTES = 1 << 20
-"""Files up to this size are grouped."""
+"""Maximum size in bytes of files that are grouped."""
 
 _MAX_GROUP_FILES = 64
 
 _MAX_JOINED_ROWS = 65_536
-"""Maximum number of rows of a joined batch."""
+"""Maximum number of rows of a concatenated batch."""
 
 
 @closeable
 def grouped_files(
     files: Iterable[_File], workers: int, size: Callable[[_File], int]
 ) -> Iterator[list[_File]]:
-    """Yield groups of consecutive small files, and each large file alone, in order.
+    """Yield the files in order: small consecutive files in groups, large files separately.
 
-    The first groups have few files, so that every worker soon has a group to read. Closing the
-    result closes `files`.
+    The first groups have few files, because all workers should start early. Closing the result
+    closes `files`.
     """
     with CloseableIterator(files) as source:
         yield from _grouped(source, workers, size)

@@ -1,4 +1,4 @@
-"""Reads of the short API: files are read in parallel; rows are filtered, columns selected."""
+"""Reads of rows: files are read in parallel, rows are filtered, columns are selected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from bayou.suggestions import did_you_mean
 
 _MAX_THREADS = 16
 _BATCHES_AHEAD = 2
-"""Number of batches that each thread reads ahead if batches are in order."""
+"""Number of batches that each thread reads ahead if the rows are read in order."""
 
 _COUNT_FIELDS: list[pa.Field[Any]] = [
     pa.field("numRecords", pa.int64()),
@@ -50,25 +50,25 @@ _COUNTS = pa.schema(_COUNT_FIELDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTransform:
-    """A change of each batch in the threads that read files.
+    """A transformation of batches, which runs in the threads that read files.
 
     Attributes:
-        schema: schema of the changed batches.
-        apply: function that returns the changed batch; called in several threads.
+        schema: schema of the transformed batches.
+        apply: function that returns the transformed batch; called in several threads.
     """
 
     schema: pa.Schema
     apply: Callable[[pa.RecordBatch], pa.RecordBatch]
 
     def changed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """Return the changed batch, or nothing if it has no rows."""
+        """Return the transformed batch in a list, which is empty if the batch has no rows."""
         rows = self.apply(batch)
         return (rows,) if rows.num_rows else ()
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRead:
-    """A read of one table version, with the columns, the filter and the limit to apply."""
+    """A read of one table version, with columns, filter and limit."""
 
     schema: pa.Schema
     _engine: Engine
@@ -92,8 +92,8 @@ class PlannedRead:
         """Plan a read; see `TableHandle.to_arrow` for the other arguments and errors.
 
         Args:
-            skipping: a condition by which files and row groups are skipped. Rows that don't match
-                it may be returned.
+            skipping: a condition for skipping files and row groups. Rows that don't match this
+                condition may be returned.
         """
         checked_number(limit, "limit", "a number of rows")
         requested = checked_names(columns, "columns")
@@ -127,8 +127,8 @@ class PlannedRead:
         """Stream the rows; files are read in parallel, with a few batches in memory per core.
 
         Args:
-            in_order: if True, the rows are in the order of the files in the log.
-            transform: a change of each batch, before the limit.
+            in_order: whether the rows are in the order of the files in the log.
+            transform: a transformation of each batch, which is applied before the limit.
         """
         numbered = self._numbered(in_order=in_order, transform=transform)
         batches = CloseableIterator((batch for _, batch in numbered), numbered)
@@ -142,13 +142,13 @@ class PlannedRead:
         return pa.Table.from_batches([batch for _, batch in in_order], self.schema)
 
     def file_keys(self) -> frozenset[tuple[str, str | None]]:
-        """Return the key of each file that is read: its path and its deletion vector."""
+        """Return the keys of the files to read: path and deletion vector id."""
         files = self._scan.scan_files(self._engine).flat_map(lambda batch: batch.rows())
         with files:
             return frozenset(file.add.key for file in files) - self._left_out
 
     def without_files(self, keys: frozenset[tuple[str, str | None]]) -> PlannedRead:
-        """Return the same read without some files."""
+        """Return a copy of this read that doesn't read the files with these keys."""
         return replace(self, _left_out=self._left_out | keys)
 
     @closeable
@@ -158,7 +158,7 @@ class PlannedRead:
         left = self._limit
         if left == 0:
             return
-        # The first files mostly satisfy a limit, so nothing is read ahead with a limit.
+        # With a limit, nothing is read ahead, because the first files usually have enough rows.
         workers = 1 if left is not None else self._workers()
         files = self._scan.scan_files(self._engine).flat_map(self._files_of)
         prepared = (
@@ -196,7 +196,7 @@ class PlannedRead:
         return (file for file in batch.rows() if file.add.key not in self._left_out)
 
     def _workers(self) -> int:
-        """Return the number of threads: one per core, or two per core if the files are remote."""
+        """Number of threads: one for each core, or two for each core if the files are remote."""
         remote = "://" in self._state.table
         return min((2 if remote else 1) * available_cores(), _MAX_THREADS)
 
@@ -235,7 +235,7 @@ def _closing(batches: CloseableIterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
-    """Count rows by file statistics and deletion vectors; None if statistics don't suffice."""
+    """Count rows by file statistics and deletion vectors; None if a file lacks statistics."""
     scan = snapshot.scan_builder().with_statistics().build()
     rows = 0
     with scan.scan_files(engine) as batches:
@@ -264,7 +264,7 @@ def statistics_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) 
         return engine.json.parse_json(stats, _COUNTS)
     except SerializationError as error:
         raise CorruptTableError(
-            f"{snapshot.path}: the log holds file statistics that aren't JSON: {error}",
+            f"{snapshot.path}: the log has file statistics that aren't JSON: {error}",
             table=snapshot.path,
         ) from error
 
@@ -284,8 +284,8 @@ def check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
 
 
 Timestamp: TypeAlias = dt.datetime | str | int
-"""A datetime, an ISO 8601 string, or ms since the epoch. Without a time zone, a datetime or string
-is in UTC."""
+"""A datetime, an ISO 8601 string, or milliseconds since the epoch. Datetimes and strings without a
+time zone are in UTC."""
 
 
 def milliseconds(timestamp: Timestamp) -> int:

@@ -27,7 +27,7 @@ class VariantType(pa.ExtensionType):
         super().__init__(_STORAGE, VARIANT_EXTENSION)
 
     def __arrow_ext_serialize__(self) -> bytes:
-        """Return no bytes: the type has no parameters."""
+        """Return empty bytes, because the type has no parameters."""
         return b""
 
     @classmethod
@@ -38,9 +38,9 @@ class VariantType(pa.ExtensionType):
 def variants_from_json(json_strings: Any) -> Any:
     """Convert JSON strings to variants, to be written to a column of type variant.
 
-    A number with an exponent becomes a double. Any other number becomes an integer if it fits in 64
-    bits, else a decimal if it has at most 38 digits, else a double. Objects and arrays may be
-    nested and differ from row to row.
+    A number with an exponent becomes a double. Other numbers become integers if they fit in 64
+    bits, decimals if they have at most 38 digits, or doubles. Objects and arrays may be nested, and
+    rows may have different structures.
 
     Args:
         json_strings: an Arrow array or any iterable of JSON strings. None becomes null; the string

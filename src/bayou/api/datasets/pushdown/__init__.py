@@ -1,5 +1,5 @@
-"""Filters that other engines push into a scan, as predicates for the kernel's data skipping.
+"""Conversion of filters from pyarrow, DuckDB and Polars to predicates for data skipping.
 
-`pyarrow_expressions` and `polars_expressions` read an engine's filter as a tree of calls
-(`filter_calls`); `skipping_predicates` converts the tree. Start with `skipping_predicates.py`.
+`pyarrow_expressions` and `polars_expressions` convert a filter to a tree of calls (`filter_calls`).
+`skipping_predicates` converts the tree to a predicate; start there.
 """

@@ -1,4 +1,4 @@
-"""The filter of an engine as a tree: fields, constants, and calls with pyarrow's function names."""
+"""A filter as a tree of fields, constants and calls of pyarrow's functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FieldPath:
-    """A column, or a field of a struct column, by its names."""
+    """Path of a column or of a field of a struct column."""
 
     names: tuple[str, ...]
 
@@ -26,8 +26,8 @@ class Call:
     """A call of a function.
 
     Attributes:
-        name: name of pyarrow's compute function, such as `greater`. A function that pyarrow doesn't
-            have has another name, and is never translated.
+        name: name of the function in `pyarrow.compute`, such as `greater`. Calls of functions that
+            pyarrow doesn't have are ignored in the conversion.
         options: options of the function by name, such as `value_set` of `is_in`.
     """
 

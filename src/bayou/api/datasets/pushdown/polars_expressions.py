@@ -1,7 +1,7 @@
-"""Reads a Polars expression as a tree of calls.
+"""Converts a Polars expression to a tree of calls.
 
-Polars has no public functions to inspect an expression; its JSON form is read. An expression in an
-unknown form becomes a call that isn't translated, so nothing is skipped by it.
+Polars has no public functions to inspect an expression, so this module parses its JSON form.
+Unknown expressions become calls that data skipping ignores.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _is_in(operand: Any, values: Any) -> FilterNode:
 
 
 def _values(tree: Any) -> Any:
-    """Return the values of a list or of a series, as an array; None if they aren't constants."""
+    """Return the constant values of a list or series as an array; None if they aren't constant."""
     series = _series(tree)
     if series is None:
         return None
@@ -119,13 +119,13 @@ def _values(tree: Any) -> Any:
 
 
 def _scalar(tree: Any) -> Any:
-    """Return a constant as a pyarrow scalar; None if the tree isn't one constant."""
+    """Return a constant as a pyarrow scalar; None if the tree isn't a single constant."""
     series = _series(tree)
     return series.to_arrow()[0] if series is not None and len(series) == 1 else None
 
 
 def _series(tree: Any) -> pl.Series | None:
-    """Return the values of a constant, computed by Polars itself; None if it isn't a constant."""
+    """Evaluate a constant with Polars; return None if the tree isn't a constant."""
     if not _is_constant(tree):
         return None
     try:
@@ -144,7 +144,6 @@ def _is_constant(tree: Any) -> bool:
         case {"Cast": {"expr": operand}}:
             return _is_constant(operand)
         case {"Function": {"input": list(inputs), "function": {"TemporalExpr": dict(function)}}}:
-            # Polars before 2 has a time with a zone as a function of a time without one.
             return list(function) == ["ReplaceTimeZone"] and all(map(_is_constant, inputs))
         case _:
             return False

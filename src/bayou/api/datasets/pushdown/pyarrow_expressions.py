@@ -1,8 +1,9 @@
-"""Reads a `pyarrow.compute.Expression` as a tree of calls.
+"""Converts a `pyarrow.compute.Expression` to a tree of calls.
 
-pyarrow has no public functions to inspect an expression. Its serialized form is an Arrow IPC file:
-the schema's metadata lists the nodes in order, and the columns of the only row are constants and
-options. An expression in an unknown form has no tree, so the caller must not skip anything.
+pyarrow has no public functions to inspect an expression, so this module parses its serialized form,
+an Arrow IPC file. The schema's metadata lists the nodes in order. The file has one row, whose
+columns are constants and options. If the form is unknown, there is no tree, and the caller must not
+skip files.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from bayou.api.datasets.pushdown.filter_calls import Call, Constant, FieldPath, 
 
 
 def read_expression(expression: Any) -> FilterNode | None:
-    """Return the tree of an expression; None if pyarrow's serialized form isn't known."""
+    """Return the tree of an expression; None if its serialized form is unknown."""
     try:
         _, (buffer,) = expression.__reduce__()
         with pa.ipc.open_file(buffer) as reader:
@@ -31,7 +32,7 @@ def read_expression(expression: Any) -> FilterNode | None:
 
 
 class _Reading:
-    """Position in the list of nodes."""
+    """Parser of the list of nodes, with the current position."""
 
     def __init__(self, entries: list[tuple[bytes, bytes]], batch: pa.RecordBatch) -> None:
         self._entries = entries
@@ -100,7 +101,7 @@ class _ArrowSchema(ctypes.Structure):
 def _metadata_entries(schema: pa.Schema) -> list[tuple[bytes, bytes]]:
     """Return the entries of a schema's metadata in order.
 
-    `Schema.metadata` is a dict, which has each key once.
+    `Schema.metadata` can't be used, because it is a dict and the metadata has duplicate keys.
     """
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype = ctypes.c_void_p

@@ -1,16 +1,15 @@
-"""Converts an engine's filter to a predicate of the kernel, for data skipping only.
+"""Converts a filter of pyarrow, DuckDB or Polars to a predicate of the kernel for data skipping.
 
-The engine above filters the rows exactly. The predicate is therefore weaker than the filter: it is
-TRUE for every row for which the filter is TRUE, also where the engine's comparisons differ from
-Spark's. A part of the filter for which this isn't certain is omitted.
+The predicate is TRUE for all rows for which the filter is TRUE, and possibly for more rows. The
+other engine then filters the rows. Parts of the filter that can't be converted safely are omitted,
+because the engines differ from Spark:
 
-The differences:
 - pyarrow compares floats as in IEEE 754: `NOT x > 5` is TRUE for NaN. DuckDB and Polars order NaN
-  last, as Spark does. Many writers leave NaN out of a file's statistics, so a comparison that NaN
-  satisfies is omitted in every engine.
+  last, as Spark does. Many writers omit NaN from a file's statistics, so comparisons that are TRUE
+  for NaN are omitted for all engines.
 - pyarrow's `is_in` is never NULL: its negation is TRUE for NULL.
-- Engines convert constants to the column's type, or the column to the constant's type. A constant
-  that the column's type can't represent exactly is omitted.
+- Engines convert constants to the column's type, or the column to the constant's type. Comparisons
+  with a constant that the column's type can't represent exactly are omitted.
 """
 
 from __future__ import annotations
@@ -48,24 +47,24 @@ _COMPARISONS = {
     "greater_equal": ">=",
     "equal_missing": "<=>",
 }
-"""pyarrow's names; `equal_missing` is the name that Polars has for a null-safe comparison."""
+"""Comparison operators by pyarrow's function names and Polars' name of `<=>`, `equal_missing`."""
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEVER = Literal(False, BOOLEAN)
 _EXACT_INTEGERS = 1 << 53
-"""Doubles represent all integers below this value."""
+"""Limit below which doubles represent all integers exactly."""
 
 
 def skipping_predicate(
     node: FilterNode, schema: StructType, *, nan_is_largest: bool
 ) -> Predicate | None:
-    """Return a predicate that is TRUE for every row for which the filter is TRUE.
+    """Return a predicate that is TRUE for all rows for which the filter is TRUE.
 
     Args:
         schema: schema of the table.
-        nan_is_largest: whether the engine orders NaN above all numbers, as Spark does. If False, it
-            compares floats as in IEEE 754.
+        nan_is_largest: whether the engine orders NaN above all numbers, as Spark does. If False,
+            the engine compares floats as in IEEE 754.
 
     Returns:
         None if no part of the filter can be converted.
@@ -74,14 +73,14 @@ def skipping_predicate(
 
 
 class _Conversion:
-    """Converts the nodes of a filter. None means a predicate that is TRUE for every row."""
+    """Converts the nodes of a filter. None stands for a predicate that is TRUE for all rows."""
 
     def __init__(self, schema: StructType, *, nan_is_largest: bool) -> None:
         self._schema = schema
         self._nan_is_largest = nan_is_largest
 
     def true_for(self, node: FilterNode) -> Predicate | None:
-        """A predicate that is TRUE for every row for which the node is TRUE."""
+        """A predicate that is TRUE for all rows for which the node is TRUE."""
         match node:
             case Constant(scalar=scalar):
                 return None if _may_be(scalar, True) else _NEVER
@@ -99,7 +98,7 @@ class _Conversion:
                 return self._leaf(node, negated=False)
 
     def false_for(self, node: FilterNode) -> Predicate | None:
-        """A predicate that is TRUE for every row for which the node is FALSE."""
+        """A predicate that is TRUE for all rows for which the node is FALSE."""
         match node:
             case Constant(scalar=scalar):
                 return None if _may_be(scalar, False) else _NEVER
@@ -182,7 +181,7 @@ class _Conversion:
         return Comparison(_NEGATED[op] if negated else op, column, literal)
 
     def _holds_for_nan(self, op: str, *, negated: bool) -> bool:
-        """Whether the engine's comparison of NaN with a number is TRUE."""
+        """Whether a comparison of NaN with a number is TRUE in the engine."""
         if self._nan_is_largest:
             return op in (">", ">=", "<>")
         return (op == "<>") != negated
@@ -228,7 +227,7 @@ class _Conversion:
         return Not(test) if negated else test
 
     def _type_of(self, path: FieldPath) -> DataType | None:
-        """Return the type of a column or field; None if there is none with these names."""
+        """Return the type of a column or field; None if it doesn't exist."""
         container: DataType = self._schema
         for name in path.names:
             field = container.get(name) if isinstance(container, StructType) else None
@@ -252,7 +251,7 @@ def _any(operands: Iterable[Predicate | None]) -> Predicate | None:
 
 
 def _may_be(scalar: Any, value: object) -> bool:
-    """Whether a constant may be a boolean value; constants of other types are unknown."""
+    """Whether a constant may be equal to a boolean; True for constants of other types."""
     return scalar.is_valid and (not pa.types.is_boolean(scalar.type) or scalar.as_py() is value)
 
 
@@ -307,7 +306,7 @@ def _float_literal_of_integer(value: int, data_type: DataType) -> Literal | None
 
 
 def _kinds_for(arrow_type: pa.DataType) -> tuple[str, ...]:
-    """The kinds of columns that are compared with a constant of an Arrow type."""
+    """The kinds of column types that can be compared with a constant of an Arrow type."""
     types = pa.types
     if types.is_boolean(arrow_type):
         return ("boolean",)
