@@ -335,8 +335,8 @@ def _check_handle_only(table: str, arguments: Mapping[str, object]) -> None:
     for argument, value in arguments.items():
         if value:
             raise ArgumentError(
-                f"{argument}: the handle of {table} already has this setting. Remove {argument}, or "
-                "give the table's path.",
+                f"{argument}: the handle of {table} already has this setting. Remove {argument}, "
+                "or give the table's path.",
                 argument=argument,
             )
 
@@ -385,8 +385,8 @@ def _check_partitioning(snapshot: Snapshot, partition_by: tuple[str, ...] | None
     if [name.lower() for name in partition_by] != columns:
         raise SchemaError(
             f"{snapshot.path}: the table is partitioned by "
-            f"({', '.join(snapshot.partition_columns)}), not by ({', '.join(partition_by)}). Remove "
-            "partition_by, or overwrite the table with overwrite_schema=True.",
+            f"({', '.join(snapshot.partition_columns)}), not by ({', '.join(partition_by)}). "
+            "Remove partition_by, or overwrite the table with overwrite_schema=True.",
             table=snapshot.path,
         )
 

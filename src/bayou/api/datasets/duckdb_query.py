@@ -173,8 +173,8 @@ def _check_statement(connection: duckdb.DuckDBPyConnection, query: str) -> None:
     readers = (kinds.SELECT, kinds.EXPLAIN, kinds.MULTI)  # PIVOT is several statements
     if len(statements) != 1 or statements[0].type not in readers:
         raise ArgumentError(
-            "query: the SQL isn't one SELECT statement. Give one SELECT; use bayou.write to write to "
-            "a table.",
+            "query: the SQL isn't one SELECT statement. Give one SELECT; to write to a table, "
+            "use bayou.write.",
             argument="query",
         )
 
