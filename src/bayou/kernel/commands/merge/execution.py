@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Unpack
 
 from pyroaring import BitMap64
 
@@ -14,14 +14,13 @@ from bayou.kernel.commands.merge.result import MergeMetrics, MergeResult
 from bayou.kernel.commands.merge.source import MergeSource
 from bayou.kernel.commands.merge.target_rows import may_change, may_match
 from bayou.kernel.commands.merge.task import MergeTask
-from bayou.kernel.commands.merge.transaction import MergeTransaction, check_merge
+from bayou.kernel.commands.merge.transaction import MergeOptions, MergeTransaction, check_merge
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
-from bayou.protocol.actions import UserMetadata
 
 
 def merge(
@@ -29,13 +28,7 @@ def merge(
     table: TableState,
     source: MergeSource,
     definition: MergeDefinition,
-    *,
-    engine_info: str,
-    user_metadata: UserMetadata | None = None,
-    started: float | None = None,
-    transaction_ids: Mapping[str, int] | None = None,
-    table_properties: Mapping[str, str] | None = None,
-    counter: str | None = None,
+    **options: Unpack[MergeOptions],
 ) -> MergeMetrics:
     """Merge rows into a table and commit; if nothing changes, nothing is committed.
 
@@ -45,25 +38,9 @@ def merge(
     of the file are copied to a new file.
 
     Args:
-        started: `time.perf_counter()` before the source was read, for the metrics.
-        transaction_ids: version by application id (PROTOCOL.md, Transaction Identifiers); if set,
-            the merge commits even if no row changes.
-        table_properties: table properties that the commit sets.
-        counter: application id of a transaction identifier whose version the commit increments.
-            Concurrent merges with the same counter conflict, even if they change no row.
+        options: see `MergeOptions`.
     """
-    operation = MergeOperation(
-        engine,
-        table,
-        source,
-        definition,
-        engine_info=engine_info,
-        user_metadata=user_metadata,
-        started=started,
-        transaction_ids=transaction_ids,
-        table_properties=table_properties,
-        counter=counter,
-    )
+    operation = MergeOperation(engine, table, source, definition, **options)
     with operation.files(engine) as files:
         result = operation.task.run(engine, operation.source, files, inserting=True)
     return operation.commit(engine, result)
@@ -77,7 +54,7 @@ class MergeOperation:
     unmatched source rows (`unmatched`, `MergeTask.insert`), and `commit` commits everything.
 
     Args:
-        started, transaction_ids, table_properties, counter: see `merge`.
+        options: see `MergeOptions`.
     """
 
     def __init__(
@@ -86,28 +63,10 @@ class MergeOperation:
         table: TableState,
         source: MergeSource,
         definition: MergeDefinition,
-        *,
-        engine_info: str,
-        user_metadata: UserMetadata | None = None,
-        started: float | None = None,
-        transaction_ids: Mapping[str, int] | None = None,
-        table_properties: Mapping[str, str] | None = None,
-        counter: str | None = None,
+        **options: Unpack[MergeOptions],
     ) -> None:
-        self._started = time.perf_counter() if started is None else started
         self._plan = check_merge(table, source.schema, definition)
-        self._transaction = MergeTransaction(
-            engine,
-            table,
-            self._plan,
-            definition,
-            engine_info=engine_info,
-            user_metadata=user_metadata,
-            started=self._started,
-            transaction_ids=transaction_ids,
-            table_properties=table_properties,
-            counter=counter,
-        )
+        self._transaction = MergeTransaction(engine, table, self._plan, definition, **options)
         builder = (
             ScanBuilder(table)
             .with_read_schema(table.schema.select(list(self._plan.deciding_columns)))
@@ -127,7 +86,7 @@ class MergeOperation:
             builder = builder.with_filter(self._matching)
             task = replace(task, scan_state=builder.build().scan_state(engine))
         self.task = task
-        self._source_seconds = time.perf_counter() - self._started
+        self._source_seconds = time.perf_counter() - self._transaction.started
 
     def files(self, engine: Engine) -> CloseableIterator[ScanFile]:
         """Return the files with rows that may change, and record them for conflict detection."""

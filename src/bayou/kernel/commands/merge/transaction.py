@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import msgspec
 
@@ -41,6 +41,26 @@ def check_merge(table: TableState, source: StructType, definition: MergeDefiniti
     )
 
 
+class MergeOptions(TypedDict, total=False):
+    """Options of the transaction of a merge.
+
+    Attributes:
+        started: `time.perf_counter()` before the source was read, for the metrics.
+        transaction_ids: version by application id (PROTOCOL.md, Transaction Identifiers); if set,
+            the merge commits even if no row changes.
+        table_properties: table properties that the commit sets.
+        counter: application id of a transaction identifier whose version the commit increments.
+            Concurrent merges with the same counter conflict, even if they change no row.
+    """
+
+    engine_info: Required[str]
+    user_metadata: UserMetadata | None
+    started: float | None
+    transaction_ids: Mapping[str, int] | None
+    table_properties: Mapping[str, str] | None
+    counter: str | None
+
+
 class MergeTransaction:
     """Transaction of a merge; the object stays in the process that commits.
 
@@ -51,7 +71,10 @@ class MergeTransaction:
     Args:
         definition: the definition with all expressions, for the operation parameters in the
             history.
-        started, transaction_ids, table_properties, counter: see `merge`.
+        options: see `MergeOptions`.
+
+    Attributes:
+        started: start time of the merge, by `time.perf_counter()`.
     """
 
     def __init__(
@@ -60,16 +83,11 @@ class MergeTransaction:
         table: TableState,
         plan: MergePlan,
         definition: MergeDefinition,
-        *,
-        engine_info: str,
-        user_metadata: UserMetadata | None = None,
-        started: float | None = None,
-        transaction_ids: Mapping[str, int] | None = None,
-        table_properties: Mapping[str, str] | None = None,
-        counter: str | None = None,
+        **options: Unpack[MergeOptions],
     ) -> None:
         self.plan = plan
-        self._started = time.perf_counter() if started is None else started
+        self.started = options.get("started") or time.perf_counter()
+        transaction_ids = options.get("transaction_ids") or {}
         self._table = table
         self._commits_progress = bool(transaction_ids)
         self._is_write = definition.write_parameters is not None
@@ -77,20 +95,21 @@ class MergeTransaction:
             TransactionBuilder(
                 table=table.path,
                 read_state=table,
-                engine_info=engine_info,
+                engine_info=options["engine_info"],
                 operation=Operation.WRITE if self._is_write else Operation.MERGE,
             )
             .with_operation_parameters(definition.write_parameters or _parameters(definition))
-            .with_user_metadata(user_metadata)
-            .with_table_properties(table_properties or {})
+            .with_user_metadata(options.get("user_metadata"))
+            .with_table_properties(options.get("table_properties") or {})
             .with_schema_evolution(definition.schema_evolution)
         )
         if plan.explicit_identity:
             builder = builder.with_schema(_without_generated_identity(plan))
         elif plan.schema != table.schema:
             builder = builder.with_schema(plan.schema)
-        for name, version in (transaction_ids or {}).items():
+        for name, version in transaction_ids.items():
             builder = builder.with_transaction_id(name, version)
+        counter = options.get("counter")
         if counter is not None:
             count = table.transactions.get(counter, -1) + 1
             identifier = TransactionIdentifier(app_id=counter, version=count)
@@ -145,7 +164,7 @@ class MergeTransaction:
             taken: pairs of a clause and the number of rows that it updates or deletes.
             source_seconds: time for reading the source into memory, for the metrics.
         """
-        elapsed = time.perf_counter() - self._started
+        elapsed = time.perf_counter() - self.started
         rest = max(0.0, elapsed - source_seconds - changes.scan_seconds)
         counts = {
             **_counts(changes, taken, source_rows),
