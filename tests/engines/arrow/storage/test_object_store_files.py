@@ -102,9 +102,13 @@ def test_a_listing_that_goes_in_circles_or_elsewhere_is_an_error(
     files: ObjectStoreFiles, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:
     _lists(monkeypatch, *keys)
-    with pytest.raises(StorageError, match="s3://bucket/log: can't list: the store returned an invalid listing"):
+    with pytest.raises(
+        StorageError, match="s3://bucket/log: can't list: the store returned an invalid listing"
+    ):
         list(files.list_from("s3://bucket/log/"))
-    with pytest.raises(StorageError, match="s3://bucket/log: can't list: the store returned an invalid listing"):
+    with pytest.raises(
+        StorageError, match="s3://bucket/log: can't list: the store returned an invalid listing"
+    ):
         list(files.list_tree("s3://bucket/log", lambda _: False))
 
 

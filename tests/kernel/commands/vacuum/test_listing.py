@@ -97,9 +97,13 @@ def told(found: ListingResult, root: str) -> dict[str, int]:
     return {row["path"].removeprefix(f"{root}/"): row["size"] for row in rows}
 
 
-def kept_of(listed: dict[str, tuple[int, int, bool]], *, travels: bool = False) -> ReferencedFiles:
-    kept = ReferencedFiles([[p for p, (*_, needed) in listed.items() if needed]], travels=travels)
-    return pickle.loads(pickle.dumps(kept)) if travels else kept
+def kept_of(
+    listed: dict[str, tuple[int, int, bool]], *, stable_hash: bool = False
+) -> ReferencedFiles:
+    kept = ReferencedFiles(
+        [[p for p, (*_, needed) in listed.items() if needed]], stable_hash=stable_hash
+    )
+    return pickle.loads(pickle.dumps(kept)) if stable_hash else kept
 
 
 def no_file_is_a_folder(listed: dict[str, tuple[int, int, bool]]) -> bool:
@@ -151,7 +155,7 @@ def test_an_inventory_shows_the_same(listed, batch, spelling, slashes):
     batches = pa.Table.from_pylist(rows, schema=LISTING_SCHEMA).to_batches(batch)
     whole = ListingRange(root=root, names=NAMES, before=NOW)
     found = filter_inventory(
-        whole, kept_of(listed, travels=True), batches, [f"file:{root}", f"file://{root}"]
+        whole, kept_of(listed, stable_hash=True), batches, [f"file:{root}", f"file://{root}"]
     )
     assert told(found, root) == unneeded(listed)
     assert found.empty_folders() == [f"{root}/empty"]

@@ -14,8 +14,8 @@ from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 
 
 @given(st.lists(st.text(min_size=1), min_size=1), st.integers(1, 10), st.booleans())
-def test_they_are_held_and_cut_into_parts_of_about_one_size(paths, parts, travels):
-    kept = ReferencedFiles([paths], travels=travels)
+def test_they_are_held_and_cut_into_parts_of_about_one_size(paths, parts, stable_hash):
+    kept = ReferencedFiles([paths], stable_hash=stable_hash)
     assert kept.contains(paths).to_pylist() == [True] * len(paths)
     ends = kept.boundaries(parts)
     assert ends == sorted(set(ends))
@@ -32,7 +32,7 @@ def test_of_many_a_sample_says_where_to_cut():
 
 @pytest.mark.process
 def test_those_that_travel_are_known_in_another_process():
-    kept = ReferencedFiles([["a", "b/ä", "c"]], travels=True)
+    kept = ReferencedFiles([["a", "b/ä", "c"]], stable_hash=True)
     program = (
         "import pickle, sys\n"
         "kept = pickle.loads(sys.stdin.buffer.read())\n"
