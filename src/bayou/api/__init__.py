@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from bayou.api.commands.optimize import TableOptimizer
     from bayou.api.conditions import Condition
     from bayou.api.creation import create, exists
-    from bayou.api.datasets.duckdb_query import sql
-    from bayou.api.datasets.polars_scan import scan_polars
     from bayou.api.iceberg_metadata import IcebergMetadata
+    from bayou.api.queries.duckdb_query import sql
+    from bayou.api.queries.polars_scan import scan_polars
     from bayou.api.rows.variants import VariantType, variants_from_json, variants_to_json
     from bayou.api.writer import write
 
@@ -52,8 +52,8 @@ _MODULES = {
     "VariantType": "rows.variants",
     "create": "creation",
     "exists": "creation",
-    "scan_polars": "datasets.polars_scan",
-    "sql": "datasets.duckdb_query",
+    "scan_polars": "queries.polars_scan",
+    "sql": "queries.duckdb_query",
     "variants_from_json": "rows.variants",
     "variants_to_json": "rows.variants",
     "write": "writer",

@@ -1,4 +1,1 @@
-"""Tables as pyarrow datasets, and queries of tables with DuckDB (`sql`) and Polars (`scan_polars`).
-
-Start at `dataset`. `sources` opens the tables that are arguments of queries.
-"""
+"""Tables as pyarrow datasets, which DuckDB, Polars and others scan. Start at `dataset`."""

@@ -61,7 +61,7 @@ def sql(
     """
     printed = rows_output(output, as_json=as_json)
     with exit_on_error(printed):
-        from bayou.api.datasets.duckdb_query import query_batches
+        from bayou.api.queries.duckdb_query import query_batches
 
         if query == "-":
             query = sys.stdin.read()
@@ -78,7 +78,7 @@ def _open_tables(
     query: str, options: Sequence[str], config: Path | None, settings: Sequence[str] | None
 ) -> dict[str, SnapshotHandle]:
     """Return the tables of a query by their names in it."""
-    from bayou.api.datasets.duckdb_query import is_table_path, table_names
+    from bayou.api.queries.duckdb_query import is_table_path, table_names
 
     tables: dict[str, SnapshotHandle] = {}
     for option in options:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bayou.api.datasets.sources import TableSource, open_snapshot
 from bayou.api.optional_packages import missing_extra
+from bayou.api.queries.sources import TableSource, open_snapshot
 from bayou.api.snapshot import SnapshotHandle
 from bayou.api.table import TableHandle
 from bayou.errors import ArgumentError, BayouError, StatementError

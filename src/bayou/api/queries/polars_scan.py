@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
-from bayou.api.datasets.sources import TableSource, open_snapshot
 from bayou.api.optional_packages import missing_extra
+from bayou.api.queries.sources import TableSource, open_snapshot
 from bayou.api.rows.read import Timestamp
 from bayou.kernel import Predicate
 
