@@ -153,7 +153,8 @@ def test_a_table_without_a_schema_yet_says_so(log, stands_in):
     with pytest.raises(SchemaError) as caught:
         open_table(log)
     assert str(caught.value) == (
-        f"{log.table}: the table has no schema yet: its metaData action has no schemaString."
+        f"{log.table}: the table has no schema yet: its metaData action has no schemaString. "
+        "Add columns first."
     )
 
 

@@ -198,7 +198,7 @@ def _check_version(table: str, version: int, path: str) -> None:
     named = parse_log_file(path.rpartition("/")[2])
     if isinstance(named, CommitFile | StagedCommit) and named.version != version:
         raise CorruptTableError(
-            f"{table}: the catalog lists {path} as version {version}, but the file name is that of "
+            f"{table}: the catalog lists {path} as version {version}, but its file name has "
             f"version {named.version}. Correct the catalog's entry.",
             table=table,
             file=path,

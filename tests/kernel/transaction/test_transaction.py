@@ -131,7 +131,7 @@ def test_without_retries_a_lost_append_says_so(engine, table):
     create(engine, table)
     late = builder(engine, table).with_max_retries(0).build(engine)
     append(engine, builder(engine, table).build(engine))
-    with pytest.raises(CommitFailedError, match=r"lost 1 times.*version 1") as caught:
+    with pytest.raises(CommitFailedError, match=r"all 1 attempts.*version 1") as caught:
         append(engine, late)
     error = caught.value
     assert (error.version, error.attempts) == (2, 1)

@@ -51,7 +51,8 @@ def load(engine: Engine, table: str, descriptor: DeletionVectorDescriptor) -> Bi
             return _bitmap(inline_data(descriptor), descriptor)
         except DeletionVectorError as error:
             raise CorruptTableError(
-                f"{table}: an inline deletion vector in the log can't be read: {error}.",
+                f"{table}: an inline deletion vector in the log can't be read: {error}. Restore "
+                "an earlier version of the table.",
                 table=table,
             ) from error
     location = locate(table, descriptor)
@@ -68,7 +69,7 @@ def locate(table: str, descriptor: DeletionVectorDescriptor) -> VectorLocation:
     except DeletionVectorError as error:
         raise CorruptTableError(
             f"{table}: the descriptor of deletion vector {descriptor.unique_id} in the log is "
-            f"invalid: {error}.",
+            f"invalid: {error}. Restore an earlier version of the table.",
             table=table,
         ) from error
     path = vector_file_path(table, descriptor)
@@ -101,9 +102,9 @@ def vector_file_errors(
         ) from error
     except (StorageError, DeletionVectorError) as error:
         raise DataFileError(
-            f"{table}: deletion vector file {location.path} can't be read: the vector of "
-            f"{descriptor.size_in_bytes} bytes at offset {location.offset}: "
-            f"{str(error).rstrip('.')}.",
+            f"{table}: deletion vector file {location.path}: the vector of "
+            f"{descriptor.size_in_bytes} bytes at offset {location.offset} can't be read: "
+            f"{str(error).rstrip('.')}. Restore the file, or an earlier version of the table.",
             table=table,
             file=location.path,
         ) from error

@@ -27,6 +27,7 @@ from bayou.kernel.iceberg.entries import (
 )
 from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.values import IcebergValue
+from bayou.protocol.json_decoding import decode_json
 
 _NULL = b"\x00"
 _NOT_NULL = b"\x02"
@@ -203,8 +204,8 @@ class EntryDecoder:
     def __init__(self, schema: bytes) -> None:
         import fastavro
 
-        self._schema = fastavro.parse_schema(json.loads(schema))
-        self._partition = _partition_schema(json.loads(schema))
+        self._schema = fastavro.parse_schema(decode_json(schema, dict[str, Any]))
+        self._partition = _partition_schema(decode_json(schema, dict[str, Any]))
         self._has_partition = bool(self._partition["fields"])
 
     def decode(self, entry: bytes) -> EncodedFile:
@@ -329,8 +330,8 @@ def _schemas(format_version: int, fields: str, schema: str) -> tuple[str, Any]:
     from pyiceberg.schema import Schema
     from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-    spec = PartitionSpec.model_validate({"spec-id": 0, "fields": json.loads(fields)})
-    partition_type = spec.partition_type(Schema.model_validate(json.loads(schema)))
+    spec = PartitionSpec.model_validate({"spec-id": 0, "fields": decode_json(fields, list[Any])})
+    partition_type = spec.partition_type(Schema.model_validate(decode_json(schema, dict[str, Any])))
     data_file = data_file_with_partition(partition_type, format_version)
     avro: Any = AvroSchemaConversion().iceberg_to_avro(
         manifest_entry_schema_with_data_file(format_version, data_file),

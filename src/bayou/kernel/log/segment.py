@@ -93,8 +93,8 @@ def load_log_segment(
     """
     if version is not None and version < 0:
         raise VersionNotFoundError(
-            f"{table}: version {version} doesn't exist; versions begin at 0. Use a version of the "
-            "history.",
+            f"{table}: version {version} doesn't exist; versions begin at 0. Use a version in the "
+            "table's history.",
             table=table,
         )
     unpublished: dict[int, FileStatus] = {}

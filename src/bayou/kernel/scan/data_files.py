@@ -12,9 +12,9 @@ from bayou.errors import CorruptTableError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.scan.data_skipping.pruning import partition_strings
+from bayou.kernel.scan.data_skipping.skipping import parse_partition_values
 from bayou.kernel.scan.scan_file import DELETION_VECTOR_TYPE, ScanFileBatch, data_file_path
 from bayou.kernel.table_features.column_mapping import physical_name
-from bayou.protocol import partition_values
 from bayou.protocol.schema import StructField, StructType
 
 _FILE_FIELDS: list[pa.Field[Any]] = [
@@ -145,26 +145,18 @@ def _decode_paths(table: str, uris: Any) -> pa.Array[Any]:
 
 
 def _partition_column(table: str, values: Any, field: StructField, time_zone: str) -> pa.Array[Any]:
-    """Parse the values of a partition column, each distinct value once.
+    """Parse the values of a partition column.
 
     Args:
         values: `partitionValues` of the files.
         time_zone: time zone of timestamps without a zone.
     """
-    encoded: Any = partition_strings(values, physical_name(field)).dictionary_encode()
+    serialized = partition_strings(values, physical_name(field))
     try:
-        distinct: Any = pa.array(
-            [
-                partition_values.parse(value, field.data_type, time_zone)
-                for value in encoded.dictionary.to_pylist()
-            ],
-            to_arrow_type(field.data_type),
-        )
+        return parse_partition_values(serialized, field.data_type, time_zone)
     except (ValueError, ArithmeticError, pa.ArrowInvalid) as error:
         raise CorruptTableError(
             f"{table}: a value of partition column {field.name!r} ({field.data_type}) in the log "
             f"is invalid: {error}. Restore an earlier version of the table.",
             table=table,
         ) from error
-    column: pa.Array[Any] = distinct.take(encoded.indices)
-    return column

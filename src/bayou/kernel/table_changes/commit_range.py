@@ -118,15 +118,6 @@ class CommitActions:
     data: bytes = field(repr=False)
     kinds: frozenset[DeltaAction]
 
-    @property
-    def log_actions(self) -> tuple[Action, ...]:
-        """All actions of the commit, in the order of the log.
-
-        Raises:
-            CorruptTableError: a line isn't an action; the message has file and line.
-        """
-        return tuple(self.decoded())
-
     def decoded(self, *kinds: type[Action]) -> Iterator[Action]:
         """Yield the actions of the types `kinds`, in order; all actions if `kinds` is empty.
 

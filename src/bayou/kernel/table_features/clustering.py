@@ -43,7 +43,7 @@ def resolve_clustering_columns(
     if len(paths) > _MAX_COLUMNS:
         raise SchemaError(
             f"{table} can't be clustered by {len(paths)} columns: the maximum is {_MAX_COLUMNS} "
-            "(DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS).",
+            "(DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS). Use fewer columns.",
             table=table,
         )
     statistics_columns = TransactionState(
@@ -71,7 +71,8 @@ def resolve_clustering_columns(
         if isinstance(data_type, _NESTED_OR_GEOSPATIAL) or data_type in _WITHOUT_BOUNDS:
             raise SchemaError(
                 f"{table} can't be clustered by column {column!r}: statistics have no bounds for "
-                f"its type {data_type} (DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED).",
+                f"its type {data_type} (DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED). Use "
+                "another column.",
                 table=table,
                 column=column,
             )

@@ -258,7 +258,7 @@ def _check_partitioning(change: _Change) -> None:
     if before and before != after:
         raise change.error(
             "REPLACE_TABLE_CHANGE_PARTITION_NAMES",
-            "doesn't allow to replace the partition columns: the table is partitioned by "
+            "doesn't allow replacing the partition columns: the table is partitioned by "
             f"({', '.join(before)}), and would be partitioned by ({', '.join(after)}). Use the "
             "table's partition columns, or create a new table.",
         )

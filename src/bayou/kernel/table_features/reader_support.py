@@ -27,14 +27,16 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
     """
     if not metadata.schema_string:
         raise SchemaError(
-            f"{table}: the table has no schema yet: its metaData action has no schemaString.",
+            f"{table}: the table has no schema yet: its metaData action has no schemaString. Add "
+            "columns first.",
             table=table,
         )
     try:
         schema = StructType.from_json(metadata.schema_string)
     except SchemaJsonError as error:
         raise CorruptSchemaError(
-            f"{table}: the schema in the log is invalid: {error}.", table=table
+            f"{table}: the schema in the log is invalid: {error}. Restore the log from a backup.",
+            table=table,
         ) from error
     try:
         mode = column_mapping_mode(metadata.configuration)
@@ -45,7 +47,8 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
     problem = next(_schema_problems(schema), None)
     if problem is not None:
         raise CorruptSchemaError(
-            f"{table}: the schema in the log is invalid: {problem}.", table=table
+            f"{table}: the schema in the log is invalid: {problem}. Restore the log from a backup.",
+            table=table,
         )
     for name in metadata.partition_columns:
         field = next((field for field in schema if field.name == name), None)
@@ -53,7 +56,7 @@ def table_schema(table: str, metadata: Metadata) -> StructType:
             problem = "isn't in the schema" if field is None else f"has type {field.data_type}"
             raise CorruptSchemaError(
                 f"{table}: the partition columns in the log are invalid: column {name!r} "
-                f"{problem}.",
+                f"{problem}. Restore the log from a backup.",
                 table=table,
             )
     return schema if mode != "none" else without_mapping(schema)

@@ -220,10 +220,10 @@ def _out_of_retries(
 ) -> CommitFailedError:
     operation = operation_of(winner)
     return CommitFailedError(
-        f"{attempt.table}: the commit lost {lost} times in a row to other writers, last to version "
-        f"{winner.version}"
+        f"{attempt.table}: other writers committed first in all {lost} attempts, most recently "
+        f"version {winner.version}"
         + ("" if operation is None else f" ({operation})")
-        + f"; the changes don't conflict, but the limit of {attempt.max_retries} retries is "
+        + f". The changes don't conflict, but the maximum of {attempt.max_retries} retries is "
         "reached. Nothing was changed; try again, or allow more retries.",
         table=attempt.table,
         version=version,

@@ -216,7 +216,8 @@ class Pruning:
             )
         except SerializationError as error:
             raise CorruptTableError(
-                f"{self._table}: statistics in the log aren't JSON: {error}",
+                f"{self._table}: statistics in the log aren't JSON: {error}. Restore an "
+                "earlier version of the table.",
                 table=self._table,
             ) from error
         return with_schema(statistics, schema, table=self._table)
