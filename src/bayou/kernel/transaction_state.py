@@ -314,7 +314,6 @@ class TransactionState:
 
 
 def _fields(schema: StructType) -> list[StructField]:
-    """Return the fields of a schema without the metadata entry `comment`."""
     return [
         replace(f, metadata={k: v for k, v in f.metadata.items() if k != "comment"}) for f in schema
     ]

@@ -143,7 +143,6 @@ _WIRE = WireFormat("row", 1, bytes)
 
 
 def _value(array: _AnyArray, index: int) -> Any:
-    """Return the value at an index of an array as a Python value."""
     data_type = array.type
     if isinstance(array, pa.ExtensionArray):
         return _value(array.storage, index)

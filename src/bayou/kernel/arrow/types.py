@@ -150,7 +150,7 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") ->
                 table=table,
                 column=expected.name,
             )
-    return pa.record_batch(_Relabelled(batch, schema))
+    return pa.record_batch(_RelabeledBatch(batch, schema))
 
 
 def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False) -> StructType:
@@ -247,7 +247,7 @@ def _same_layout(one: Any, other: Any) -> bool:
     )
 
 
-class _Relabelled:
+class _RelabeledBatch:
     """A batch that is exported with another schema through Arrow's PyCapsule interface."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:

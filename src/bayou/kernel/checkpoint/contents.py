@@ -19,7 +19,7 @@ from bayou.errors import CorruptTableError, FileMissingError, StorageError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.schema import METADATA_SCHEMA, SIDECAR_SCHEMA
 from bayou.kernel.engine import ByteRange, Engine, FileSplit, FileStatus
-from bayou.kernel.log.listing import Checkpoint
+from bayou.kernel.log.listing import Checkpoint, damaged_checkpoint
 from bayou.kernel.log.replay import read_commit
 from bayou.kernel.log.segment import log_path
 from bayou.protocol.actions import (
@@ -112,23 +112,17 @@ def locate_checkpoint_files(
 def unreadable_checkpoint(table: str, path: str, error: StorageError) -> CorruptTableError:
     """Return the error for a checkpoint file that can't be read."""
     problem = "is missing" if isinstance(error, FileMissingError) else "can't be read"
-    return CorruptTableError(
-        f"{table}: checkpoint file {path} {problem}: {error} Restore it, or delete the checkpoint "
-        "if the log still has all commits from version 0 on.",
-        table=table,
-        file=path,
-    )
+    detail = str(error).rstrip(".")
+    return damaged_checkpoint(table, f"checkpoint file {path} {problem}: {detail}", path)
 
 
 def check_paths(table: str, checkpoint: str, actions: pa.StructArray) -> None:
     """Check that each add or remove of a checkpoint file has a path."""
     if "path" in {field.name for field in actions.type} and actions.field("path").null_count:
-        raise CorruptTableError(
-            f"{table}: checkpoint file {checkpoint} is damaged: an add or remove "
-            "action has no path. Restore "
-            "it, or delete the checkpoint if the log still has all commits from version 0 on.",
-            table=table,
-            file=checkpoint,
+        raise damaged_checkpoint(
+            table,
+            f"checkpoint file {checkpoint} is damaged: an add or remove action has no path",
+            checkpoint,
         )
 
 
@@ -230,7 +224,6 @@ def _contents(
 def _with_file_actions(
     engine: Engine, table: str, files: tuple[FileStatus, ...], file_contents: Mapping[str, bytes]
 ) -> tuple[FileStatus, ...]:
-    """Return the files that have adds or removes."""
 
     def has_file_actions(file: FileStatus) -> bool:
         try:
@@ -261,12 +254,11 @@ def _check_sidecars(
     actual = sum(s.size_in_bytes for s in sidecars)
     if expected is not None and expected.isdigit() and int(expected) != actual:
         path = checkpoint.files[0].path
-        raise CorruptTableError(
-            f"{table}: checkpoint {path} is incomplete: it lists sidecars of {actual} bytes, but "
-            f"its metadata says {expected} bytes. Restore it, or delete it if the log still has "
-            "all commits from version 0 on.",
-            table=table,
-            file=path,
+        raise damaged_checkpoint(
+            table,
+            f"checkpoint file {path} is incomplete: it lists sidecars of {actual} bytes, but its "
+            f"metadata says {expected} bytes",
+            path,
         )
 
 
@@ -275,12 +267,11 @@ def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
     path = decode_data_file_uri(sidecar.path)
     name = path.rsplit("/", 1)[-1]
     if ".." in path.split("/") or name in ("", "."):
-        raise CorruptTableError(
-            f"{table}: a checkpoint references the sidecar {path!r}, which is outside of the "
-            "table's directory. Restore the checkpoint, or delete it if the log still has all "
-            "commits from version 0 on.",
-            table=table,
-            file=path,
+        raise damaged_checkpoint(
+            table,
+            f"a checkpoint references the sidecar {path!r}, which is outside of the table's "
+            "directory",
+            path,
         )
     return FileStatus(
         path=f"{log_path(table)}/{SIDECAR_DIRECTORY}/{name}",
@@ -328,16 +319,12 @@ def _to_actions(table: str, file: FileSplit, column: Any, wire_type: type[Any]) 
         for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
             yield msgspec.convert(_without_nulls(value), wire_type)
     except (msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise CorruptTableError(
-            f"{table}: checkpoint {file.path} has an invalid action: {error}. Restore it, or "
-            "delete it if the log still has all commits from version 0 on.",
-            table=table,
-            file=file.path,
+        raise damaged_checkpoint(
+            table, f"checkpoint file {file.path} has an invalid action: {error}", file.path
         ) from error
 
 
 def _without_nulls(value: dict[str, Any]) -> dict[str, Any]:
-    """Remove fields with the value null."""
     return {
         k: _without_nulls(v) if isinstance(v, dict) else v
         for k, v in value.items()

@@ -103,7 +103,6 @@ class _SidecarBatches:
 def _split_files(
     batches: Iterable[pa.RecordBatch], non_file_actions: list[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of file actions and append the other batches to `non_file_actions`."""
     for batch in batches:
         if all(batch.column(n).null_count == batch.num_rows for n in _FILES):
             non_file_actions.append(batch.select(METADATA_SCHEMA.names))

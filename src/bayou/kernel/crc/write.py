@@ -60,13 +60,13 @@ def write_checksum(
     if effect is None:
         effect = CommitEffect.of(version, _read(engine, table, [version])[0].actions)
     try:
-        checksum = _derived(engine, table, version, effect)
+        checksum = _derive(engine, table, version, effect)
     except (CorruptTableError, FileMissingError):
         if catalog is None:
             raise
         checksum = None
     if checksum is None:
-        checksum = _counted(engine, table, version, effect, catalog)
+        checksum = _from_file_count(engine, table, version, effect, catalog)
     if checksum is None:
         return False
     put_checksum(engine, table, version, checksum)
@@ -113,7 +113,7 @@ def checksum_from_state(
     )
 
 
-def _derived(
+def _derive(
     engine: Engine, table: str, version: int, effect: CommitEffect
 ) -> VersionChecksum | None:
     if version == 0:
@@ -121,10 +121,10 @@ def _derived(
     base = _usable(engine, table, version - 1, effect.info_before)
     if base is not None:
         return apply_effect(base, effect)
-    return _derived_from_older(engine, table, version, effect)
+    return _derive_from_older(engine, table, version, effect)
 
 
-def _derived_from_older(
+def _derive_from_older(
     engine: Engine, table: str, version: int, effect: CommitEffect
 ) -> VersionChecksum | None:
     """Compute a checksum from an older checksum and the commits after it; None if impossible."""
@@ -151,7 +151,7 @@ def _derived_from_older(
     return apply_effect(base, effect)
 
 
-def _counted(
+def _from_file_count(
     engine: Engine, table: str, version: int, effect: CommitEffect, catalog: Catalog | None
 ) -> VersionChecksum | None:
     """Compute a checksum by counting files; None if the log is long or has a checkpoint."""

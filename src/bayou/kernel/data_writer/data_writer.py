@@ -268,7 +268,6 @@ def _write_files(
 
 
 def _check_folder(state: TransactionState, folder: str) -> None:
-    """Check that a partition's folder names are short enough for file systems."""
     for name, segment in zip(state.partition_columns, folder.split("/"), strict=False):
         size = len(segment.encode())
         if size > MAX_FOLDER_NAME_BYTES:

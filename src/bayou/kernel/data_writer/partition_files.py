@@ -138,14 +138,14 @@ class PartitionBuffers:
             buffered.batches.clear()
 
 
-def _write_batches(path: str, all_waiting: Iterable[BufferedRows]) -> list[tuple[int, int]]:
+def _write_batches(path: str, partitions: Iterable[BufferedRows]) -> list[tuple[int, int]]:
     """Write buffered rows to a file; return the offset and size of each partition's rows."""
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     ranges: list[tuple[int, int]] = []
     with pa.OSFile(path, "wb") as sink:
-        for waiting in all_waiting:
+        for buffered in partitions:
             start = sink.tell()
-            combined = _concatenated(waiting.batches)
+            combined = _concatenated(buffered.batches)
             with pa.ipc.new_stream(sink, combined.schema, options=options) as writer:
                 writer.write_batch(combined)
             ranges.append((start, sink.tell() - start))

@@ -251,7 +251,6 @@ def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
 
 
 def _filter(files: pa.StructArray, mask: Any, start: int) -> pa.StructArray:
-    """Filter files with `mask[start:]`; if `mask` is None, return all files."""
     return files if mask is None else files.filter(mask.slice(start, len(files)))
 
 

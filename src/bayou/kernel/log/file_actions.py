@@ -226,7 +226,6 @@ def tail_bytes(state: TableState) -> int:
 
 
 def _commit_slices(commits: list[tuple[int, FileStatus]], target: float) -> list[ActionSlice]:
-    """Group consecutive commits into slices of at least `target` bytes."""
     slices: list[ActionSlice] = []
     start = size = 0
     for i, (_, file) in enumerate(commits):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bayou.errors import CorruptTableError
 from bayou.kernel.engine import FileStatus
 from bayou.protocol.file_names import (
     ChecksumFile,
@@ -206,6 +207,21 @@ class LogListing:
                 self._parts[file.version, 1, ""] = {1: status}
             case _:
                 pass
+
+
+def damaged_checkpoint(table: str, problem: str, file: str | None = None) -> CorruptTableError:
+    """Return the error for a damaged checkpoint.
+
+    Args:
+        problem: clause of the message that says what is wrong.
+        file: path of the damaged file.
+    """
+    return CorruptTableError(
+        f"{table}: {problem}. Restore the checkpoint, or delete it if the log still has all "
+        "commits from version 0 on.",
+        table=table,
+        file=file,
+    )
 
 
 def file_name(status: FileStatus) -> str:

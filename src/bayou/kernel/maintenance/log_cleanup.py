@@ -215,7 +215,6 @@ def _is_readable(engine: Engine, table: str, checkpoint: Checkpoint) -> bool:
 
 
 def _expired(engine: Engine, table: str, cutoff: int) -> list[str]:
-    """List the log files of versions before `cutoff`, in ascending order."""
     paths = []
     for status in _log_files(engine, table):
         match parse_log_file(_name(status)):

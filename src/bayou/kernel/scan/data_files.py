@@ -11,6 +11,7 @@ import pyarrow as pa
 from bayou.errors import CorruptTableError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
+from bayou.kernel.log.listing import damaged_checkpoint
 from bayou.kernel.scan.data_skipping.pruning import partition_strings
 from bayou.kernel.scan.data_skipping.skipping import parse_partition_values
 from bayou.kernel.scan.scan_file import DELETION_VECTOR_TYPE, ScanFileBatch, data_file_path
@@ -58,11 +59,8 @@ def data_files(
     table = str(root[0].as_py()) if len(root) else ""
     paths, sizes = pc.struct_field(add, "path"), pc.struct_field(add, "size")
     if paths.null_count or sizes.null_count:
-        raise CorruptTableError(
-            f"{table}: the checkpoint is damaged: an add action has no path or no size. Restore "
-            "the "
-            "checkpoint, or delete it if the log still has all commits from version 0 on.",
-            table=table,
+        raise damaged_checkpoint(
+            table, "the checkpoint is damaged: an add action has no path or no size"
         )
     times = pc.fill_null(pc.struct_field(add, "modificationTime"), 0)
     files = pa.RecordBatch.from_arrays(

@@ -123,7 +123,6 @@ def _stats_forms(state: TableState) -> tuple[StatsForm, ...]:
 
 
 def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
-    """Return `ScanSource.row_tracking` of a table version."""
     if state.properties.get("delta.enableRowTracking", "").lower() != "true":
         return None
     return (
@@ -133,7 +132,6 @@ def _row_tracking_columns(state: TableState) -> tuple[str, str] | None:
 
 
 def _feature_columns(state: TableState) -> tuple[str, ...]:
-    """Return the fields of `add` that scans must read because of table features."""
     protocol = state.protocol
     table_features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     columns: list[str] = []

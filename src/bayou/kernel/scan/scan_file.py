@@ -26,6 +26,7 @@ from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.row import FilteredColumnarBatch, Row
 from bayou.kernel.arrow.serialization import WireFormat
 from bayou.kernel.engine import FileStatus
+from bayou.kernel.log.listing import damaged_checkpoint
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from bayou.protocol.deletion_vectors import DeletionVectorError, stored_vector
 from bayou.protocol.file_names import decode_data_file_uri, is_absolute_uri
@@ -184,20 +185,14 @@ class ScanFileBatch(FilteredColumnarBatch):
         roots: list[Any] = batch.column("tableRoot").to_pylist()
         for required in ("path", "size"):
             if add.field(required).null_count:
-                raise CorruptTableError(
-                    f"{roots[0]}: the checkpoint is damaged: an add action has no {required}. "
-                    "Restore the checkpoint, or delete it if the log still has all commits from "
-                    "version 0 on.",
-                    table=roots[0],
+                raise damaged_checkpoint(
+                    roots[0], f"the checkpoint is damaged: an add action has no {required}"
                 )
         try:
             fields = {f.name: _values(add.field(i)) for i, f in enumerate(add.type)}
         except UnicodeDecodeError as error:
-            raise CorruptTableError(
-                f"{roots[0]}: the checkpoint is damaged: a string in it isn't UTF-8 ({error}). "
-                "Restore the checkpoint, or delete it if the log still has all commits from "
-                "version 0 on.",
-                table=roots[0],
+            raise damaged_checkpoint(
+                roots[0], f"the checkpoint is damaged: a string in it isn't UTF-8 ({error})"
             ) from error
         for i, root in enumerate(roots):
             vector = fields["deletionVector"][i]

@@ -251,7 +251,6 @@ class ChangePlan:
 
 
 def _adds(commit: CommitActions) -> Iterator[tuple[str, AddFile]]:
-    """Yield canonical path and action of each add with `dataChange`."""
     for action in commit.decoded(AddFile):
         if isinstance(action, AddFile) and action.data_change:
             yield canonical_path(action.path), action

@@ -370,7 +370,6 @@ def _check_universal_format(
 
 
 def _disable_universal_format(configuration: dict[str, str]) -> None:
-    """Remove `iceberg` from the universal formats."""
     key = properties.UNIVERSAL_FORMATS.key
     formats = [each for each in universal_formats(configuration) if each != "iceberg"]
     if formats:

@@ -114,7 +114,6 @@ def with_high_water_marks(
 
 
 def _parse_int(string: str | None) -> int | None:
-    """Parse a serialized partition value as an integer; None if it isn't an integer."""
     try:
         return None if string is None else int(string)
     except ValueError:

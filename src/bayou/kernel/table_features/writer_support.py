@@ -261,7 +261,6 @@ def only_enables_features(before: Metadata, after: Metadata) -> bool:
 
 
 def _only_adds_ids(before: str, after: str) -> bool:
-    """Whether two schemas, as JSON, are equal except for column ids."""
     old, new = StructType.from_json(before), StructType.from_json(after)
     return [_without_ids(field) for field in old] == [_without_ids(field) for field in new]
 

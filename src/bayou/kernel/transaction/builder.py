@@ -553,7 +553,6 @@ class TransactionBuilder:
         return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=configuration, removed=False)
 
     def _generated_identity(self, schema: StructType) -> tuple[str, ...]:
-        """Return the identity columns that the rows don't have, so writers must generate them."""
         if self._operation in OPERATIONS_WITHOUT_INSERTS:
             return ()
         rows = self._schema

@@ -288,7 +288,6 @@ def _path(table: str, version: int) -> str:
 
 
 def _pause(attempts: int) -> None:
-    """Sleep with exponential backoff and full jitter."""
     max_seconds = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempts, 10))
     time.sleep(random.uniform(0, max_seconds))  # noqa: S311 - jitter isn't a secret
 

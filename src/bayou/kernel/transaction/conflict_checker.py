@@ -196,7 +196,6 @@ def _permits(metadata: Metadata, winner: _WinnerActions, writes: WriteSet) -> bo
 
 
 def _feature_changes(new: Protocol, old: Protocol | None) -> list[str]:
-    """Describe each added or dropped feature that prevents rebasing a commit."""
     if old is None:
         return ["the table was created"]
     before, after = set(features.all_features(old)), set(features.all_features(new))

@@ -314,7 +314,6 @@ def is_stored_form(current: DataType, incoming: DataType) -> bool:
 
 
 def _is_generated(field: StructField) -> bool:
-    """Whether a missing column gets generated or default values."""
     return any(
         key in field.metadata
         for key in (GENERATION_EXPRESSION_KEY, IDENTITY_START_KEY, CURRENT_DEFAULT_KEY)

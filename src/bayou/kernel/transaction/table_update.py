@@ -284,7 +284,6 @@ def now() -> int:
 def _table_actions(
     update: TableUpdate, metadata: Metadata | None, version: int, in_commit_timestamp: int | None
 ) -> list[Action]:
-    """Create the commit's protocol, metadata, transaction identifier and domain actions."""
     actions: list[Action] = []
     if update.protocol is not None:
         actions.append(update.protocol)

@@ -421,7 +421,7 @@ def _at_most(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
 
 
 def _compare_lexicographically(op: str, values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
-    """Compare tuples of columns and bounds: the first column unlike its bound decides."""
+    """Compare the columns with the bounds in lexicographic order."""
     first, bound = values[0], pa.scalar(bounds[0], values[0].type)
     if len(values) == 1:
         return compare(f"{op}=", first, bound)
