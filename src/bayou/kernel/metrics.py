@@ -137,7 +137,7 @@ class TransactionMetrics:
     Attributes:
         duration_ms: duration of the method `commit`, without post-commit hooks.
         attempts: number of versions that the transaction tried to commit; 0 if it wrote nothing or
-            failed before.
+            failed earlier.
         files_added, files_removed: number of data files.
         change_files: number of change data files.
         bytes_added, bytes_removed: total size in bytes of the added or removed data files.

@@ -141,7 +141,7 @@ class CheckpointPlan:
     def release(self, engine: Engine) -> None:
         """Delete the claim file. Call this method if the parts won't be written.
 
-        `finish` calls it too. If the process ends before, log cleanup deletes the claim file.
+        `finish` calls this method, too. If the process is killed, log cleanup deletes the file.
         """
         if self.claim is not None:
             engine.files.delete_files([self.claim])

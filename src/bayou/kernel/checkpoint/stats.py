@@ -109,7 +109,7 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 
 
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
-    """Return the first fields with up to `count` leaves, and `count` minus their leaves."""
+    """Return the first fields with `count` leaves, and how many leaves they have too few."""
     selected: list[StructField] = []
     for field in fields:
         if count <= 0:

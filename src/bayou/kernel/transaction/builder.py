@@ -31,8 +31,8 @@ from bayou.kernel.table_features.writer_support import (
 )
 from bayou.kernel.transaction.iceberg_files import check_purged
 from bayou.kernel.transaction.metadata_update import (
-    MetadataChange,
     MetadataRequest,
+    UpdatedMetadata,
     update_metadata,
 )
 from bayou.kernel.transaction.table_update import TableUpdate
@@ -521,7 +521,7 @@ class TransactionBuilder:
             "properties": _json(metadata.configuration),
         }
 
-    def _next_protocol(self, state: TableState | None, change: MetadataChange) -> Protocol:
+    def _next_protocol(self, state: TableState | None, change: UpdatedMetadata) -> Protocol:
         configuration = {**change.metadata.configuration, **change.protocol_properties}
         protocol = self._protocol or (None if state is None else state.protocol)
         if protocol is None:

@@ -1,4 +1,4 @@
-"""The file actions of a commit: encodes them as JSON lines and computes their totals."""
+"""The file actions of a commit as JSON lines, and their totals."""
 
 from __future__ import annotations
 

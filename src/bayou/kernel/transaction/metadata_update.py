@@ -60,8 +60,8 @@ class MetadataRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataChange:
-    """Metadata after the commit.
+class UpdatedMetadata:
+    """A table's metadata after a commit.
 
     Attributes:
         schema: the parsed schema of `metadata`.
@@ -76,14 +76,14 @@ class MetadataChange:
 
 def update_metadata(
     table: str, state: TableState | None, request: MetadataRequest
-) -> MetadataChange:
+) -> UpdatedMetadata:
     """Compute a table's metadata after the commit; `state` is None for a new table."""
     if state is None:
         return _create(table, request)
     return _update(state, request)
 
 
-def _create(table: str, request: MetadataRequest) -> MetadataChange:
+def _create(table: str, request: MetadataRequest) -> UpdatedMetadata:
     if request.metadata is not None:
         return _use_metadata(table, request.metadata, request.set_properties)
     schema = request.schema
@@ -111,12 +111,14 @@ def _create(table: str, request: MetadataRequest) -> MetadataChange:
         created_time=time.time_ns() // 1_000_000,
         configuration=stored,
     )
-    return MetadataChange(metadata=metadata, schema=schema, protocol_properties=protocol_properties)
+    return UpdatedMetadata(
+        metadata=metadata, schema=schema, protocol_properties=protocol_properties
+    )
 
 
 def _use_metadata(
     table: str, metadata: Metadata, set_properties: Mapping[str, str]
-) -> MetadataChange:
+) -> UpdatedMetadata:
     stored, protocol_properties = _split_protocol_properties(
         {**metadata.configuration, **set_properties}
     )
@@ -126,14 +128,14 @@ def _use_metadata(
             table, schema, stored, metadata.configuration, nested_ids=True
         )
         metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
-    return MetadataChange(
+    return UpdatedMetadata(
         metadata=msgspec.structs.replace(metadata, configuration=stored),
         schema=schema,
         protocol_properties=protocol_properties,
     )
 
 
-def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
+def _update(state: TableState, request: MetadataRequest) -> UpdatedMetadata:
     columns = request.partition_columns
     if not request.replaces and columns is not None and columns != state.partition_columns:
         raise SchemaError(
@@ -180,7 +182,9 @@ def _update(state: TableState, request: MetadataRequest) -> MetadataChange:
         metadata = msgspec.structs.replace(metadata, name=request.name or None)
     if request.description is not None:
         metadata = msgspec.structs.replace(metadata, description=request.description or None)
-    return MetadataChange(metadata=metadata, schema=schema, protocol_properties=protocol_properties)
+    return UpdatedMetadata(
+        metadata=metadata, schema=schema, protocol_properties=protocol_properties
+    )
 
 
 def preview_version(state: TableState) -> int | None:
