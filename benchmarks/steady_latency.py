@@ -59,7 +59,7 @@ def run(console: Console, rate: int, seconds: int, warm: int, plot: Path | None 
         grid.add_row(program, *(f"{q:.2f}" for q in quantiles), ratio)
     console.print(grid)
     if plot is not None:
-        title = f"Records in the table after so many seconds, {rate:,} records a second"
+        title = f"Records in the table by age in seconds, {rate:,} records a second"
         plots.shares(plot, title, measured, "seconds")
 
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,16 +154,28 @@ def _uv_steps(python: str, folder: Path) -> list[tuple[str, _Command]]:
 
 def _install(row: Row, inside: Path, folder: Path) -> _Command:
     extra = folder / "constraints.txt"
-    pins = f"pyspark=={row.pyspark}.*\n"
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [f"pyspark=={row.pyspark}.*"]
     if row.dependencies == "pinned":
-        lines = (ROOT / "constraints.txt").read_text().splitlines()
-        pins += "\n".join(line for line in lines if not line.startswith("pyspark=="))
-    extra.write_text(pins)
+        pins += [line for line in lines if not line.startswith("pyspark==")]
+    if row.dependencies == "lowest":
+        # Only Bayou's own dependencies are the lowest ones; the tests need current tools.
+        pins += [line for line in lines if line.partition("==")[0] in _tools()]
+    extra.write_text("\n".join(pins) + "\n")
     uv = folder.parent / "uv" / "bin" / "uv"
     command: _Command = [uv, "pip", "install", "--quiet", "--python", inside]
     if row.dependencies == "lowest":
         command += ["--resolution", "lowest-direct"]
     return [*command, "--constraint", extra, "--editable", f"{ROOT}[dev]"]
+
+
+def _tools() -> set[str]:
+    """Return the packages that only the extra `dev` requires."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    names = {name: {re.split(r"[^\w.-]", r)[0] for r in extras[name]} for name in extras}
+    return names["dev"].difference(*(names[name] for name in names if name not in ("dev", "bench")))
 
 
 def _environment(inside: Path) -> dict[str, str]:

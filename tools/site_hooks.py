@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: comments for tests, links to files outside of docs, Mermaid's script.
+"""Hooks of mkdocs: comments for tests, links to files outside of docs, tables, Mermaid's script.
 
 The site has no address of a repository, so that a link to a source file becomes its text. On a
 forge the same link opens the file.
@@ -27,6 +27,9 @@ _SETTINGS = (
 )
 _COMMENT = re.compile(r"^ *<!-- (?:not run|claim): .*? -->\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
+_CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
+_CELL_TEXT = re.compile(r"(?<=>)[^<]+(?=<)")
+_NAME_PARTS = re.compile(r"(?<=\w)([._/:=]|,(?! ))(?=[A-Za-z])|(?<=\w)(?=\()")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -41,6 +44,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     text = _COMMENT.sub("", markdown).replace(_PICTURE, _PICTURE + _SETTINGS)
     return _LINK.sub(replaced, text)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let long names in tables break after their parts, so that all columns are visible."""
+
+    def text(found: re.Match[str]) -> str:
+        return _NAME_PARTS.sub(r"\g<0><wbr>", found[0])
+
+    return _CELL.sub(lambda cell: _CELL_TEXT.sub(text, cell[0]), html)
 
 
 def on_files(files: Files, config: Any) -> Files:
