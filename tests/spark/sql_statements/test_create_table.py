@@ -7,12 +7,20 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.errors import ArgumentError, SchemaError, TableAlreadyExistsError, TableNotFoundError
+from bayou.errors import (
+    ArgumentError,
+    FileMissingError,
+    SchemaError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from bayou.kernel.commands.copied_files import FileCopy
 from bayou.protocol.column_metadata import (
     column_defaults,
     generation_expressions,
     identity_columns,
 )
+from bayou.spark import DeltaTable
 
 pytestmark = pytest.mark.spark
 
@@ -160,6 +168,49 @@ def test_a_deep_clone_copies_new_files_only(run, tmp_path):
     second = run(f"CREATE OR REPLACE TABLE delta.`{place}` CLONE {{t}}").first()
     assert (second["num_copied_files"], second["num_removed_files"]) == (1, 0)
     assert bayou.table(str(place)).to_arrow().num_rows == 4
+
+
+@pytest.fixture
+def clones_on_executors(spark):
+    spark.conf.set("bayou.clone.localBytes", "0")
+    yield
+    spark.conf.unset("bayou.clone.localBytes")
+
+
+@pytest.mark.parametrize("api", ["sql", "python"])
+def test_executors_copy_the_files_of_a_large_deep_clone(
+    run, tmp_path, clones_on_executors, monkeypatch, api
+):
+    run(
+        "CREATE TABLE {t} USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') "
+        "AS SELECT id, id % 3 AS part FROM range(100)"
+    )
+    run("DELETE FROM {t} WHERE id % 10 = 0")
+    place = str(tmp_path / "clone")
+
+    def fail(*_):
+        raise AssertionError("the driver copies a file")
+
+    monkeypatch.setattr(FileCopy, "run", fail)  # executors are other processes
+    if api == "sql":
+        run(f"CREATE TABLE delta.`{place}` DEEP CLONE {{t}}")
+    else:
+        DeltaTable.forPath(run.spark, run.path).clone(place, isShallow=False)
+    clone, source = bayou.table(place), bayou.table(run.path)
+    assert clone.to_arrow().sort_by("id") == source.to_arrow().sort_by("id")
+    assert all(not os.path.isabs(path) for path in clone.snapshot().files()["path"].to_pylist())
+
+
+def test_a_deep_clone_whose_executors_fail_leaves_nothing(run, tmp_path, clones_on_executors):
+    run("CREATE TABLE {t} USING delta AS SELECT /*+ REPARTITION(4) */ id FROM range(100)")
+    lost = bayou.table(run.path).snapshot().files()["path"].to_pylist()[0]
+    os.unlink(os.path.join(run.path, lost))
+    place = tmp_path / "clone"
+    with pytest.raises(FileMissingError, match=lost):
+        run(f"CREATE TABLE delta.`{place}` DEEP CLONE {{t}}")
+    assert list(place.rglob("*.parquet")) == []
+    with pytest.raises(TableNotFoundError):
+        bayou.table(str(place)).version()
 
 
 def test_a_shallow_clone_copies_transaction_identifiers_unless_the_session_says_otherwise(

@@ -9,6 +9,7 @@ import dataclasses
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from bayou.errors import (
     TableNotFoundError,
 )
 from bayou.kernel.arrow.compute import pc
-from bayou.kernel.commands.copied_files import CopiedFiles
+from bayou.kernel.commands.copied_files import CopiedFiles, CopyFiles, copy_files
 from bayou.kernel.commands.metrics_by_name import MetricsByName
 from bayou.kernel.commands.version_files import (
     check_files_exist,
@@ -148,6 +149,7 @@ def clone(
     properties: Mapping[str, str] | None = None,
     replace: bool = False,
     transaction_identifiers: bool = True,
+    run_copies: CopyFiles | None = None,
 ) -> CloneMetrics:
     """Create a table at `target` with the rows of `source`.
 
@@ -166,6 +168,7 @@ def clone(
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
             then write to the clone; it continues after the last batch that the clone contains.
+        run_copies: copies the files of a deep clone; None to copy them in this process.
 
     Raises:
         DataFileError: the source is an earlier version, and a vacuum has deleted its files. The
@@ -211,7 +214,7 @@ def clone(
     try:
         with discard_unless_committed(files.discard):
             if not shallow:
-                files.copy()
+                files.copy(run_copies or partial(copy_files, engine))
             metrics = CloneMetrics(
                 version=-1,
                 source_table_size=counts[1],

@@ -2,15 +2,17 @@
 
 Each copy gets a new name, so no file is overwritten. The copy's `add` action has a tag that
 identifies the source file. If a clone is repeated, the copies of files that are still live in the
-source stay in the clone, and only new files of the source are copied.
+source stay in the clone, and only new files of the source are copied. A connector can copy the files
+elsewhere, for example on executors (`CopyFiles`).
 """
 
 from __future__ import annotations
 
 import posixpath
-import threading
 import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 
@@ -33,7 +35,8 @@ from bayou.protocol.json_decoding import decode_json
 CLONE_SOURCE_TAG = "CLONE_SOURCE"
 """Tag of the `add` action of a copied file; its value is a `_CloneSource` in JSON."""
 
-_THREADS = 16
+COPY_THREADS = 16
+"""Number of files that one process copies at a time."""
 _CHUNK_BYTES = 8 << 20
 
 
@@ -71,6 +74,54 @@ class _Copy:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCopy:
+    """A file to copy.
+
+    Attributes:
+        table: path of the table that has the file.
+        size: size of the file according to the log; None if the log doesn't have it.
+    """
+
+    table: str
+    source: str
+    destination: str
+    size: int | None
+
+    def run(self, engine: Engine) -> None:
+        """Copy the file.
+
+        Raises:
+            StorageError: the file can't be copied.
+            CorruptTableError: the file has another size.
+        """
+        copied = 0
+        with (
+            engine.files.open_input(self.source, self.size) as source,
+            engine.files.open_output(self.destination) as output,
+        ):
+            while chunk := source.read(_CHUNK_BYTES):
+                output.write(chunk)
+                copied += len(chunk)
+            if self.size is not None and copied != self.size:
+                raise CorruptTableError(
+                    f"{self.table}: file {self.source} has {copied} bytes, but {self.size} bytes "
+                    "according to the log. Restore the file, or an earlier version of the table.",
+                    table=self.table,
+                    file=self.source,
+                )
+
+
+CopyFiles: TypeAlias = Callable[[Sequence[FileCopy]], None]
+"""Copies files. If it fails, it may leave some of the copies."""
+
+
+def copy_files(engine: Engine, copies: Sequence[FileCopy]) -> None:
+    """Copy files in this process, several at a time."""
+    for _ in map_ahead(lambda copy: copy.run(engine), copies, COPY_THREADS):
+        pass
+
+
 class CopiedFiles:
     """Copies the data files of a source into a deep clone, and builds the clone's file actions.
 
@@ -92,43 +143,40 @@ class CopiedFiles:
         self._table = table
         self._source = source
         self._existing = existing
-        self._written: list[str] = []
+        self._copies: list[FileCopy] = []
         self._vectors: dict[str, uuid.UUID] = {}
-        self._lock = threading.Lock()
         self.actions: list[AddFile | RemoveFile] = []
         self.copied = self.copied_bytes = self.removed = self.removed_bytes = 0
 
-    def copy(self) -> None:
+    def copy(self, run: CopyFiles) -> None:
         """Copy the files that the existing clone lacks, and set the attributes.
 
         Raises:
             StorageError: a file can't be copied. Call `discard` to delete the copies.
         """
         deleted_at = now()
-        copies = self._copies()
-        missing: list[ScanFile] = []
+        copies = self._existing_copies()
         with live_files(self._engine, self._source) as files:
             for file in files:
                 copy = copies.pop(_key(_origin(self._source, file)), None)
                 if copy is None:
-                    missing.append(file)
+                    self.actions.append(self._copied(file))
+                    self.copied += 1
+                    self.copied_bytes += file.add.size
                 elif not copy.has_same_deleted_rows(file):
                     self.actions.append(to_remove(copy.add, deleted_at))
                     self.actions.append(self._with_vector(copy.add, file))
-        for add in map_ahead(self._copied, missing, _THREADS):
-            self.actions.append(add)
-            self.copied += 1
-            self.copied_bytes += add.size
         for copy in copies.values():
             self.actions.append(to_remove(copy.add, deleted_at))
             self.removed += 1
             self.removed_bytes += copy.add.size
+        run(self._copies)
 
     def discard(self) -> None:
         """Delete the copies of an uncommitted clone."""
-        self._engine.files.delete_files(self._written)
+        self._engine.files.delete_files([copy.destination for copy in self._copies])
 
-    def _copies(self) -> dict[bytes, _Copy]:
+    def _existing_copies(self) -> dict[bytes, _Copy]:
         """Return the live files of the existing clone by the `_key` of their source file.
 
         The key of a file that no clone wrote is its path.
@@ -143,7 +191,7 @@ class CopiedFiles:
         return copies
 
     def _copied(self, file: ScanFile) -> AddFile:
-        """Copy a data file and its deletion vector; return the `add` action of the copy."""
+        """Plan the copy of a data file and its deletion vector; return its `add` action."""
         path = file.status.path
         relative = path.removeprefix(f"{file.table_root}/")
         folder = "" if relative == path else posixpath.dirname(relative)
@@ -179,11 +227,10 @@ class CopiedFiles:
             return vector
         path = vector_file_path(file.table_root, vector)
         assert path is not None  # the vector isn't inline
-        with self._lock:  # several vectors may be in one file
-            copy = self._vectors.get(path)
-            if copy is None:
-                copy = self._vectors[path] = uuid.uuid4()
-                self._copy(path, f"{self._table}/{file_path(copy)}", None)
+        copy = self._vectors.get(path)  # several vectors may be in one file
+        if copy is None:
+            copy = self._vectors[path] = uuid.uuid4()
+            self._copy(path, f"{self._table}/{file_path(copy)}", None)
         return vector_in_file(
             copy,
             "",
@@ -193,20 +240,9 @@ class CopiedFiles:
         )
 
     def _copy(self, path: str, destination: str, size: int | None) -> None:
-        files = self._engine.files
-        self._written.append(destination)
-        copied = 0
-        with files.open_input(path, size) as source, files.open_output(destination) as output:
-            while chunk := source.read(_CHUNK_BYTES):
-                output.write(chunk)
-                copied += len(chunk)
-            if size is not None and copied != size:
-                raise CorruptTableError(
-                    f"{self._source.path}: file {path} has {copied} bytes, but {size} bytes "
-                    "according to the log. Restore the file, or an earlier version of the table.",
-                    table=self._source.path,
-                    file=path,
-                )
+        self._copies.append(
+            FileCopy(table=self._source.path, source=path, destination=destination, size=size)
+        )
 
 
 def _origin(source: TableState, file: ScanFile) -> _CloneSource:

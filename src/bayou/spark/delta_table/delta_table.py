@@ -26,6 +26,7 @@ from bayou.kernel.commands.restore import restore
 from bayou.kernel.maintenance.symlink_manifest import write_symlink_manifests
 from bayou.protocol.sql import Token, tokenize
 from bayou.spark.catalog_tables import named_table
+from bayou.spark.commands.deep_clone import copy_function
 from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.commands.merge import source_alias
 from bayou.spark.commands.merge_request import MergeRequest
@@ -518,8 +519,9 @@ class DeltaTable:
             snapshot = table.snapshot_as_of_timestamp(engine, timestamp)
         else:
             snapshot = table.latest_snapshot(engine)
+        clone_engine = SessionEngine(source.spark, for_path(location, source.storage))
         clone(
-            SessionEngine(source.spark, for_path(location, source.storage)),
+            clone_engine,
             snapshot,
             location,
             SPARK_ENGINE_INFO,
@@ -529,6 +531,7 @@ class DeltaTable:
             transaction_identifiers=check_boolean(
                 transaction_identifiers, "transaction_identifiers"
             ),
+            run_copies=copy_function(source.spark, clone_engine, location),
         )
         target = TargetTable(
             spark=source.spark,

@@ -215,6 +215,13 @@ ROW_OPERATIONS_SOURCE_BYTES = Setting(
     default="256 MB",
     minimum=0,
 )
+CLONE_LOCAL_BYTES = Setting(
+    name="bayou.clone.localBytes",
+    meaning="Deep clones that copy files of up to this size run in the driver; executors copy the "
+    "files of larger ones.",
+    default="256 MB",
+    minimum=0,
+)
 CLONE_TRANSACTION_IDENTIFIERS = Setting(
     name="bayou.clone.transactionIdentifiers",
     meaning="Whether CREATE TABLE ... SHALLOW CLONE copies the source's transaction identifiers, "
@@ -245,6 +252,7 @@ SETTINGS: tuple[Setting, ...] = (
     VACUUM_LOCAL_FILES,
     ROW_OPERATIONS_LOCAL_BYTES,
     ROW_OPERATIONS_SOURCE_BYTES,
+    CLONE_LOCAL_BYTES,
     CLONE_TRANSACTION_IDENTIFIERS,
     TIME_ZONE,
 )

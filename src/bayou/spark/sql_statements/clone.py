@@ -10,6 +10,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from bayou.kernel.commands.clone import clone
 from bayou.kernel.commands.create_table import CreationMode
+from bayou.spark.commands.deep_clone import copy_function
 from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.session.settings import CLONE_TRANSACTION_IDENTIFIERS
 from bayou.spark.sql_statements.column_definitions import parse_properties
@@ -74,6 +75,7 @@ class Clone:
             properties=self.properties,
             replace=self.mode.replaces,
             transaction_identifiers=CLONE_TRANSACTION_IDENTIFIERS.boolean(context.spark, True),
+            run_copies=copy_function(context.spark, target.engine, target.path),
         )
         if not resolved.exists:
             resolved.register(context.spark, target.path)

@@ -1,0 +1,50 @@
+"""Copying the files of a deep clone on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from bayou.engines import from_description
+from bayou.kernel import Engine
+from bayou.kernel.commands.copied_files import CopyFiles, FileCopy, copy_files
+from bayou.spark.executors.executor_tasks import number_of_tasks, run_tasks, split_by_size
+from bayou.spark.session.connection import is_classic
+from bayou.spark.session.settings import CLONE_LOCAL_BYTES
+
+_LOCAL_BYTES = 256 << 20
+
+
+def copy_function(spark: Any, engine: Engine, table: str) -> CopyFiles | None:
+    """Return a function that copies files on executors if they are large.
+
+    With Spark Connect, the result is None: the driver copies all files.
+    """
+    if not is_classic(spark):
+        return None
+    setting = CLONE_LOCAL_BYTES.integer(spark=spark)
+    max_local = _LOCAL_BYTES if setting is None else setting
+    description = engine.description()
+
+    def task(_: int, copies: Sequence[FileCopy]) -> bytes:
+        copy_files(from_description(description), copies)
+        return b""
+
+    def run(copies: Sequence[FileCopy]) -> None:
+        if sum(map(_size, copies)) <= max_local:
+            copy_files(engine, copies)
+            return
+        run_tasks(
+            spark,
+            split_by_size(copies, _size, number_of_tasks(spark)),
+            task,
+            table=table,
+            description=f"DEEP CLONE {table}",
+            discard=lambda _: None,  # the clone deletes all copies
+        )
+
+    return run
+
+
+def _size(copy: FileCopy) -> int:
+    return copy.size or 0
