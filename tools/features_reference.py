@@ -38,6 +38,13 @@ def _lines() -> Iterator[str]:
     for feature in features:
         if feature.reason:
             yield f"| `{feature.name}` | {feature.reason} |\n"
+    yield "\n## Statistics of geospatial columns\n\n"
+    yield (
+        "The statistics of `geometry` and `geography` columns have null counts and no bounding "
+        "boxes, in the Delta log and in\nIceberg metadata, as those of delta-spark 4.4.0. Filters "
+        "with `IS NULL` and `IS NOT NULL` skip files; other filters on these\ncolumns read all "
+        "files.\n"
+    )
 
 
 def _versions(feature: TableFeature) -> str:

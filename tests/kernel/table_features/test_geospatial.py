@@ -89,7 +89,9 @@ def test_null_geometries_are_found_and_skipped(path: str) -> None:
     bayou.write(path, pa.table({"id": [1], "g": pa.array([POINT], pa.binary())}))
     bayou.write(path, pa.table({"id": [2], "g": pa.array([None], pa.binary())}))
     table = bayou.table(path)
-    assert table.to_arrow(filter="g IS NULL").column("id").to_pylist() == [2]
+    for condition, identifiers in (("g IS NULL", [2]), ("g IS NOT NULL", [1])):
+        assert table.to_arrow(filter=condition).column("id").to_pylist() == identifiers
+        assert table.snapshot().files(filter=condition).num_rows == 1
     table.delete("g IS NOT NULL")
     assert table.to_arrow().column("id").to_pylist() == [2]
 

@@ -2,8 +2,8 @@
 
 Each copy gets a new name, so no file is overwritten. The copy's `add` action has a tag that
 identifies the source file. If a clone is repeated, the copies of files that are still live in the
-source stay in the clone, and only new files of the source are copied. A connector can copy the files
-elsewhere, for example on executors (`CopyFiles`).
+source stay in the clone, and only new files of the source are copied. A connector can copy the
+files elsewhere, for example on executors (`CopyFiles`).
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ from bayou.protocol.schema import (
     TIMESTAMP_NTZ,
     DataType,
     DecimalType,
+    GeographyType,
+    GeometryType,
     PrimitiveType,
 )
 
@@ -34,7 +36,7 @@ _DECIMAL_CONTEXT = Context(prec=76)
 
 def has_null_count(data_type: DataType) -> bool:
     """Whether null counts of a type are used; they aren't reliable for arrays and maps."""
-    return isinstance(data_type, DecimalType) or (
+    return isinstance(data_type, DecimalType | GeometryType | GeographyType) or (
         isinstance(data_type, PrimitiveType) and data_type.name not in ("void", "variant")
     )
 
@@ -43,7 +45,7 @@ def stored_type(data_type: DataType) -> pa.DataType | None:
     """Return the Arrow type in which bounds are read from JSON; None for a type without bounds."""
     if isinstance(data_type, DecimalType):
         return to_arrow_type(data_type)
-    if data_type in (BINARY, BOOLEAN):
+    if data_type in (BINARY, BOOLEAN) or isinstance(data_type, GeometryType | GeographyType):
         return None
     if data_type in (FLOAT, DOUBLE):
         return pa.float64()
