@@ -19,6 +19,7 @@ import duckdb
 import pyarrow.parquet as pq
 from duckdb_extensions import import_extension
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, to_json
 
 RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
@@ -63,7 +64,15 @@ def read_with_spark(spark: SparkSession, request: dict) -> int:
     rows = reader.load(request["table"])
     if request.get("where"):
         rows = rows.where(request["where"])
-    pq.write_table(rows.toArrow(), request["out"])
+    # Variants don't pass to Arrow.
+    columns = [
+        to_json(name, {"ignoreNullFields": "false"}).alias(field.name)
+        if "variant" in field.dataType.simpleString()
+        else col(name)
+        for field in rows.schema
+        for name in [f"`{field.name}`"]
+    ]
+    pq.write_table(rows.select(columns).toArrow(), request["out"])
     counted = rows.groupBy().count()
     counted.collect()
     leaves = counted._jdf.queryExecution().executedPlan().collectLeaves()

@@ -10,7 +10,7 @@ from iceberg.conftest import READERS, IcebergReaders
 import bayou
 from support import conformance_sets
 from support.iceberg_conformance import eligible_cases, steps, upgraded
-from support.iceberg_tables import comparable_rows
+from support.iceberg_tables import comparable_rows, rows_from_json, rows_with_variants
 
 pytestmark = pytest.mark.conformance
 
@@ -23,22 +23,27 @@ def test_all_eligible_tables_are_read(
     differences: list[str] = []
     for case in eligible_cases(name):
         path = upgraded(case, tmp_path, version)
-        if path is None or "variant" in str(bayou.table(path).schema()):
-            continue  # variants don't pass from Spark or DuckDB to Arrow
+        if path is None:
+            continue
         for reader in READERS:
             differences += _differences(readers, reader, path, "upgrade")
-        for step in steps():
+        for step in steps(bayou.table(path).version()):
             step.apply(bayou.table(path))
-        if bayou.table(path).iceberg.status() is None:  # a restored version without the format
-            continue
         differences += _differences(readers, "spark", path, "all steps")
     assert differences == []
 
 
 def _differences(readers: IcebergReaders, reader: str, path: Path, step: str) -> list[str]:
+    table = bayou.table(path)
+    variants = [field.name for field in table.schema() if "variant" in str(field.data_type)]
+    if variants and reader == "duckdb":
+        return []  # it reads a variant without Parquet's type VARIANT as metadata and value
     try:
-        read = comparable_rows(readers.read(reader, path))
+        rows = readers.read(reader, path)
     except AssertionError as error:
         return [f"{path.name}, {reader}, {step}: {str(error)[:300]}"]
-    expected = comparable_rows(bayou.table(path).to_arrow())
+    if variants:
+        read, expected = rows_from_json(rows, variants), rows_with_variants(table.to_arrow())
+    else:
+        read, expected = comparable_rows(rows), comparable_rows(table.to_arrow())
     return [] if read == expected else [f"{path.name}, {reader}, {step}: other rows"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from subprocess import run
 from typing import Any
@@ -14,6 +15,8 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import StaticTable
 
 import bayou
+from bayou.errors import UniversalFormatError
+from support.iceberg_rest_catalog import rest_catalog
 from support.iceberg_tables import ICEBERG, ICEBERG_V3, sorted_rows
 
 ROWS = pa.table({"id": pa.array(range(20), pa.int64()), "part": ["a", "b c"] * 10})
@@ -100,16 +103,28 @@ def test_the_command_repairs_and_verifies_a_table(
     assert_equal(path, options, properties)
 
 
+@pytest.mark.parametrize("kind", ["sql", "rest"])
 def test_a_registered_table_is_read_through_a_catalog(
-    s3_server, bucket, properties, tmp_path: Path
+    s3_server, bucket, properties, configuration, tmp_path: Path, kind: str
 ) -> None:
     path, options = f"s3://{bucket}/orders", s3_server.storage_options
-    bayou.write(path, ROWS, configuration=ICEBERG, storage_options=options)
-    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", **properties}
+    bayou.write(path, ROWS, configuration=configuration, storage_options=options)
     handle = bayou.table(path, storage_options=options)
-    for appended in range(2):
-        if appended:
-            bayou.write(path, ROWS, storage_options=options)
-        handle.iceberg.register("sales.orders", None, catalog)
-        registered = load_catalog("default", **catalog).load_table("sales.orders")
-        assert sorted_rows(registered.scan().to_arrow()) == sorted_rows(handle.to_arrow())
+    with ExitStack() as stack:
+        if kind == "rest":
+            catalog = stack.enter_context(rest_catalog(tmp_path, **properties))
+        else:
+            catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", **properties}
+        for change in (None, lambda: bayou.write(path, ROWS, storage_options=options)):
+            if change is not None:
+                change()
+            handle.iceberg.register("sales.orders", None, catalog)
+            handle.iceberg.register("sales.orders", None, catalog)  # changes nothing
+            registered = load_catalog("default", **catalog).load_table("sales.orders")
+            assert sorted_rows(registered.scan().to_arrow()) == sorted_rows(handle.to_arrow())
+        other = f"s3://{bucket}/other"
+        bayou.write(other, ROWS, configuration=configuration, storage_options=options)
+        with pytest.raises(UniversalFormatError, match="another table named 'sales.orders'"):
+            bayou.table(other, storage_options=options).iceberg.register(
+                "sales.orders", None, catalog
+            )

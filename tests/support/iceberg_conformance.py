@@ -31,8 +31,13 @@ class Step:
         return True
 
 
-def steps() -> tuple[Step, ...]:
-    """Return the changes that follow one another."""
+def steps(first: int) -> tuple[Step, ...]:
+    """Return the changes that follow one another.
+
+    Args:
+        first: the first version with Iceberg metadata. Restoring an earlier one would disable the
+            format, because a restore restores the table properties too, as in delta-spark.
+    """
     return (
         Step(name="append", change=_append),
         Step(name="delete", change=lambda t: t.delete(f"`{_first(t)}` is null")),
@@ -41,7 +46,7 @@ def steps() -> tuple[Step, ...]:
         Step(name="add column", change=lambda t: t.alter.add_columns({"added_column": "long"})),
         Step(name="append again", change=_append),
         Step(name="optimize", change=lambda t: t.optimize()),
-        Step(name="restore", change=lambda t: t.restore(t.version() - 2)),
+        Step(name="restore", change=lambda t: t.restore(max(first, t.version() - 2))),
         Step(name="overwrite", change=lambda t: _append(t, "overwrite")),
     )
 

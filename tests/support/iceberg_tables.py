@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from bayou.kernel.iceberg.comparison import iceberg_status
 from bayou.kernel.iceberg.entries import ManifestFile
 from bayou.kernel.iceberg.manifest_reader import read_manifest_list
 from bayou.kernel.iceberg.table_metadata import current_snapshot
+from bayou.protocol import variant
 
 ICEBERG = {
     "delta.enableIcebergCompatV2": "true",
@@ -88,6 +89,34 @@ def comparable_rows(table: pa.Table) -> list[str]:
     Readers return integers of fewer bits as `int`, and some return maps as pairs of arrays.
     """
     return sorted(repr([(name, row[name]) for name in sorted(row)]) for row in table.to_pylist())
+
+
+def rows_with_variants(table: pa.Table) -> list[str]:
+    """Return rows as sorted strings; variants, and the columns that have them, are JSON values."""
+    return sorted(repr(sorted(_decoded(row).items())) for row in table.to_pylist())
+
+
+def rows_from_json(table: pa.Table, columns: Collection[str]) -> list[str]:
+    """Return rows like `rows_with_variants` of a table with these columns as JSON strings."""
+    rows = [
+        {k: json.loads(v) if k in columns and v is not None else v for k, v in row.items()}
+        for row in table.to_pylist()
+    ]
+    return sorted(repr(sorted(_decoded(row).items())) for row in rows)
+
+
+def _decoded(value: Any) -> Any:
+    match value:
+        case {"metadata": bytes(metadata), "value": bytes(encoded)}:
+            return _decoded(json.loads(variant.to_json(metadata, encoded)))
+        case dict():
+            return {key: _decoded(item) for key, item in sorted(value.items())}
+        case [*items] if items and all(isinstance(item, tuple) for item in items):  # a map
+            return {key: _decoded(item) for key, item in sorted(items)}
+        case [*items]:
+            return [_decoded(item) for item in items]
+        case _:
+            return value
 
 
 def columns_for_pyiceberg(table: pa.Table) -> list[str]:

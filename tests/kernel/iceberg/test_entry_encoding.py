@@ -20,7 +20,7 @@ from bayou.kernel.iceberg.entries import (
     ManifestEntry,
     ManifestFile,
 )
-from bayou.kernel.iceberg.entry_encoding import EncodedFile, EntryDecoder, EntryMover
+from bayou.kernel.iceberg.entry_encoding import EncodedFile, EntryMover, entry_decoder
 from bayou.kernel.iceberg.manifest_writer import MetadataWriter, NewSnapshot, PartitionSpec
 
 TYPES = ["int", "long", "string", "date", "timestamptz", "decimal(9, 2)", "boolean", "binary"]
@@ -146,7 +146,7 @@ def test_path_and_sizes_are_read_from_the_bytes_of_an_entry(
     writer = MetadataWriter(version)
     each = entry(VALUES if spec is SPEC else ())
     (encoded,) = writer.encoded(spec, [each], SNAPSHOT)
-    assert EntryDecoder(writer.entry_schema(spec)).decode(encoded.data) == EncodedFile(
+    assert entry_decoder(writer.entry_schema(spec)).decode(encoded.data) == EncodedFile(
         each.data_file.file_path, 0, 1 << 33, 129
     )
 

@@ -234,6 +234,12 @@ class EntryDecoder:
         return EncodedFile(path.decode(), content, records, size)
 
 
+@lru_cache(maxsize=16)
+def entry_decoder(schema: bytes) -> EntryDecoder:
+    """Return the decoder of entries with an Avro schema, given as JSON."""
+    return EntryDecoder(schema)
+
+
 @dataclass(slots=True)
 class EntryMover:
     """Gives the encoded entries of a manifest another status, for the manifest that replaces it.

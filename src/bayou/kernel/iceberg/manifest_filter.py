@@ -16,7 +16,7 @@ from bayou.kernel.iceberg.encoded_manifest import (
     matching_hashes,
 )
 from bayou.kernel.iceberg.entries import ManifestEntry, ManifestFile
-from bayou.kernel.iceberg.entry_encoding import EncodedFile, EntryDecoder, encoded_file
+from bayou.kernel.iceberg.entry_encoding import EncodedFile, encoded_file, entry_decoder
 from bayou.kernel.iceberg.manifest_reader import live_entries, read_file, reported
 from bayou.kernel.iceberg.metadata_folder import engine_path
 
@@ -95,7 +95,7 @@ def _match(
     with reported(table, location):
         encoded = encoded_manifest(data)
         if encoded is not None:
-            decoder = EntryDecoder(encoded.schema)
+            decoder = entry_decoder(encoded.schema)
             candidates = encoded.entries(encoded.matching(hashes, manifest.live_files_count))
             decoded = {number: decoder.decode(entry) for number, entry in candidates.items()}
             files = {n: file for n, file in decoded.items() if file.location in locations}
