@@ -1,6 +1,6 @@
 """Runs the tests with other versions of Python, PySpark and the dependencies. For releases.
 
-usage: matrix.py [--python 3.12] [--rows 1,4] [--folder FOLDER] [--list]
+usage: matrix.py [--python 3.12] [--rows 1,4] [--part unit|spark] [--folder FOLDER] [--list]
 
 The rows are in the order of their value. Each creates an environment with uv, whose cache holds
 each package once, runs the unit tests of api, engines, kernel and protocol and
@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--python", help="only rows with this version")
     parser.add_argument("--rows", help="only rows with these numbers")
+    parser.add_argument("--part", choices=["unit", "spark"], help="only these tests")
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "matrix")
     parser.add_argument("--list", action="store_true", help="print the rows, and run none")
     options = parser.parse_args(arguments)
@@ -84,10 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{number:2}  {row}")
             continue
         started = time.monotonic()
+        parts = {options.part} if options.part else {"unit", "spark"}
         unit_tests = (row.python, row.dependencies)
-        result = _run(
-            row, options.folder / f"row{number}", with_unit_tests=unit_tests not in tested
-        )
+        if unit_tests in tested:
+            parts.discard("unit")
+        result = _run(row, parts, options.folder / f"row{number}")
         if result == "passed":
             tested.add(unit_tests)
         failed += result.startswith("failed")
@@ -95,8 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def _run(row: Row, folder: Path, *, with_unit_tests: bool) -> str:
-    """Run one row; return `passed`, `not run: ...` or `failed: ...`."""
+def _run(row: Row, parts: set[str], folder: Path) -> str:
+    """Run parts of a row; return `passed`, `not run: ...` or `failed: ...`."""
     python = shutil.which(f"python{row.python}")
     if python is None:
         return f"not run: python{row.python} isn't on the PATH"
@@ -106,9 +108,10 @@ def _run(row: Row, folder: Path, *, with_unit_tests: bool) -> str:
     log = folder / "log.txt"
     inside = folder / "venv" / "bin" / "python"
     steps = [*_uv_steps(python, folder), ("install", _install(row, inside, folder))]
-    if with_unit_tests:
+    if "unit" in parts:
         steps.append(("unit tests", [inside, "-m", "pytest", "-q", "-x", *_UNIT, *_FOLDERS]))
-    steps.append(("Spark", [inside, ROOT / "tests" / "integration" / "spark_tour.py", tour]))
+    if "spark" in parts:
+        steps.append(("Spark", [inside, ROOT / "tests" / "integration" / "spark_tour.py", tour]))
     for name, command in steps:
         started = time.monotonic()
         with log.open("a") as output:

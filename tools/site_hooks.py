@@ -29,6 +29,8 @@ _COMMENT = re.compile(r"^ *<!-- (?:not run|claim): .*? -->\n", re.MULTILINE | re
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
 _CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 _CELL_TEXT = re.compile(r"(?<=>)[^<]+(?=<)")
+_LONG_NAME = re.compile(r"\w{20,}")
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NAME_PARTS = re.compile(r"(?<=\w)([._/:=]|,(?! ))(?=[A-Za-z])|(?<=\w)(?=\()")
 
 
@@ -50,7 +52,8 @@ def on_page_content(html: str, **_: Any) -> str:
     """Let long names in tables break after their parts, so that all columns are visible."""
 
     def text(found: re.Match[str]) -> str:
-        return _NAME_PARTS.sub(r"\g<0><wbr>", found[0])
+        parts = _NAME_PARTS.sub(r"\g<0><wbr>", found[0])
+        return _LONG_NAME.sub(lambda name: _WORDS.sub("<wbr>", name[0]), parts)
 
     return _CELL.sub(lambda cell: _CELL_TEXT.sub(text, cell[0]), html)
 
