@@ -134,11 +134,12 @@ _COLLATIONS = (
     "doesn't apply. Write the table with the writer that added the feature."
 )
 _ICEBERG_WRITER_COMPAT = (
-    "Delta Kernel's rules for tables that Iceberg writers change too, such as fixed physical "
-    "names. Write the table with Delta Kernel, or use icebergCompatV2 or V3 in a new table."
+    "Bayou doesn't follow the feature's rules, such as fixed physical names of columns. Write the "
+    "table with Delta Kernel, or use icebergCompatV2 or V3 in a new table."
 )
 _REDIRECT = (
-    "The table is redirected to another table, which the error names. Read and write that table."
+    "The table is redirected to another table. Read and write the other table; the error message "
+    "contains its location."
 )
 
 FEATURES: Mapping[str, TableFeature] = {

@@ -50,7 +50,7 @@ def _files(engine: Engine, table: str, first: int, last: int) -> Iterator[tuple[
     if expected <= last:
         raise ArgumentError(
             f"{table}: the log can't be compacted from version {first} to {last}: commit "
-            f"{expected} doesn't exist.",
+            f"{expected} doesn't exist. Use a range of existing commits.",
             argument="last",
         )
 

@@ -94,7 +94,7 @@ _MAX_PAUSE_SECONDS = 0.5
 _STORAGE_RETRIES = 5
 
 _GAP_CHECK_SECONDS = 5.0
-"""If a transaction read the table before more than this time, the commit starts with `_check_gap`.
+"""`_check_gap` runs before the commit if the transaction read the table longer ago than this.
 
 In the meantime, log cleanup may have deleted commits, because the retention is short or a clock is
 ahead. The table may also have been recreated, or its log replaced by an older copy.
@@ -190,11 +190,11 @@ def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
     first = min(commits, default=next_version)
     if first > next_version:
         raise CommitConflictError(
-            f"{attempt.table}: conflicts can't be checked. This transaction read version "
-            f"{attempt.read_version} {_duration(attempt.read_seconds_ago)} ago, and log cleanup "
-            f"has since deleted the commits up to version {first - 1}. Nothing was changed; read "
-            "the table again and repeat the operation, or set delta.logRetentionDuration to more "
-            "than the duration of a transaction.",
+            f"{attempt.table}: the commit can't be checked for conflicts, because log cleanup has "
+            f"deleted the commits up to version {first - 1} since this transaction read version "
+            f"{attempt.read_version} {_duration(attempt.read_seconds_ago)} ago. Nothing was "
+            "changed; read the table again and repeat the operation, or set "
+            "delta.logRetentionDuration to more than the duration of a transaction.",
             table=attempt.table,
             winning_version=first,
         )
