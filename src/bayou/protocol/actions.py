@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
+from bayou.json_decoding import JsonDecoder, decode_json
 from bayou.protocol.file_names import canonical_path
-from bayou.protocol.json_decoding import JsonDecoder, decode_json
 from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructType
 
 

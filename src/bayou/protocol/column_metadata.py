@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from bayou.protocol.json_decoding import decode_json
+from bayou.json_decoding import decode_json
 from bayou.protocol.schema import StructField, StructType
 
 CLUSTERING_DOMAIN = "delta.clustering"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bayou.protocol.json_decoding import decode_json
+from bayou.json_decoding import decode_json
 
 
 class LastCheckpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from bayou.protocol.json_decoding import decode_json
+from bayou.json_decoding import decode_json
 
 
 class SchemaJsonError(ValueError):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
+from bayou.json_decoding import JsonDecoder, without_lone_surrogates
 from bayou.protocol.schema import DataType, DecimalType, StructType
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from bayou.json_decoding import JsonDecoder
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, Transaction
-from bayou.protocol.json_decoding import JsonDecoder
 
 _MB = 1 << 20
 _SIZE_BINS: tuple[int, ...] = (

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bayou.engines.arrow.conversion import without_columns
 from bayou.errors import SerializationError
-from bayou.protocol.json_decoding import JsonDecoder, without_lone_surrogates
+from bayou.json_decoding import JsonDecoder, without_lone_surrogates
 
 _Reader: TypeAlias = Callable[[Any], Any]
 """Function that converts a decoded JSON value to a Python value of an Arrow type, or to None."""

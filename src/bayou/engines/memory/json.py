@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import SerializationError
+from bayou.json_decoding import without_lone_surrogates
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
 from bayou.kernel.expressions.model import Predicate
-from bayou.protocol.json_decoding import without_lone_surrogates
 
 
 class MemoryJsonHandler:

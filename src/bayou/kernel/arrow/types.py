@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import SchemaError
-from bayou.protocol.json_decoding import decode_json
+from bayou.json_decoding import decode_json
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,

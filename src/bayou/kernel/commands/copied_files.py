@@ -17,6 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from bayou.errors import CorruptTableError
+from bayou.json_decoding import decode_json
 from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
@@ -30,7 +31,6 @@ from bayou.protocol.file_names import (
     data_file_path_to_uri,
     is_absolute_uri,
 )
-from bayou.protocol.json_decoding import decode_json
 
 CLONE_SOURCE_TAG = "CLONE_SOURCE"
 """Tag of the `add` action of a copied file; its value is a `_CloneSource` in JSON."""

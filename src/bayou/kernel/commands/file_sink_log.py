@@ -11,9 +11,9 @@ import re
 import msgspec
 
 from bayou.errors import CorruptTableError, FileMissingError, SchemaError
+from bayou.json_decoding import JsonDecoder
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
 from bayou.protocol.file_names import decode_data_file_uri
-from bayou.protocol.json_decoding import JsonDecoder
 
 SINK_LOG_DIRECTORY = "_spark_metadata"
 _VERSION = b"v1"

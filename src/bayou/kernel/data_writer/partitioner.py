@@ -9,10 +9,10 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import SchemaError
+from bayou.json_decoding import decode_json
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol import partition_values
-from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import DataType
 
 PartitionKey: TypeAlias = tuple[str | None, ...]

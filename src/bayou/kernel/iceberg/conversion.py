@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from bayou.errors import BayouError, TableError, TablePropertyError, UniversalFormatError
+from bayou.json_decoding import decode_json
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
@@ -47,7 +48,6 @@ from bayou.kernel.table_features.iceberg_compat import (
 )
 from bayou.kernel.table_features.reader_support import table_schema
 from bayou.protocol.actions import AddFile, DomainMetadata, Metadata, RemoveFile
-from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.property_strings import PropertyValueError
 
 _LOG = logging.getLogger(__name__)

@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from bayou.errors import PrerequisiteError
+from bayou.json_decoding import decode_json
 from bayou.kernel.iceberg.avro_file import decode_bytes, decode_long, encode_bytes, encode_long
 from bayou.kernel.iceberg.entries import (
     ADDED,
@@ -27,7 +28,6 @@ from bayou.kernel.iceberg.entries import (
 )
 from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.values import IcebergValue
-from bayou.protocol.json_decoding import decode_json
 
 _NULL = b"\x00"
 _NOT_NULL = b"\x02"

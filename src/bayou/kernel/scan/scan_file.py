@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import CorruptTableError
+from bayou.json_decoding import JsonDecoder
 from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.row import FilteredColumnarBatch, Row
@@ -30,7 +31,6 @@ from bayou.kernel.log.listing import damaged_checkpoint
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from bayou.protocol.deletion_vectors import DeletionVectorError, stored_vector
 from bayou.protocol.file_names import decode_data_file_uri, is_absolute_uri
-from bayou.protocol.json_decoding import JsonDecoder
 
 _STRING_MAP = pa.map_(pa.string(), pa.string())
 

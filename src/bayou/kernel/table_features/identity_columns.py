@@ -10,12 +10,12 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import ArgumentError, SchemaError
+from bayou.json_decoding import decode_json
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import AddFile
 from bayou.protocol.column_metadata import IdentityColumn, identity_column, with_high_water_mark
-from bayou.protocol.json_decoding import decode_json
 from bayou.protocol.schema import StructType
 
 

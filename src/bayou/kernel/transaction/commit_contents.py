@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from bayou.errors import ArgumentError
+from bayou.json_decoding import JsonDecoder
 from bayou.kernel.crc.commit_effect import FileChanges
 from bayou.protocol.actions import (
     Action,
@@ -19,7 +20,6 @@ from bayou.protocol.actions import (
     encode_action,
 )
 from bayou.protocol.file_names import canonical_path
-from bayou.protocol.json_decoding import JsonDecoder
 
 PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
 """Key of a partition: the (column, value) pairs of `partitionValues`, sorted by column."""

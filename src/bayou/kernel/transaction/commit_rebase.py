@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from bayou.errors import ArgumentError
+from bayou.json_decoding import decode_json
 from bayou.kernel.log.commit_times import commit_timestamp, in_commit_time
 from bayou.kernel.log.replay import CommitActions
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.commit_contents import num_records
 from bayou.protocol.actions import AddFile, CommitInfo, DomainMetadata, Metadata
-from bayou.protocol.json_decoding import decode_json
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from bayou.json_decoding import JsonDecoder
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.row import FilteredColumnarBatch
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
-from bayou.protocol.json_decoding import JsonDecoder
 
 CLUSTERING_PROVIDER = "liquid"
 """`clusteringProvider` of clustered files, as in delta-spark."""

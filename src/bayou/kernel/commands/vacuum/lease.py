@@ -24,10 +24,10 @@ from typing import Self
 import msgspec
 
 from bayou.errors import BayouError, CommitConflictError, FileMissingError
+from bayou.json_decoding import decode_json
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.log.segment import log_path
 from bayou.kernel.operation import Operation
-from bayou.protocol.json_decoding import decode_json
 
 _LOG = logging.getLogger(__name__)
 

@@ -20,6 +20,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import FileMissingError, VersionNotFoundError
+from bayou.json_decoding import decode_json
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.vacuum.orphan_files import (
     INVENTORY_SCHEMA,
@@ -36,7 +37,6 @@ from bayou.kernel.log.replay import read_commits
 from bayou.kernel.log.segment import commit_files, log_path
 from bayou.kernel.log.table_state import TableState
 from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
-from bayou.protocol.json_decoding import decode_json
 
 ListShares: TypeAlias = Callable[[ListingRange, ReferencedFiles], Iterable[ListingResult]]
 """Function that lists the folder in other processes: it runs `list_range` for the parts of
