@@ -46,3 +46,11 @@ def test_a_path_that_cannot_be_used_is_an_error_that_says_what_to_do(tmp_path):
         topic_lock(tmp_path / "file", "t"),
     ):
         pass
+
+
+def test_a_state_path_with_a_nul_character_is_one_clear_error(tmp_path):
+    with (
+        pytest.raises(PrerequisiteError, match="contains a NUL character. Remove the character"),
+        topic_lock(tmp_path / "a\0b", "t"),
+    ):
+        pass

@@ -25,7 +25,7 @@ def create_folder(folder: Path) -> None:
     """Create a folder of the state path."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: the path contains a NUL character
         raise state_path_error(folder, error) from error
 
 
@@ -68,12 +68,17 @@ def is_running_locally(state_path: Path, topic: str) -> bool:
     return False
 
 
-def state_path_error(path: Path, error: OSError) -> PrerequisiteError:
-    """Return the error for an `OSError` on a folder or a file of the state path."""
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    hint = _HINTS.get(error.errno or 0, "Make it writable")
+def state_path_error(path: Path, error: OSError | ValueError) -> PrerequisiteError:
+    """Return the error to raise if a folder or a file of the state path can't be used."""
+    shown, hint = str(path), "Make it writable"
+    if "\0" in shown:
+        shown, reason, hint = repr(shown), "it contains a NUL character", "Remove the character"
+    elif isinstance(error, OSError) and error.errno:
+        reason, hint = os.strerror(error.errno), _HINTS.get(error.errno, hint)
+    else:
+        reason = str(error)
     return PrerequisiteError(
-        f"The state path {path} can't be used: {reason}. {hint}, or set connector.state-path.",
+        f"The state path {shown} can't be used: {reason}. {hint}, or set connector.state-path.",
         what="state-path",
     )
 

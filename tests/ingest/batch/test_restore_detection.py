@@ -14,6 +14,7 @@ from bayou.errors import PipelineError
 from bayou.ingest import TopicTable
 from bayou.ingest.batch.target.target_checks import check_not_restored
 from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.batch.target.target_upserts import TargetUpserts
 from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import describe_topic
 from bayou.kernel import Table
@@ -105,15 +106,15 @@ def test_a_program_that_writes_during_a_restore_does_not_hide_it(
     for number in range(2):
         pipeline.produce({"id": number})
         pipeline.take_in()
-    name = "upsert" if upserts else "commit"
-    write = getattr(TargetTable, name)
+    writer, name = (TargetUpserts, "upsert") if upserts else (TargetTable, "commit")
+    write = getattr(writer, name)
 
     def restored_before(target, *args, **options):
-        monkeypatch.setattr(TargetTable, name, write)
+        monkeypatch.setattr(writer, name, write)
         pipeline.table.restore(0)
         return write(target, *args, **options)
 
-    monkeypatch.setattr(TargetTable, name, restored_before)
+    monkeypatch.setattr(writer, name, restored_before)
     with contextlib.suppress(PipelineError):
         TopicTable(pipeline.configuration, "events").write([{"id": 9}])
     pipeline.produce({"id": 3})

@@ -284,6 +284,21 @@ def test_home_folders_of_nobody_are_told_with_their_keys(tmp_path):
         assert f"connector.{key}: user '~nobody-here' has no home folder" in message
 
 
+@pytest.mark.parametrize(
+    ("escape", "character"), [("\\0", "a NUL character"), ("\\ud800", "a lone surrogate")]
+)
+def test_paths_with_characters_that_no_path_can_contain_are_refused_with_their_keys(
+    tmp_path, escape, character
+):
+    path = f'"lake/{escape}"\n      schema-file: "{escape}"'
+    text = MINIMAL.replace('"lake/events"', path) + f'  state-path: "{escape}"\n'
+    lines = problem(tmp_path, text).message.splitlines()
+    keys = ("topics.events.destination.table-path", "topics.events.schema-file", "state-path")
+    assert len(lines) == len(keys)
+    for line, key in zip(lines, keys, strict=True):
+        assert f"connector.{key}: the path contains {character}; remove it" in line
+
+
 @pytest.mark.parametrize("key", ["bootstrap-servers", "bootstrap.servers"])
 def test_a_key_without_a_value_is_filled_in_and_one_with_a_value_is_not(tmp_path, key):
     environment = {"KAFKA_BOOTSTRAP_SERVERS": "env:1"}

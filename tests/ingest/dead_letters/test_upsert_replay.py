@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bayou.ingest.batch.filter_history import filter_periods
-from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.batch.target.target_upserts import TargetUpserts
 from bayou.ingest.dead_letters import upsert_replay
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 from bayou.ingest.dead_letters.upsert_replay import _with_timestamps
@@ -260,15 +260,15 @@ def test_a_key_that_is_deleted_during_a_replay_stays_deleted(small_pipeline, mon
     fix_schema(pipeline)
     pipeline.produce({"id": 3, "n": 1, "colour": "blue"})
     pipeline.take_in()
-    upsert = TargetTable.upsert
+    upsert = TargetUpserts.upsert
 
     def delete_before(target, *args, **options):
-        monkeypatch.setattr(TargetTable, "upsert", upsert)
+        monkeypatch.setattr(TargetUpserts, "upsert", upsert)
         pipeline.broker.produce(pipeline.kafka_topic, [ProducedRecord(None, b"2", 0)])
         pipeline.take_in()
         return upsert(target, *args, **options)
 
-    monkeypatch.setattr(TargetTable, "upsert", delete_before)
+    monkeypatch.setattr(TargetUpserts, "upsert", delete_before)
     monkeypatch.setattr("bayou.ingest.topic_table.writer.retry_delay", lambda _: 0)
     assert replay(pipeline).replayed == 1
     assert rows(pipeline) == [(1, 1, None), (3, 1, "blue")]
@@ -285,14 +285,14 @@ def test_a_replay_during_a_batch_is_a_conflict_that_the_batch_retries(small_pipe
     fix_schema(pipeline)
     pipeline.produce({"id": 3, "n": 1, "colour": "blue"})
     pipeline.take_in()
-    upsert = TargetTable.upsert
+    upsert = TargetUpserts.upsert
 
     def replay_before(target, *args, **options):
-        monkeypatch.setattr(TargetTable, "upsert", upsert)
+        monkeypatch.setattr(TargetUpserts, "upsert", upsert)
         replay(pipeline)
         return upsert(target, *args, **options)
 
-    monkeypatch.setattr(TargetTable, "upsert", replay_before)
+    monkeypatch.setattr(TargetUpserts, "upsert", replay_before)
     monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
     pipeline.broker.produce(pipeline.kafka_topic, [ProducedRecord(None, b"2", 0)])
     assert pipeline.take_in().conflicts == 1

@@ -24,6 +24,7 @@ from bayou.ingest.batch.batch_task import BatchTask, BatchTaskResult, crashing_o
 from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.batch.startup_session import StartupSession, spark_session
 from bayou.ingest.batch.target.table_definition import lacks_layout_columns
+from bayou.ingest.batch.target.target_upserts import TargetUpserts, empty_rows
 from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import KafkaSource
 from bayou.ingest.config import Topic
@@ -69,6 +70,7 @@ class MicroBatchWriter:
         self._topic = topic
         self._tables = tables
         self._target = tables.target
+        self._upserts = TargetUpserts(tables.engine, topic, tables.target)
         self._dead_letters = tables.dead_letters
         self._source = source
         self._policy = SchemaPolicy(topic, tables.target, schema)
@@ -413,17 +415,17 @@ class MicroBatchWriter:
             added = self._target.new_columns(layout)
             with translate_errors(self._topic.key):
                 merge = self._executor_merge(layout, count)
-                result = self._target.upsert_with(merge, layout, report.spans, tags=tags)
+                result = self._upserts.upsert_with(merge, layout, report.spans, tags=tags)
             self._covered = self._target.covered
             return result.add_to_report(report, count, added)
         rows = decode_rows(r.encoded_rows for r in results)
         if rows is None and self._target.version is None and not layout.record.fields:
             return report
         if rows is None:
-            rows = self._target.no_rows(layout)
-        winners = self._target.last_of_each_key(rows)
+            rows = empty_rows(layout)
+        winners = self._upserts.last_of_each_key(rows)
         added = self._target.new_columns(layout)
-        result = self._target.upsert(winners, layout, report.spans, tags=tags)
+        result = self._upserts.upsert(winners, layout, report.spans, tags=tags)
         self._covered = self._target.covered
         return result.add_to_report(report, rows.num_rows, added)
 

@@ -61,9 +61,8 @@ def load_configuration(
         config = PipelineConfig.model_validate(document.values)
     except ValidationError as error:
         raise _configuration_error(document, error) from error
-    missing_homes = _missing_homes(document, config)
-    if missing_homes:
-        raise _joined(missing_homes)
+    if problems := _path_problems(document, config):
+        raise _joined(problems)
     topics, patterns, problems = _topics(document, config, path.resolve().parent)
     if problems:
         raise _joined(problems)
@@ -87,8 +86,8 @@ def load_configuration(
     return configuration
 
 
-def _missing_homes(document: Document, config: PipelineConfig) -> list[ConfigurationError]:
-    """Return an error for each path that starts with `~` or `~user` but has no home folder."""
+def _path_problems(document: Document, config: PipelineConfig) -> list[ConfigurationError]:
+    """Return an error for each path that is invalid, or starts with the `~` of an unknown user."""
     connector = config.connector
     paths: dict[KeyPath, str] = {("connector", "state-path"): connector.state_path or ""}
     for key, topic in connector.topics.items():
@@ -103,11 +102,25 @@ def _missing_homes(document: Document, config: PipelineConfig) -> list[Configura
     problems: list[ConfigurationError] = []
     for at, location in paths.items():
         local_path = location.removeprefix("file://")
+        if (character := _invalid_character(location)) is not None:
+            problems.append(document.error(f"the path contains {character}; remove it", at))
+            continue
         try:
             Path(local_path).expanduser()
         except RuntimeError:
             problems.append(document.error(no_home(local_path), at))
     return problems
+
+
+def _invalid_character(path: str) -> str | None:
+    """Return the kind of a character that no path can contain; None if there is none."""
+    if "\0" in path:
+        return "a NUL character"
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return "a lone surrogate"
+    return None
 
 
 def _topics(

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 from bayou.engines import for_path
 from bayou.ingest.batch.filter_history import FilterPeriod, split_by_period, updated_periods
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
-from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.batch.target.target_state import TargetState
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
 from bayou.ingest.schema.files import topic_schemas
@@ -97,7 +97,7 @@ class FilterHistory:
             period = FilterPeriod() if index < 0 else self._periods[index]
             topic = period.topic(self._topic)
             options = self._configuration.connector.storage.storage_options()
-            target = TargetTable(for_path(topic.table_path, options), topic, self._kafka)
+            target = TargetState(for_path(topic.table_path, options), topic, self._kafka)
             target.open()
             schema = RecordSchema.of(self._configuration, topic, self._schema_file)
             policy = SchemaPolicy(topic, target, schema)

@@ -23,7 +23,7 @@ from bayou.ingest.batch.expressions import (
 from bayou.ingest.batch.masks import has_field, mask_problem
 from bayou.ingest.batch.record_reader import RecordReading
 from bayou.ingest.batch.rows import TIME_PARTS, RowLayout
-from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.batch.target.target_state import TargetState
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import DecodePlan, leaf_count, widened
 from bayou.ingest.events import BatchReport
@@ -207,7 +207,7 @@ class SchemaPolicy:
     def __init__(
         self,
         topic: Topic,
-        target: TargetTable,
+        target: TargetState,
         schema: RecordSchema,
         *,
         shared: Collection[str] = (),

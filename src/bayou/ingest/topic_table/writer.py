@@ -25,6 +25,7 @@ from bayou.errors import (
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.batch.target.target_table import ENGINE_INFO, TargetTable
+from bayou.ingest.batch.target.target_upserts import TargetUpserts, empty_rows
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA
@@ -76,11 +77,13 @@ class DirectWriter:
             schema = replace(schema, format=replace(schema.format, name="json"))
         self._format = schema.format
         self._target = TargetTable(self._engine, topic, None)
+        self._upserts = TargetUpserts(self._engine, topic, self._target)
         self._policy = SchemaPolicy(topic, self._target, schema)
 
     def transactions(self) -> Mapping[str, int]:
         """Return the table's transaction identifiers; empty if there is no table."""
-        return self._target.transactions()
+        snapshot = self._target.latest_snapshot()
+        return {} if snapshot is None else snapshot.transactions
 
     def write(
         self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
@@ -191,7 +194,8 @@ class DirectWriter:
             columns = self._policy.widened(columns, new)
         is_known = self._target.columns == layout.record and not self._target.new_columns(layout)
         if self._target.version is None or not is_known:
-            self._target.clear_deleted_keys()
+            if self._topic.upsert_keys is not None:
+                self._upserts.clear_deleted_keys()
             transaction, _ = self._target.begin(layout, {})
             self._target.commit(transaction, (), {})
         return layout.schema
@@ -210,9 +214,9 @@ class DirectWriter:
         added = target.new_columns(layout)
         tags = commit_tags(report, () if target.version is None else added)
         if self._topic.upsert_keys is not None:
-            all_rows = pa.Table.from_batches(rows) if rows else target.no_rows(layout)
-            winners = target.last_of_each_key(all_rows)
-            upserted = target.upsert(winners, layout, {}, transaction_ids, tags=tags)
+            all_rows = pa.Table.from_batches(rows) if rows else empty_rows(layout)
+            winners = self._upserts.last_of_each_key(all_rows)
+            upserted = self._upserts.upsert(winners, layout, {}, transaction_ids, tags=tags)
             return upserted.add_to_report(report, all_rows.num_rows, added)
         transaction, added = target.begin(layout, {}, transaction_ids)
         adds = write_data(self._engine, transaction.transaction_state(self._engine), rows)

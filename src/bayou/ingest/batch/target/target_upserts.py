@@ -1,0 +1,176 @@
+"""Upserts into the target table of a topic."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import pyarrow as pa
+
+from bayou.errors import CommitConflictError, ConcurrentTransactionError
+from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.target.target_checks import is_restore_app_id
+from bayou.ingest.batch.target.target_table import ENGINE_INFO, TargetTable, schema_errors
+from bayou.ingest.config import Topic
+from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.upsert import DELETED, UPSERTS, UpsertResult, UpsertTable
+from bayou.kernel import Snapshot, write_data
+from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.types import to_arrow_schema
+from bayou.kernel.engine import Engine
+from bayou.kernel.transaction.commit import discard_unless_committed
+
+
+class TargetUpserts:
+    """Upserts of a topic's rows into its target table. The topic must have upsert keys.
+
+    Rows are compared with the version of the target that was read last.
+    """
+
+    def __init__(self, engine: Engine, topic: Topic, target: TargetTable) -> None:
+        self._engine = engine
+        self._topic = topic
+        self._target = target
+
+    def last_of_each_key(self, rows: pa.Table) -> pa.Table:
+        """Return the last row of each key, and the deletes to record in the deleted keys table.
+
+        Args:
+            rows: rows of the target, with the additional column `DELETED`.
+        """
+        self.clear_deleted_keys()
+        return self._table().last_of_each_key(self._snapshot, rows)
+
+    def clear_deleted_keys(self) -> None:
+        """Clear the deleted keys table if the target doesn't exist yet.
+
+        The deleted keys are from an earlier table at the target's path. If another process has
+        created the target in the meantime, nothing is cleared, and this process fails to create the
+        target.
+        """
+        if self._snapshot is None and self._target.latest_snapshot() is None:
+            self._table().deleted_keys.forget_all()
+
+    def upsert(
+        self,
+        winners: pa.Table,
+        layout: RowLayout,
+        spans: Mapping[int, OffsetSpan],
+        transaction_ids: Mapping[str, int] | None = None,
+        *,
+        tags: Mapping[str, str] | None = None,
+    ) -> UpsertResult:
+        """Upsert rows and commit them with the offsets of `spans`.
+
+        Args:
+            winners: the result of `last_of_each_key`.
+        """
+        table = self._table(tags)
+        table.deleted_keys.remember(winners)
+        snapshot = self._snapshot
+        if snapshot is None:
+            return self._create(winners, layout, spans, transaction_ids)
+        ids = {**self._target.transaction_ids(spans), **(transaction_ids or {})}
+        with schema_errors(self._topic), self._conflicts(ids):
+            result = table.merge(
+                snapshot,
+                winners,
+                transaction_ids=ids,
+                table_properties=self._target.table_properties(layout),
+            )
+        self._target.set_committed(result.version, spans)
+        return result
+
+    def upsert_with(
+        self,
+        merge: Callable[
+            [UpsertTable, Snapshot, Mapping[str, int], Mapping[str, str]], UpsertResult
+        ],
+        layout: RowLayout,
+        spans: Mapping[int, OffsetSpan],
+        *,
+        tags: Mapping[str, str],
+    ) -> UpsertResult:
+        """Upsert rows that are on executors with the function `merge`.
+
+        If the table doesn't exist, a separate commit without offsets creates it.
+
+        Args:
+            merge: function that commits the upsert. Its arguments are the table, the snapshot, and
+                the transaction identifiers and table properties to commit.
+        """
+        if self._snapshot is None:
+            self.clear_deleted_keys()
+            transaction, _ = self._target.begin(layout, {})
+            self._target.create(transaction)
+        snapshot = self._snapshot
+        assert snapshot is not None
+        ids = self._target.transaction_ids(spans)
+        with schema_errors(self._topic), self._conflicts(ids):
+            properties = self._target.table_properties(layout)
+            result = merge(self._table(tags), snapshot, ids, properties)
+        self._target.set_committed(result.version, spans)
+        return result
+
+    @property
+    def _snapshot(self) -> Snapshot | None:
+        handle = self._target.snapshot
+        return None if handle is None else handle.kernel
+
+    def _table(self, tags: Mapping[str, str] | None = None) -> UpsertTable:
+        keys = self._topic.upsert_keys
+        assert keys is not None
+        return UpsertTable(
+            self._engine,
+            self._target.path,
+            keys,
+            engine_info=ENGINE_INFO,
+            user_metadata=json.dumps(tags) if tags else None,
+        )
+
+    def _create(
+        self,
+        winners: pa.Table,
+        layout: RowLayout,
+        spans: Mapping[int, OffsetSpan],
+        transaction_ids: Mapping[str, int] | None,
+    ) -> UpsertResult:
+        target = self._target
+        transaction, _ = target.begin(layout, spans, transaction_ids)
+        rows = winners.filter(pc.invert(winners.column(DELETED))).select(layout.schema.names)
+        state = transaction.transaction_state(self._engine)
+        adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
+        with discard_unless_committed(lambda: target.discard(adds)):
+            version = target.commit(transaction, adds, spans)
+        assert version is not None  # a new table covers no offsets
+        return UpsertResult(version=version, inserted=rows.num_rows, updated=0, deleted=0)
+
+    @contextlib.contextmanager
+    def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
+        """Raise `CommitConflictError` instead if the conflict is an upsert of other records.
+
+        If another process committed one of `transaction_ids`, `ConcurrentTransactionError` is
+        re-raised.
+        """
+        try:
+            yield
+        except ConcurrentTransactionError as error:
+            snapshot, latest = self._snapshot, self._target.latest_snapshot()
+            if snapshot is None or latest is None:
+                raise
+            before, after = snapshot.transactions, latest.transactions
+            records = (i for i in transaction_ids if not is_restore_app_id(i))
+            if any(before.get(i) != after.get(i) for i in records):
+                raise
+            if before.get(UPSERTS) == after.get(UPSERTS):
+                raise
+            raise CommitConflictError(
+                error.message, table=self._target.path, winning_version=error.winning_version
+            ) from error
+
+
+def empty_rows(layout: RowLayout) -> pa.Table:
+    """Return an empty table with the columns that `TargetUpserts.last_of_each_key` takes."""
+    fields = [*to_arrow_schema(layout.schema), pa.field(DELETED, pa.bool_())]
+    return pa.schema(fields).empty_table()
