@@ -43,10 +43,10 @@ class BackgroundTask:
 
 
 def run_parallel(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-    """Call a function for each item in its own thread; return the results in the items' order.
+    """Call a function for each item, each in its own thread; return the results in item order.
 
-    All calls have ended when this function returns or raises an exception. If several calls fail,
-    the exception for the first of their items is raised.
+    The function waits for all calls, even if one fails. If several calls fail, it raises the
+    exception of the first failed item.
     """
     answers: dict[int, Answer] = {}
 

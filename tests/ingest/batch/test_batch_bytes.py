@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import ConfigurationError
-from bayou.ingest.batch.batch_bytes import record_limit, shortened
+from bayou.ingest.batch.batch_bytes import record_limit, shorten_spans
 from bayou.ingest.events import Reporter
 from bayou.ingest.inspection import plan_run
 from bayou.ingest.offsets import OffsetSpan, is_start
@@ -154,5 +154,8 @@ def test_a_limit_of_records_counts_beside_the_limit_of_bytes():
 
 def test_each_partition_keeps_an_offset_of_a_shortened_batch():
     spans = {0: OffsetSpan(start=0, end=90), 1: OffsetSpan(start=5, end=15)}
-    assert shortened(spans, 10) == {0: OffsetSpan(start=0, end=9), 1: OffsetSpan(start=5, end=6)}
-    assert shortened({0: OffsetSpan(start=3, end=4)}, 1) is None
+    assert shorten_spans(spans, 10) == {
+        0: OffsetSpan(start=0, end=9),
+        1: OffsetSpan(start=5, end=6),
+    }
+    assert shorten_spans({0: OffsetSpan(start=3, end=4)}, 1) is None

@@ -8,7 +8,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from bayou.ingest.batch.rows import RowLayout, record_part
+from bayou.ingest.batch.rows import RowLayout, record_field_columns
 from bayou.ingest.decode import DecodePlan, JsonDecoder, record_columns
 
 RECORD = record_columns(
@@ -85,4 +85,4 @@ def test_a_field_of_the_record_goes_before_a_made_column():
 def test_the_records_fields_are_found_again_in_a_tables_schema():
     for partition_columns in [(), ("year", "month"), ("id", "day")]:
         layout = RowLayout.of(RECORD, partition_columns, None)
-        assert record_part(layout.schema, partition_columns) == RECORD
+        assert record_field_columns(layout.schema, partition_columns) == RECORD

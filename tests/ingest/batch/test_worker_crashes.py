@@ -42,7 +42,7 @@ class CrashingContext(InProcessContext):
         for share in self._values:
             for records in batch.records.read(share):
                 for row in records.select(["value", "partition", "offset"]).to_pylist():
-                    aside = row["offset"] in batch.set_aside.get(row["partition"], ())
+                    aside = row["offset"] in batch.crashing_offsets.get(row["partition"], ())
                     if not aside and self.crashes(row["value"]):
                         raise PySparkException(CRASH)
         return super().map(task)

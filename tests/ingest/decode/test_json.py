@@ -38,9 +38,9 @@ SCHEMA = json.dumps(
 COLUMNS = record_columns(SCHEMA)
 
 
-def decoder(*, schema=SCHEMA, columns=COLUMNS, discover=False, taken=frozenset()):
+def decoder(*, schema=SCHEMA, columns=COLUMNS, discover=False, reserved=frozenset()):
     return JsonDecoder(
-        DecodePlan(columns=columns, json_schema=schema, discover=discover, taken=taken)
+        DecodePlan(columns=columns, json_schema=schema, discover=discover, reserved=reserved)
     )
 
 
@@ -156,7 +156,7 @@ def test_without_a_schema_unknown_fields_come_back_with_their_types():
 
 
 def test_a_name_that_is_taken_is_refused_even_when_new_fields_are_welcome():
-    bad = reasons([good(1), b'{"id": 2, "ID": 3}'], discover=True, taken=frozenset({"id"}))
+    bad = reasons([good(1), b'{"id": 2, "ID": 3}'], discover=True, reserved=frozenset({"id"}))
     assert list(bad) == [1]
     assert "'ID'" in bad[1]
 
@@ -274,9 +274,9 @@ def test_new_fields_inside_of_known_ones_come_back_in_a_column_of_their_own(
     ],
 )
 def test_a_new_field_inside_of_a_known_one_is_never_dropped(fast, value, path):
-    for discover, taken in ((False, frozenset()), (True, frozenset({path}))):
+    for discover, reserved in ((False, frozenset()), (True, frozenset({path}))):
         nested = decoder(
-            schema=NESTED, columns=record_columns(NESTED), discover=discover, taken=taken
+            schema=NESTED, columns=record_columns(NESTED), discover=discover, reserved=reserved
         )
         nested._reader.usable = fast
         decoded = nested.decode(pa.array([b'{"id": 1}', value], pa.binary()))

@@ -51,7 +51,7 @@ def test_a_field_that_would_stay_in_clear_is_refused_for_its_batch_alone(tmp_pat
     text = StructType((StructField(name="place", data_type=STRING),))
     never = StructType((StructField(name="a b", data_type=STRING),))
     assert policy.widened(columns, StructType((*text, *never))) == columns
-    assert {"place", "a b"} <= policy.plan(policy.layout(columns)).taken
+    assert {"place", "a b"} <= policy.plan(policy.layout(columns)).reserved
     columns = policy.columns()
-    assert "place" not in policy.plan(policy.layout(columns)).taken
-    assert "a b" in policy.plan(policy.layout(columns)).taken
+    assert "place" not in policy.plan(policy.layout(columns)).reserved
+    assert "a b" in policy.plan(policy.layout(columns)).reserved

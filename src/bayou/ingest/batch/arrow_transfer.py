@@ -1,4 +1,4 @@
-"""Encodes the rows of an upsert as compressed Arrow IPC streams for other processes."""
+"""Encodes the rows of an upsert as compressed Arrow IPC streams, to send to processes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _DRIVER_BYTES = 64 << 20
 
 
 class TooManyRowsError(Exception):
-    """The rows of a task exceed `max_bytes`, the task's share of the driver's memory."""
+    """The rows of one task exceed `max_bytes`, the memory that the driver reserves for the task."""
 
 
 def driver_bytes(spark: SparkSession | StartupSession) -> int:
-    """Return how many bytes of an upsert's rows the driver may hold in memory."""
+    """Return how many bytes of rows the driver may hold in memory to merge an upsert."""
     limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
     return _DRIVER_BYTES if limit is None else limit
 
 
 def encode_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """Group consecutive batches into chunks of some megabytes; yield each chunk encoded."""
+    """Group batches into chunks of a few megabytes; yield each chunk as an IPC stream."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -68,6 +68,6 @@ def encode_batches(batches: Iterable[pa.RecordBatch], max_bytes: int | None = No
 
 
 def decode_rows(parts: Iterable[bytes]) -> pa.Table | None:
-    """Decode results of `encode_batches` to one table; None if all results are empty bytes."""
+    """Decode several results of `encode_batches` to one table; None if all of them are empty."""
     tables = [pyarrow.ipc.open_stream(part).read_all() for part in parts if part]
     return pa.concat_tables(tables) if tables else None

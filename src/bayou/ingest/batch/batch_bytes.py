@@ -1,7 +1,8 @@
-"""Limits a micro-batch to a number of bytes (`max-batch-bytes`).
+"""Limits the size of a micro-batch in bytes (setting `max-batch-bytes`).
 
-Kafka doesn't report the size of unread records. A task counts the bytes that it reads and stops at
-the limit; the driver discards a batch that is too large and repeats it with fewer records.
+Kafka doesn't report the size of unread records. Each task therefore counts the bytes that it reads
+and stops at the limit. The driver discards a batch that exceeds the limit, and runs it again with
+fewer records.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from bayou.spark.kafka.offsets import TopicPartition, limit_offsets
 
 _COUNTED = ("key", "value", "headers")
 _FILL = 0.9
-"""Planned size of a batch, as a fraction of the limit; records may be larger than expected."""
+"""Planned size of a batch as a fraction of the limit, because record sizes are estimates."""
 
 
 class TooManyBytesError(Exception):
-    """The records of a batch exceed its limit of bytes."""
+    """The records of a batch exceed `max-batch-bytes`."""
 
 
 class ByteCounter:
@@ -33,7 +34,7 @@ class ByteCounter:
         self.bytes = 0
 
     def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches unchanged.
+        """Count the records and bytes of each batch, then yield the batch unchanged.
 
         Raises:
             TooManyBytesError: the records exceed the limit.
@@ -51,9 +52,11 @@ def _size(column: Any) -> int:
 
 
 def record_limit(batch_size: int, max_bytes: int | None, bytes_per_record: float) -> int:
-    """Return how many records a batch may have to exceed neither `batch_size` nor `max_bytes`.
+    """Return the maximum number of records of a batch, from its limits in records and in bytes.
 
     Args:
+        batch_size: limit in records.
+        max_bytes: limit in bytes; None for no limit.
         bytes_per_record: expected size of a record; 0 if unknown.
     """
     if max_bytes is None or bytes_per_record <= 0:
@@ -61,11 +64,11 @@ def record_limit(batch_size: int, max_bytes: int | None, bytes_per_record: float
     return min(batch_size, max(1, int(_FILL * max_bytes / bytes_per_record)))
 
 
-def shortened(spans: Mapping[int, OffsetSpan], records: int) -> dict[int, OffsetSpan] | None:
-    """Shorten the spans of all partitions to about `records` offsets in total.
+def shorten_spans(spans: Mapping[int, OffsetSpan], records: int) -> dict[int, OffsetSpan] | None:
+    """Shorten the offset ranges of all partitions to about `records` offsets in total.
 
     Returns:
-        The spans, each with at least one offset; None if they can't be shortened.
+        The shorter ranges, each with at least one offset; None if no range can be shortened.
     """
     partitions = {p: TopicPartition("", p) for p in spans}
     ends = limit_offsets(

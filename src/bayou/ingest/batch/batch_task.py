@@ -27,7 +27,7 @@ from bayou.spark.kafka import KafkaTasks
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 32 << 20
-"""When dead letters in memory reach this size, they are written to a file."""
+"""Size in bytes at which a task writes the dead letters that it holds in memory to a file."""
 
 _CRASH_REASON = "a worker process ended each time it read this record alone"
 
@@ -37,20 +37,22 @@ class BatchTaskResult:
     """The result of a task. Can be pickled.
 
     Attributes:
-        left_out: number of records that were skipped, because a table already has them.
+        left_out: number of records that were skipped because a table of the topic already has them.
         filtered: number of records that the filter removed.
-        row_actions: encoded `add` actions of the target.
-        dead_letter_actions: encoded `add` actions of the dead letter table.
-        encoded_rows: the rows of an upsert, encoded by `encode_batches`. They aren't written.
-        too_many: whether the rows of an upsert exceed `BatchTask.max_bytes`. If True, nothing was
-            written, and the batch must be run again with `BatchTask.run_in_chunks`.
+        row_actions: encoded `add` actions of the data files that the task wrote to the target.
+        dead_letter_actions: encoded `add` actions of the files that the task wrote to the dead
+            letter table.
+        encoded_rows: the rows of an upsert, encoded by `encode_batches`; the driver merges them.
+        rows_too_large: whether the rows of an upsert exceed `BatchTask.max_bytes`. If True, nothing
+            was written, and the batch must be run again with `BatchTask.run_in_chunks`.
         records_read: number of records that the task has read.
         bytes_read: total size of the keys, values and headers that the task has read.
-        too_large: whether `bytes_read` exceeds `BatchTask.max_batch_bytes`. If True, nothing was
-            written, and the batch must be run again with fewer records.
-        new_fields: fields without a column. If there are any, nothing was written and the batch
-            must be run again with more columns.
-        failure: the error of the task, or None. After an error, the task deletes its files.
+        batch_too_large: whether `bytes_read` exceeds `BatchTask.max_batch_bytes`. If True, nothing
+            was written, and the batch must be run again with fewer records.
+        new_fields: fields of records for which the table has no column. If there are any, nothing
+            was written, and the batch must be run again with more columns.
+        failure: the error that stopped the task; None if there was none. The task has deleted the
+            files that it wrote.
     """
 
     rows: int = 0
@@ -60,10 +62,10 @@ class BatchTaskResult:
     row_actions: bytes = b""
     dead_letter_actions: bytes = b""
     encoded_rows: bytes = b""
-    too_many: bool = False
+    rows_too_large: bool = False
     records_read: int = 0
     bytes_read: int = 0
-    too_large: bool = False
+    batch_too_large: bool = False
     ignored: frozenset[str] = frozenset()
     new_fields: StructType = field(default_factory=StructType)
     failure: BayouError | None = None
@@ -76,15 +78,19 @@ class BatchTask:
     Each task calls `run` or `run_in_chunks` with its number.
 
     Attributes:
-        row_state: transaction state of the target; None if the table can't be created yet, because
-            its partition or clustering columns aren't known.
-        covered: for each Kafka partition, the offset below which the target covers all records.
-        known_dead_letters: for each Kafka partition, the offsets in the dead letter table that the
-            target doesn't cover, each with the fingerprints of the dead letters at this offset.
-        known_rows: for each Kafka partition, the offsets of rows that a table of `route-by` already
-            has, although the target doesn't cover them.
-        set_aside: for each Kafka partition, the offsets of records that crash a Python worker.
-            These records become dead letters without being decoded.
+        row_state: serialized state of the target's transaction, with which the task writes data
+            files. None if the table can't be created yet, because the types of its partition or
+            clustering columns aren't known.
+        covered: for each Kafka partition, the next offset to read, as recorded by the target.
+            Records below it are skipped.
+        known_dead_letters: dead letters of an interrupted batch: for each Kafka partition, the
+            fingerprints of the dead letters at each offset that the target hasn't recorded yet.
+            Their records are skipped.
+        known_rows: rows of an interrupted batch: for each Kafka partition, the offsets of rows that
+            a table of `route-by` has and that the target hasn't recorded yet. Their records are
+            skipped.
+        crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
+            worker. These records become dead letters without being decoded.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.
         max_batch_bytes: maximum total of `BatchTaskResult.bytes_read` over all tasks; None for no
             limit.
@@ -101,27 +107,24 @@ class BatchTask:
     covered: Mapping[int, int]
     known_dead_letters: Mapping[int, Mapping[int, frozenset[bytes]]]
     known_rows: Mapping[int, Collection[int]] = field(default_factory=dict)
-    set_aside: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    crashing_offsets: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     max_bytes: int = 0
     max_batch_bytes: int | None = None
 
-    def run(self, share: int) -> BatchTaskResult:
-        """Process the records of one task; `share` is the task's number."""
+    def run(self, task_number: int) -> BatchTaskResult:
+        """Read, decode and write the records of the task with this number."""
         try:
-            return TaskRun(self).run(self.records.read(share))
+            return TaskRun(self).run(self.records.read(task_number))
         except BayouError as error:
             return BatchTaskResult(failure=error)
 
-    def run_in_chunks(self, share: int) -> Iterator[bytes | BatchTaskResult]:
-        """Process the records of one task of an upsert; yield encoded rows, then the task's result.
+    def run_in_chunks(self, task_number: int) -> Iterator[bytes | BatchTaskResult]:
+        """Decode the records of one task of an upsert; yield chunks of rows, then the result.
 
-        If the result has a failure or requests another run, the yielded rows are invalid.
-
-        Args:
-            share: number of the task.
+        If the result has a failure or requests another run, the yielded rows must be discarded.
         """
         try:
-            yield from TaskRun(self).pieces(self.records.read(share))
+            yield from TaskRun(self).run_in_chunks(self.records.read(task_number))
         except BayouError as error:
             yield BatchTaskResult(failure=error)
 
@@ -140,7 +143,7 @@ ABORTS: tuple[type[Exception], ...] = (
 
 
 class TaskRun:
-    """One task of a batch. Not thread-safe."""
+    """Runs one task of a batch. Not thread-safe."""
 
     def __init__(self, task: BatchTask) -> None:
         self._task = task
@@ -154,21 +157,21 @@ class TaskRun:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> BatchTaskResult:
         task = self._task
-        row_actions = gathered = b""
+        row_actions = encoded_rows = b""
         try:
             if task.reading.upsert is None:
-                row_actions = self._write_rows(self._good_rows(batches))
+                row_actions = self._write_rows(self._rows_to_write(batches))
             else:
-                gathered = encode_batches(self._good_rows(batches), task.max_bytes)
+                encoded_rows = encode_batches(self._rows_to_write(batches), task.max_bytes)
             self._write_dead_letters()
         except ABORTS as error:
             delete_task_files(task.engine, task.table_path, [row_actions])
             return self._aborted(error)
-        return self._result(row_actions, gathered)
+        return self._result(row_actions, encoded_rows)
 
-    def pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes | BatchTaskResult]:
+    def run_in_chunks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes | BatchTaskResult]:
         try:
-            yield from encode_chunks(self._good_rows(batches))
+            yield from encode_chunks(self._rows_to_write(batches))
             self._write_dead_letters()
         except ABORTS as error:
             yield self._aborted(error)
@@ -176,26 +179,25 @@ class TaskRun:
             yield self._result()
 
     def _aborted(self, error: Exception) -> BatchTaskResult:
-        """Delete the written files and return the result of an aborted task."""
         delete_task_files(self._task.engine, self._task.dead_letter_path, self._dead_letter_actions)
         if isinstance(error, BayouError):
             raise error
         return BatchTaskResult(
             new_fields=self._reader.new_fields,
-            too_many=isinstance(error, TooManyRowsError),
-            too_large=isinstance(error, TooManyBytesError),
+            rows_too_large=isinstance(error, TooManyRowsError),
+            batch_too_large=isinstance(error, TooManyBytesError),
             records_read=self._counter.records,
             bytes_read=self._counter.bytes,
         )
 
-    def _result(self, row_actions: bytes = b"", gathered: bytes = b"") -> BatchTaskResult:
+    def _result(self, row_actions: bytes = b"", encoded_rows: bytes = b"") -> BatchTaskResult:
         return BatchTaskResult(
             rows=self._rows,
             dead_letters=self._dead_letters,
             left_out=self._left_out,
             filtered=self._reader.filtered,
             row_actions=row_actions,
-            encoded_rows=gathered,
+            encoded_rows=encoded_rows,
             records_read=self._counter.records,
             bytes_read=self._counter.bytes,
             ignored=self._reader.ignored,
@@ -218,9 +220,9 @@ class TaskRun:
             topic=self._task.topic,
         )
 
-    def _good_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _rows_to_write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in self._counter.count(batches):
-            source = self._readable(self._undecided(batch))
+            source = self._without_crashing(self._new_records(batch))
             if source.num_rows == 0:
                 continue
             for rows, dead_letters in self._reader.read(source):
@@ -245,22 +247,25 @@ class TaskRun:
             actions = write_task(task.engine, task.dead_letter_state, waiting)
             self._dead_letter_actions.append(actions)
 
-    def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the records that aren't set aside. Records set aside become dead letters."""
-        aside = _at_offsets(batch, self._task.set_aside)
-        if aside is None:
+    def _without_crashing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the records that don't crash a worker; the other records become dead letters."""
+        crashing = _at_offsets(batch, self._task.crashing_offsets)
+        if crashing is None:
             return batch
         reading = self._task.reading
-        refused = batch.filter(aside)
+        refused = batch.filter(crashing)
         self._refuse(unread_rows(refused, _CRASH_REASON, reading.ingestion_timestamp))
-        return batch.filter(pc.invert(aside))
+        return batch.filter(pc.invert(crashing))
 
-    def _same_records(self, batch: pa.RecordBatch, candidates: pa.Array[Any]) -> pa.Array[Any]:
-        """Return a mask of the records in `batch` that the dead letter table has.
+    def _known_dead_letters(
+        self, batch: pa.RecordBatch, candidates: pa.Array[Any]
+    ) -> pa.Array[Any]:
+        """Return a mask of the records in `batch` that are in the dead letter table already.
 
         Args:
-            candidates: mask of the records whose offset the dead letter table has. Their
-                fingerprints are compared, because another record may have had the same offset.
+            candidates: mask of the records whose offsets are in the dead letter table. Their
+                fingerprints are compared, because a recreated topic uses the same offsets for other
+                records.
         """
         positions = pc.indices_nonzero(candidates)
         records = batch.take(positions)
@@ -275,8 +280,8 @@ class TaskRun:
         }
         return pa.array([position in same for position in range(batch.num_rows)], pa.bool_())
 
-    def _undecided(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the records that no table of the topic has."""
+    def _new_records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the records that are in no table of the topic yet."""
         task = self._task
         offsets, partitions = batch.column("offset"), batch.column("partition")
         known: Any = None
@@ -291,7 +296,7 @@ class TaskRun:
             known = rows if known is None else pc.or_(known, rows)
         dead = _at_offsets(batch, task.known_dead_letters)
         if dead is not None:
-            dead = self._same_records(batch, dead)
+            dead = self._known_dead_letters(batch, dead)
             known = dead if known is None else pc.or_(known, dead)
         if known is None or not pc.any(known).as_py():
             return batch
@@ -301,7 +306,7 @@ class TaskRun:
 
 
 def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -> Any:
-    """Return a mask of the records at `offsets` (by partition); None if there is no such record."""
+    """Return a mask of the records at the offsets of each partition; None if there are none."""
     column, partitions = batch.column("offset"), batch.column("partition")
     matches: Any = None
     for partition in pc.unique(partitions).to_pylist():
@@ -314,21 +319,21 @@ def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -
 
 
 MAX_CRASHING_RECORDS = 20
-"""Maximum number of records of a batch that crash a worker. If more do, they aren't the cause."""
+"""Maximum number of crashing records in a batch; more crashes have another cause."""
 
 
 def crashing_offsets(
     spans: Mapping[int, OffsetSpan], crashes: Callable[[Mapping[int, OffsetSpan]], bool]
 ) -> dict[int, tuple[int, ...]]:
-    """Return the offsets of records that crash a Python worker each time they are read alone.
+    """Find the records that crash a Python worker, by reading smaller and smaller parts of a batch.
 
     Args:
         crashes: function that reads a part of the batch and returns whether a worker crashed.
 
     Returns:
-        The sorted offsets by Kafka partition. If no record crashes a worker, or more than
-        `MAX_CRASHING_RECORDS` do, the crash had another cause, such as a lack of memory, and the
-        result is empty.
+        The sorted offsets by Kafka partition of records that crash a worker each time they are read
+        alone. The result is empty if there are none or more than `MAX_CRASHING_RECORDS`: then the
+        crash had another cause, such as a lack of memory.
     """
     crashing: dict[int, list[int]] = {}
     waiting = [dict(spans)]
@@ -339,7 +344,7 @@ def crashing_offsets(
             waiting += [half for half in (second, first) if crashes(half)]
             continue
         ((partition, span),) = part.items()
-        if crashes(part):  # confirm: the first crash may have had another cause
+        if crashes(part):  # again, because the first crash may have had another cause
             crashing.setdefault(partition, []).append(span.start)
         if sum(map(len, crashing.values())) > MAX_CRASHING_RECORDS:
             return {}

@@ -1,8 +1,8 @@
-"""Resolves and evaluates a topic's expressions: `processing.columns` and `processing.where`.
+"""Resolves and evaluates the SQL expressions of a topic: derived columns, filter and `route-by`.
 
-Expressions read the fields of records, with masks applied, and the columns `KAFKA_INPUTS`. A field
-that no record has had yet is NULL. A record for which an expression fails is refused. The reason is
-the expression's setting and the error.
+Expressions read the fields of records, after masks are applied, and the columns in `KAFKA_INPUTS`.
+A field that no record has had yet is NULL. If an expression fails for a record, the record becomes
+a dead letter. Its reason contains the expression's setting and the error.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ _POSSIBLE_TYPES: tuple[DataType, ...] = (
     MapType(key_type=STRING, value_type=STRING),
     MapType(key_type=STRING, value_type=LONG),
 )
-"""Possible types of a field that no record has had yet."""
+"""Types that are tried for a field that no record has had yet, to resolve an expression with it."""
 _MAX_ATTEMPTS = 200
 _UNSEEN = "\0unseen "
-"""Prefix of the names of the NULL columns that replace fields that no record has had yet."""
+"""Name prefix of the NULL columns that replace fields that no record has had yet."""
 _MAX_REASON = 300
 
 
@@ -109,7 +109,7 @@ class RowExpressions:
         """Return the decoded records for which the condition is TRUE.
 
         Records for which the condition is FALSE or NULL are added to `Decoded.filtered`. Records
-        for which the condition fails are refused.
+        for which its evaluation fails are refused.
 
         Args:
             decoded: the decoded records, to which no masks have been applied.
@@ -133,7 +133,8 @@ class RowExpressions:
     def rejected(self, decoded: Decoded, source: pa.RecordBatch) -> pa.Array[Any]:
         """Return the positions of the decoded records for which the condition is FALSE.
 
-        Records for which the condition is NULL aren't returned, because they may be invalid.
+        Records for which the condition is NULL aren't returned, because they must still be
+        validated.
         """
         values, _ = self._condition(decoded, source)
         return decoded.positions.filter(pc.fill_null(pc.invert(values), False))
@@ -141,14 +142,14 @@ class RowExpressions:
     def evaluate(
         self, expression: RowExpression, decoded: Decoded, source: pa.RecordBatch
     ) -> tuple[Decoded, pa.Array[Any]]:
-        """Evaluate an expression for decoded records; records for which it fails are refused.
+        """Evaluate an expression for decoded records; refuse records for which it fails.
 
         Args:
             decoded: the decoded records, to which no masks have been applied.
             source: the records, with the columns of the Kafka source.
 
         Returns:
-            The remaining records, and the value of each.
+            The records that aren't refused, and the expression's value for each of them.
         """
         values, failures = self._values(expression, decoded, source)
         if not failures:
@@ -157,7 +158,7 @@ class RowExpressions:
         return _refuse(decoded, failures), values.filter(remaining)
 
     def derive(self, decoded: Decoded, source: pa.RecordBatch) -> Decoded:
-        """Add the derived columns; records for which an expression fails are refused.
+        """Add the derived columns; refuse records for which the evaluation of an expression fails.
 
         A derived column replaces the field with the same name.
 
@@ -180,7 +181,7 @@ class RowExpressions:
         return _refuse(result, failures)
 
     def without_values(self, decoded: Decoded) -> Decoded:
-        """Add the derived columns with nulls, for records that delete their keys."""
+        """Add the derived columns with nulls, for records that delete a key."""
         if not self.columns:
             return decoded
         count = len(decoded.positions)
@@ -190,7 +191,6 @@ class RowExpressions:
     def _condition(
         self, decoded: Decoded, source: pa.RecordBatch
     ) -> tuple[pa.Array[Any], dict[int, str]]:
-        """Evaluate the condition for decoded records; see `_values`."""
         if self.where is None:
             return pa.repeat(pa.scalar(True), len(decoded.positions)), {}
         return self._values(self.where, decoded, source)
@@ -198,10 +198,7 @@ class RowExpressions:
     def _values(
         self, expression: RowExpression, decoded: Decoded, source: pa.RecordBatch
     ) -> tuple[pa.Array[Any], dict[int, str]]:
-        """Evaluate an expression for decoded records; see `RowExpression.values`.
-
-        The records aren't masked yet: this method applies the masks.
-        """
+        """Apply the masks, then evaluate an expression; see `RowExpression.values`."""
         columns = apply_masks(_read_by((expression,), decoded.columns), self.masks)
         return expression.values(self._inputs((expression,), columns, decoded, source))
 
@@ -220,7 +217,7 @@ class RowExpressions:
         decoded: Decoded,
         source: pa.RecordBatch,
     ) -> pa.RecordBatch:
-        """Return `columns`, extended by the Kafka columns that the expressions read."""
+        """Return `columns` and the Kafka metadata columns that the expressions read."""
         read = {field.name for expression in expressions for field in expression.schema}
         for column in KAFKA_INPUTS:
             # Keep at least one column, because a batch without columns has no row count.
@@ -242,17 +239,17 @@ class RowExpressions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowExpression:
-    """An expression that is resolved for the fields of a topic's records. Can be pickled.
+    """An expression whose columns are resolved to fields of a topic's records. Can be pickled.
 
     Attributes:
         setting: the setting that defines the expression, such as `processing.where`.
-        expression: the resolved expression, on columns of `schema`.
+        expression: the resolved expression; it reads columns of `schema`.
         schema: the columns that the expression may read.
         data_type: the type of the result; None if it depends on the type of a field that no record
             has had yet.
         fields: lowercase names of the top-level columns that the expression reads.
-        unseen: lowercase paths of the fields that the expression reads and that no record has had
-            yet.
+        unseen: lowercase paths of the fields that the expression reads and that aren't in any
+            record so far.
     """
 
     setting: str
@@ -266,7 +263,8 @@ class RowExpression:
         """Return this expression with its result cast to `target`.
 
         Raises:
-            PredicateError: the expression's type can't be widened to `target`.
+            PredicateError: the expression's type can't be widened to `target`, the type of a
+                column.
         """
         if self.data_type == target:
             return self
@@ -278,15 +276,15 @@ class RowExpression:
             )
         cast: Expression = Cast(self.expression, target, safe=self.data_type is None)
         if not can_cast(type_of(self.expression, self.schema), target):
-            cast = Literal(None, target)  # a field that the expression reads has no type yet
+            cast = Literal(None, target)  # the type of a field that it reads isn't known yet
         return replace(self, expression=cast, data_type=target)
 
     def values(self, inputs: pa.RecordBatch) -> tuple[pa.Array[Any], dict[int, str]]:
-        """Evaluate the expression for each row of `inputs`, which has the columns to read.
+        """Evaluate the expression for each row of `inputs`, which has the columns that it reads.
 
         Returns:
-            The values, and the reasons of failures by row index. The value of a row for which the
-            expression fails is null.
+            The values, and the reason of each failure by row index. If the evaluation fails for a
+            row, the value is null.
         """
         data_type = BOOLEAN if self.data_type is None else self.data_type
         for unseen in self.schema:
@@ -322,18 +320,8 @@ def _at(rows: Mapping[int, str], count: int) -> pa.Array[Any]:
 
 
 def _refuse(decoded: Decoded, failures: Mapping[int, str]) -> Decoded:
-    """Refuse rows of a decoded batch, each with a reason."""
-    if not failures:
-        return decoded
-    good = pc.invert(_at(failures, len(decoded.positions)))
-    bad = decoded.positions.take(pa.array(failures, pa.int64()))
-    return replace(
-        decoded,
-        columns=decoded.columns.filter(good),
-        positions=decoded.positions.filter(good),
-        bad_positions=pa.concat_arrays([decoded.bad_positions, bad]),
-        reasons=pa.concat_arrays([decoded.reasons, pa.array(list(failures.values()), pa.string())]),
-    )
+    mask = _at(failures, len(decoded.positions))
+    return decoded.refuse(mask, [failures[row] for row in sorted(failures)])
 
 
 def column_setting(name: str) -> str:
@@ -348,12 +336,12 @@ def derived_columns(
 
     Args:
         columns: the columns of the fields that records have had so far.
-        complete: whether records can't have more fields than `columns`.
+        complete: whether `columns` has all fields that records can have. If True, reading another
+            field is an error; if False, the field is NULL for now.
 
     Raises:
-        PredicateError: an expression can't be evaluated for columns of these types. The error's
-            attribute `expression` names the expression's setting; the message begins with this
-            name.
+        PredicateError: an expression can't be evaluated for columns of these types. The message and
+            the attribute `expression` name the expression's setting.
     """
     return {
         name: _resolved(
@@ -366,7 +354,7 @@ def derived_columns(
 def row_filter(
     config: TopicConfig, columns: StructType, *, complete: bool = False
 ) -> RowExpression | None:
-    """Resolve `processing.where`, see `derived_columns`; None if it isn't configured."""
+    """Resolve the condition `processing.where`; None if there is none. See `derived_columns`."""
     condition = config.processing.condition
     if condition is None:
         return None
@@ -382,7 +370,7 @@ def row_filter(
 def route_value(
     config: TopicConfig, columns: StructType, *, complete: bool = False
 ) -> RowExpression | None:
-    """Resolve the expression of `route-by`, converted to a string; None if it isn't configured."""
+    """Resolve the expression of `route-by`, cast to a string; None if there is none."""
     expression = config.route_expression
     if expression is None:
         return None
@@ -394,24 +382,24 @@ def route_value(
 def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
     """Return the paths of fields that expressions read and that aren't in `columns`."""
     processing = config.processing
-    others = (processing.condition, config.route_expression)
-    expressions = [*processing.expressions.values(), *(e for e in others if e is not None)]
-    missing = (_missing(expression, _readable(columns)) for expression in expressions)
+    conditions = (processing.condition, config.route_expression)
+    expressions = [*processing.expressions.values(), *(e for e in conditions if e is not None)]
+    missing = (_missing_paths(expression, _readable_columns(columns)) for expression in expressions)
     return tuple(dict.fromkeys(".".join(path) for path in itertools.chain(*missing)))
 
 
-def _readable(columns: StructType) -> StructType:
+def _readable_columns(columns: StructType) -> StructType:
     """Return the columns that expressions can read: record fields and `KAFKA_INPUTS`."""
     others = (f for f in columns if KAFKA_INPUTS.get(f.name) is None)
     return StructType((*others, *KAFKA_INPUTS))
 
 
-def _missing(expression: Expression, schema: StructType) -> Iterator[tuple[str, ...]]:
-    """Yield the path of each column that an expression reads and that isn't in a schema."""
+def _missing_paths(expression: Expression, schema: StructType) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of the columns that an expression reads and that a schema doesn't have."""
     for path in dict.fromkeys(referenced_columns(expression)):
         level: DataType = schema
         for name in path:
-            if not isinstance(level, StructType):  # it has a type without fields: an error
+            if not isinstance(level, StructType):  # not a struct, so resolving the path fails
                 break
             field = level.get(name)
             if field is None:
@@ -429,13 +417,13 @@ def _resolved(
     complete: bool,
 ) -> RowExpression:
     names = frozenset(path[0].lower() for path in referenced_columns(expression))
-    readable = _readable(columns)
-    # All columns are needed for the error about a missing one.
+    readable = _readable_columns(columns)
+    # If `complete`, all columns: the error about a missing column suggests similar names.
     read = tuple(f for f in readable if complete or f.name.lower() in names)
     schema = StructType(read)
-    missing = [] if complete else list(dict.fromkeys(_missing(expression, readable)))
+    missing = [] if complete else list(dict.fromkeys(_missing_paths(expression, readable)))
     unseen = frozenset(".".join(path).lower() for path in missing)
-    found: RowExpression | None = None
+    first: RowExpression | None = None
     first_error: PredicateError | None = None
     attempts = itertools.product(_POSSIBLE_TYPES, repeat=len(missing))
     for types in itertools.islice(attempts, _MAX_ATTEMPTS):
@@ -455,8 +443,8 @@ def _resolved(
             first_error = first_error or error
             continue
         kind = type_of(result, whole)
-        if found is None:
-            found = RowExpression(
+        if first is None:
+            first = RowExpression(
                 setting=setting,
                 expression=result,
                 schema=whole,
@@ -464,9 +452,9 @@ def _resolved(
                 fields=names,
                 unseen=unseen,
             )
-        elif kind != found.data_type:
-            return replace(found, data_type=None)
-    if found is None and missing:  # an error, or a field of a type that isn't in the list
+        elif kind != first.data_type:
+            return replace(first, data_type=None)
+    if first is None and missing:  # resolved again when the types of these fields are known
         null = Literal(None, BOOLEAN)
         return RowExpression(
             setting=setting,
@@ -476,11 +464,12 @@ def _resolved(
             fields=names,
             unseen=unseen,
         )
-    if found is None:
+    if first is None:
         assert first_error is not None
         raise PredicateError(f"{setting}: {first_error.message}", expression=setting)
-    if found.data_type == VOID:
+    if first.data_type == VOID:
         raise PredicateError(
-            f"{setting}: it has no type, because it is always NULL. Cast it.", expression=setting
+            f"{setting}: the expression is always NULL, so it has no type. Cast it to a type.",
+            expression=setting,
         )
-    return found
+    return first

@@ -1,7 +1,8 @@
 """Evaluates an expression for a batch in which the expression fails for some rows.
 
-First, one evaluation separates the rows for which a cast in the expression fails from the remaining
-rows. Then each part for which the expression still fails is split, until each failing row is alone.
+First, one evaluation separates the rows for which a cast fails from the other rows. Then each group
+of rows for which the expression fails is split into smaller groups, until each failing row is in a
+group of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _FAN_OUT = 16
 
 
 class FailingRows:
-    """Evaluates one resolved expression for one batch.
+    """Evaluates one resolved expression for the rows of one batch, and collects failures by row.
 
     Attributes:
         failures: the error message of each row for which the expression fails, by row index.
@@ -43,18 +44,18 @@ class FailingRows:
             return self._evaluated(rows)
         except (EvaluationError, pa.ArrowInvalid):
             pass
-        numbers: Any = pa.array(range(rows.num_rows), pa.int64())
+        indexes: Any = pa.array(range(rows.num_rows), pa.int64())
         failed_casts = self._failed_casts(rows)
-        found: list[pa.Array[Any]] = []
+        parts: list[pa.Array[Any]] = []
         order: list[pa.Array[Any]] = []
         for mask in (pc.invert(failed_casts), failed_casts):
-            part_numbers = numbers.filter(mask)
-            found.extend(self._parts(rows.filter(mask), part_numbers))
-            order.append(part_numbers)
-        values: pa.Array[Any] = pa.concat_arrays(found)
+            part_indexes = indexes.filter(mask)
+            parts.extend(self._parts(rows.filter(mask), part_indexes))
+            order.append(part_indexes)
+        values: pa.Array[Any] = pa.concat_arrays(parts)
         return values.take(pc.sort_indices(pa.concat_arrays(order)))
 
-    def _parts(self, rows: pa.RecordBatch, numbers: pa.Array[Any]) -> Iterator[pa.Array[Any]]:
+    def _parts(self, rows: pa.RecordBatch, indexes: pa.Array[Any]) -> Iterator[pa.Array[Any]]:
         count = rows.num_rows
         if count == 0:
             return
@@ -63,14 +64,14 @@ class FailingRows:
             return
         except (EvaluationError, pa.ArrowInvalid) as error:
             if count == 1:
-                number: Any = numbers[0].as_py()
+                index: Any = indexes[0].as_py()
                 message = error.message if isinstance(error, EvaluationError) else str(error)
-                self.failures[number] = message
+                self.failures[index] = message
                 yield self._nulls(1)
                 return
         step = -(-count // _FAN_OUT)
         for at in range(0, count, step):
-            yield from self._parts(rows.slice(at, step), numbers.slice(at, step))
+            yield from self._parts(rows.slice(at, step), indexes.slice(at, step))
 
     def _evaluated(self, rows: pa.RecordBatch) -> pa.Array[Any]:
         values: Any = self._evaluator.values(rows)
@@ -80,7 +81,8 @@ class FailingRows:
     def _failed_casts(self, rows: pa.RecordBatch) -> Any:
         """Return a mask of the rows for which a cast in the expression fails.
 
-        The expression doesn't always fail for these rows: a CASE may not use the cast's value.
+        The whole expression may still succeed for such a row, such as a CASE that doesn't use the
+        cast.
         """
         failed = [
             And((Not(IsNull(cast.operand)), IsNull(replace(cast, safe=True))))
@@ -92,7 +94,7 @@ class FailingRows:
         predicate = failed[0] if len(failed) == 1 else Or(tuple(failed))
         try:
             return Evaluator(self._schema, predicate).values(rows)
-        except (EvaluationError, pa.ArrowInvalid):  # not a cast, but an operation fails
+        except (EvaluationError, pa.ArrowInvalid):  # another operation than a cast fails
             return none
 
     def _nulls(self, count: int) -> pa.Array[Any]:
@@ -101,7 +103,7 @@ class FailingRows:
 
 
 def _innermost_casts(expression: Expression) -> list[Cast]:
-    """Return the casts in an expression that can fail, and whose operand contains no such cast."""
+    """Return the casts that can fail and whose operands contain no other cast that can fail."""
     inner = [cast for part in operands_of(expression) for cast in _innermost_casts(part)]
     if inner or not isinstance(expression, Cast) or expression.safe:
         return inner

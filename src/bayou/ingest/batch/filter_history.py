@@ -1,8 +1,8 @@
-"""The conditions with which a table's records were filtered, each with its first offsets.
+"""The history of a topic's filter condition (`processing.where`), stored in the target table.
 
-A table property stores the conditions. It is updated in the commit of the first batch to which a
-new condition applies. The property lets `bayou verify` distinguish filtered records from missing
-records, even after `processing.where` was changed.
+A table property stores each condition with the offsets from which it was applied. The first batch
+with a new condition updates the property in its commit. With this history, `bayou verify` can tell
+filtered records from missing records, even after `processing.where` was changed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ _FILTERS = "bayou.filters"
 
 
 class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A condition and the offsets from which it was applied.
+    """A filter condition and the offsets from which it was applied.
 
     Attributes:
         where: the condition; None if records weren't filtered.
         columns: the expressions of all derived columns. Empty if the condition reads no derived
             column.
         deletes: whether records that are filtered out delete the rows of their keys.
-        starts: the first offset of each Kafka partition. A partition that is omitted starts at 0.
-        replays: for each Kafka partition, ranges of offsets (start, end) that contain the dead
-            letters replayed with the condition. The number of ranges is limited, so they may also
+        starts: the first offset of each Kafka partition to which the condition applies; 0 for
+            partitions that are omitted.
+        replays: the dead letters that were replayed with the condition: for each Kafka partition,
+            ranges of offsets (start, end). Because the number of ranges is limited, they may also
             contain offsets of other records.
     """
 
@@ -41,7 +42,7 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     replays: dict[int, list[tuple[int, int]]] = {}
 
     def topic(self, topic: Topic) -> Topic:
-        """Return the topic with the condition of this period."""
+        """Return a copy of the topic whose settings have the condition of this period."""
         on_filtered = "delete" if self.deletes else "skip"
         update: dict[str, object] = {"where": self.where, "on_filtered": on_filtered}
         if self.columns:
@@ -52,7 +53,7 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def filter_periods(topic: Topic, properties: Mapping[str, str]) -> list[FilterPeriod]:
-    """Return the periods of a topic from a table's properties, the oldest first."""
+    """Read the periods of a topic from a table's properties, the oldest first."""
     value = properties.get(_FILTERS)
     return [] if value is None else _DECODER.decode(value).get(topic.config.kafka_topic, [])
 
@@ -60,11 +61,11 @@ def filter_periods(topic: Topic, properties: Mapping[str, str]) -> list[FilterPe
 def updated_periods(
     topic: Topic, properties: Mapping[str, str], covered: Mapping[int, int]
 ) -> list[FilterPeriod]:
-    """Return the recorded periods, followed by a new period if the condition has changed.
+    """Return the stored periods, followed by a new period if the configured condition differs.
 
     Args:
         properties: the table's properties.
-        covered: the next offset of each Kafka partition.
+        covered: the next offset to read of each Kafka partition; the new period starts there.
     """
     periods = filter_periods(topic, properties)
     last = periods[-1] if periods else FilterPeriod()
@@ -79,7 +80,7 @@ def filter_properties(
     covered: Mapping[int, int],
     replayed: Mapping[int, Iterable[OffsetSpan]] | None = None,
 ) -> dict[str, str]:
-    """Return the table property with the `updated_periods`; empty if they are unchanged.
+    """Return the table property that stores the `updated_periods`; empty if nothing has changed.
 
     Args:
         replayed: for each Kafka partition, the offsets of the dead letters to replay.
@@ -97,9 +98,9 @@ def filter_properties(
 def split_by_period(
     periods: Sequence[FilterPeriod], partition: int, span: OffsetSpan
 ) -> Iterator[tuple[OffsetSpan, int]]:
-    """Split a range of offsets of a Kafka partition; yield each part with its period's index.
+    """Split a range of offsets by period; yield each part with the index of its period.
 
-    The index of offsets before the first period is -1.
+    Offsets before the first period have the index -1.
     """
     starts = [min(max(p.starts.get(partition, 0), span.start), span.end) for p in periods]
     bounds = [span.start, *starts, span.end]

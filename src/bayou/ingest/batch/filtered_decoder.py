@@ -1,9 +1,10 @@
-"""Decodes records, and removes the records that `processing.where` filters out.
+"""Decodes records, and removes records that don't meet the condition `processing.where`.
 
-A record that is filtered out adds no column. If the condition is FALSE, the record isn't validated.
-To save time, records are decoded completely, and then filtered. Refused records are decoded a
-second time, with only the columns that the condition reads. A batch with new fields is also decoded
-again: first with only these columns, then with all columns for the records that pass the filter.
+New fields of a filtered record don't become columns. If the condition is FALSE, the record isn't
+validated. Records are first decoded with all columns and then filtered, because this is fast for
+valid records. Records that this refuses are decoded a second time, with only the columns that the
+condition reads. A batch with new fields is decoded again too: first with only the columns of the
+condition, then with all columns for the records that pass the filter.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ class FilteredDecoder:
     def __init__(self, format: RecordFormat, plan: DecodePlan, expressions: RowExpressions) -> None:
         where = expressions.where
         if where is not None:
-            # Without the field's value, it isn't known whether the condition is TRUE.
+            # The condition can only be evaluated if these fields aren't dropped.
             plan = replace(plan, needed=where.unseen)
         self.decoder = RecordDecoder(format, plan)
         self._expressions = expressions
         if where is not None:
             read = where.fields
             columns = StructType(tuple(f for f in plan.columns if f.name.lower() in read))
-            # Discover only fields of the condition; the remaining records report other new fields.
+            # Report only new fields of the condition; the records that pass report all other new
+            # fields.
             discover = plan.discover and bool(where.unseen)
             where_plan = replace(
                 plan,
@@ -64,29 +66,29 @@ class FilteredDecoder:
         decoded = self._expressions.filter(decoded, source)
         if not len(decoded.bad_positions):
             return decoded
-        # After `filter`, so that a record for which the condition fails stays refused.
+        # After `filter`: a record for which the condition can't be evaluated stays refused.
         refused = decoded.bad_positions
         inputs = _at(self._where_decoder.decode(values.take(refused)), refused)
         if inputs.new_fields.fields:
             return inputs
         rejected = self._expressions.rejected(inputs, source)
-        kept = pc.invert(pc.is_in(refused, value_set=rejected))
+        still_refused = pc.invert(pc.is_in(refused, value_set=rejected))
         return replace(
             decoded,
-            bad_positions=refused.filter(kept),
-            reasons=decoded.reasons.filter(kept),
+            bad_positions=refused.filter(still_refused),
+            reasons=decoded.reasons.filter(still_refused),
             filtered=pa.concat_arrays([decoded.filtered, rejected]),
         )
 
     def _decode_remaining(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode a batch with new fields; new fields of filtered records aren't reported."""
+        """Decode a batch again to find the new fields of records that pass the filter."""
         inputs = self._where_decoder.decode(values)
         if inputs.new_fields.fields:
             return inputs
         positions = pa.array(range(len(values)), pa.int64())
         rejected = self._expressions.rejected(inputs, source)
         filtered = self._expressions.filter(inputs, source).filtered
-        # A record with the condition NULL is filtered out if it is valid, and refused otherwise.
+        # A record for which the condition is NULL is filtered out if it is valid, else refused.
         unknown = filtered.filter(pc.invert(pc.is_in(filtered, value_set=rejected)))
         checked = _at(self.decoder.decode(values.take(unknown)), unknown)
         invalid = checked.bad_positions
@@ -103,7 +105,7 @@ class FilteredDecoder:
 
 
 def _at(decoded: Decoded, positions: pa.Array[Any]) -> Decoded:
-    """Map the positions of decoded values: position `i` becomes `positions[i]`."""
+    """Replace each position `i` in a selection of records by its position in the batch."""
     return replace(
         decoded,
         positions=positions.take(decoded.positions),

@@ -1,4 +1,4 @@
-"""Masks fields with personal data before anything is written.
+"""Masks fields with personal data, before rows are written.
 
 | mask | value of the column |
 |---|---|
@@ -23,8 +23,8 @@ from bayou.kernel.arrow.compute import pc
 def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
     """Return a batch with masked fields.
 
-    The keys of `masks` are paths of fields, such as `place.city`; fields inside arrays are allowed.
-    Paths are case-insensitive. A path that matches no field is skipped.
+    The keys of `masks` are case-insensitive paths of fields, such as `place.city`, also of fields
+    inside arrays. A path that matches no field is skipped.
     """
     for path, mask in masks.items():
         for at, rest in _matches(batch.schema, path.split(".")):
@@ -34,7 +34,7 @@ def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBat
 
 
 def mask_problem(schema: pa.Schema, path: str, mask: str) -> str | None:
-    """Return why a mask can't be applied; None if there is no problem or no field at `path`."""
+    """Return why a mask can't be applied at `path`; None if it can, or no field matches."""
     types = list(_field_types(schema, path.split(".")))
     exists = any(not inside for _, inside in types)
     for kind, inside in types:
@@ -46,16 +46,16 @@ def mask_problem(schema: pa.Schema, path: str, mask: str) -> str | None:
 
 
 def has_field(schema: pa.Schema, path: str) -> bool:
-    """Whether a path matches a field."""
+    """Whether the schema has a field with this path; paths are case-insensitive."""
     return any(True for _ in _field_types(schema, path.split(".")))
 
 
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Yield the type of each field at which a path ends, and whether parts of the path remain.
+    """Follow a path through nested fields; yield the last field's type, and whether names remain.
 
-    Parts of the path remain if the field isn't a struct, such as a string that contains JSON.
+    Names of the path remain if a field isn't a struct, such as a string that contains JSON.
     """
     known = list(fields)
     for at, rest in _matches(known, parts):
@@ -70,7 +70,7 @@ def _field_types(
 def _matches(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the index of each field with which a path may start, and the path's remaining parts.
+    """Yield the index of each field that may be the first of a path, and the remaining names.
 
     A name may contain dots, so `a.b` matches both a field named `a.b` and the field `b` of `a`. The
     suffix `[]` of an array is optional.
@@ -90,7 +90,6 @@ def _is_scalar(kind: pa.DataType) -> bool:
 
 
 def _index(fields: Iterable[pa.Field[Any]], name: str) -> int:
-    """Return the index of a field by name, ignoring case; -1 if there is no such field."""
     lowercase = name.lower()
     return next((at for at, field in enumerate(fields) if field.name.lower() == lowercase), -1)
 

@@ -1,4 +1,4 @@
-"""The driver side of a micro-batch: runs its tasks, commits dead letters, then commits rows."""
+"""The driver side of a micro-batch: runs the tasks, commits dead letters, then commits rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayou.errors import (
     RecordsLostError,
 )
 from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes
-from bayou.ingest.batch.batch_bytes import record_limit, shortened
+from bayou.ingest.batch.batch_bytes import record_limit, shorten_spans
 from bayou.ingest.batch.batch_task import BatchTask, BatchTaskResult, crashing_offsets
 from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.batch.startup_session import StartupSession, spark_session
@@ -54,7 +54,8 @@ class MicroBatchWriter:
 
     Args:
         on_retry: called with the failure of an attempt before the attempt is repeated.
-        change_lock: see `SharedTables.change_lock`; None if no other topic writes the table.
+        change_lock: the lock of a table that several topics write, see `SharedTables.change_lock`;
+            None if no other topic writes the table.
     """
 
     def __init__(
@@ -80,7 +81,9 @@ class MicroBatchWriter:
         self._known_dead_letters: dict[int, dict[int, frozenset[bytes]]] = {}
         self._large: int | None = None  # number of records that exceeded the driver's memory
         self._cached_rows: CachedRows | None = None
-        self._set_aside: dict[int, tuple[int, ...]] = {}  # records that crash a Python worker
+        self._crashing_offsets: dict[
+            int, tuple[int, ...]
+        ] = {}  # records that crash a Python worker
 
     def open(self) -> dict[int, int]:
         """Read the tables; return the next offset of each partition that has committed offsets."""
@@ -90,20 +93,20 @@ class MicroBatchWriter:
 
     @property
     def routed_topics(self) -> tuple[Topic, ...]:
-        """The topic with each table of `route-by` that exists, as its only table."""
+        """One topic for each existing table of `route-by`, with this table as its only table."""
         return ()
 
     @property
     def columns(self) -> StructType:
-        """The columns of record fields in the topic's tables."""
+        """The columns of the topic's tables that store record fields."""
         return self._target.columns
 
     def table_differences(self) -> tuple[str, ...]:
-        """Return the settings that differ from those of the topic's tables."""
+        """Return the settings that differ between the configuration and the topic's tables."""
         return tuple(map(str, self._target.differences()))
 
     def apply_definition(self) -> None:
-        """Change the topic's tables to the configured definition; see `TargetTable`."""
+        """Apply the configured definition to the tables; see `TargetTable.apply_definition`."""
         with self._change_lock:
             self._target.open()
             self._target.apply_definition()
@@ -128,7 +131,7 @@ class MicroBatchWriter:
             RecordsLostError: Kafka no longer has all records of the batch.
             BayouError: the batch failed. A transient error is raised after `max-retries` retries.
         """
-        self._set_aside = {}
+        self._crashing_offsets = {}
         began = time.monotonic()
         retries = self._topic.config.processing.max_retries
         attempt = conflicts = 0
@@ -185,7 +188,7 @@ class MicroBatchWriter:
                 self._discard(results)
                 new = smaller
                 continue
-            if any(result.too_many for result in results):
+            if any(result.rows_too_large for result in results):
                 self._discard(results)
                 self._large = sum(span.end - span.start for span in new.values())
                 continue
@@ -227,7 +230,6 @@ class MicroBatchWriter:
     def _report(
         self, results: Sequence[BatchTaskResult], spans: Mapping[int, OffsetSpan]
     ) -> BatchReport:
-        """Return the report of a batch before its rows are committed."""
         return BatchReport(
             topic=self._topic.key,
             spans=spans,
@@ -242,26 +244,27 @@ class MicroBatchWriter:
     def _within_bytes(
         spans: Mapping[int, OffsetSpan], results: Sequence[BatchTaskResult], max_bytes: int | None
     ) -> tuple[Mapping[int, OffsetSpan] | None, int | None]:
-        """Compare the size of a batch's records with `max-batch-bytes`.
+        """Check the size of a batch's records against `max-batch-bytes`.
 
         Returns:
-            The offsets to read instead, None to accept the batch; and the limit that still applies,
-            None after each partition has only one record.
+            The smaller offset ranges with which to repeat the batch, None to accept the batch; and
+            the limit for the next run, None if the batch has only one record of each partition
+            left.
         """
         read = sum(r.bytes_read for r in results)
         if max_bytes is None or read <= max_bytes:
             return None, max_bytes
         records = sum(r.records_read for r in results)
-        smaller = shortened(spans, record_limit(records, max_bytes, read / records))
+        smaller = shorten_spans(spans, record_limit(records, max_bytes, read / records))
         if smaller is not None:
             return smaller, max_bytes
-        return (spans if any(r.too_large for r in results) else None), None
+        return (spans if any(r.batch_too_large for r in results) else None), None
 
     def _is_large(self, spans: Mapping[int, OffsetSpan]) -> bool:
         """Whether an upsert's rows may exceed the driver's memory.
 
-        True if an earlier batch exceeded the memory, and this batch has at least half as many
-        offsets as the earlier one.
+        True if an earlier batch exceeded it, and this batch has at least half as many offsets as
+        the earlier batch.
         """
         size = sum(span.end - span.start for span in spans.values())
         return self._large is not None and 2 * size >= self._large
@@ -283,7 +286,7 @@ class MicroBatchWriter:
         *,
         max_bytes: int | None,
     ) -> list[Any]:
-        """Run the tasks. Records that crash a Python worker are located and become dead letters.
+        """Run the tasks; records that crash a Python worker become dead letters.
 
         Args:
             new_task: see `_run`.
@@ -303,8 +306,8 @@ class MicroBatchWriter:
             if not crashing:
                 raise
             for partition, offsets in crashing.items():
-                known = self._set_aside.get(partition, ())
-                self._set_aside[partition] = tuple(sorted({*known, *offsets}))
+                known = self._crashing_offsets.get(partition, ())
+                self._crashing_offsets[partition] = tuple(sorted({*known, *offsets}))
             return self._run(spark, spans, new_task, max_bytes=max_bytes)
 
     def _task(
@@ -332,7 +335,7 @@ class MicroBatchWriter:
             reading=reading,
             covered=self._covered,
             known_dead_letters=self._known_dead_letters,
-            set_aside=self._set_aside,
+            crashing_offsets=self._crashing_offsets,
             max_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.tasks),
             max_batch_bytes=max_bytes,
         )
@@ -386,8 +389,8 @@ class MicroBatchWriter:
     ) -> int | None:
         """Commit dead letters, then rows; return the new version of the target.
 
-        After a crash between the two commits, the batch is repeated. The result is None if
-        `transaction` is None, or if the target already covers the offsets of `spans`.
+        After a crash between the two commits, the next run repeats the batch. The result is None if
+        `transaction` is None, or if the target has already recorded the offsets of `spans`.
         """
         rows = decode_adds([r.row_actions for r in results])
         with discard_unless_committed(lambda: self._target.discard(rows)):
@@ -409,7 +412,7 @@ class MicroBatchWriter:
         layout: RowLayout,
         tags: Mapping[str, str],
     ) -> BatchReport:
-        """Commit dead letters, deleted keys and rows, in this order. Return the complete report."""
+        """Commit dead letters, deleted keys and rows in this order; return the final report."""
         self._commit_dead_letters(results, report.spans)
         if self._cached_rows is not None and (count := sum(r.rows for r in results)):
             added = self._target.new_columns(layout)
@@ -465,8 +468,8 @@ class MicroBatchWriter:
     ) -> tuple[Transaction | None, tuple[str, ...]]:
         """Return a new transaction of the target, and the names of the columns that it adds.
 
-        The transaction is None for an upsert. It is also None if the table doesn't exist and its
-        partition or clustering columns aren't known yet.
+        The transaction is None for an upsert, and if the table can't be created yet because the
+        types of its partition or clustering columns aren't known.
         """
         if self._topic.upsert_keys is not None:
             return None, ()

@@ -1,4 +1,4 @@
-"""Converts records from the Kafka source to rows of the target and dead letters."""
+"""Converts Kafka records to rows of the target table and to dead letters."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from bayou.protocol.schema import StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordReading:
-    """Settings for converting records to rows. Can be pickled.
+    """Settings of a `RecordReader`. Can be pickled.
 
     Attributes:
         ingestion_timestamp: microseconds since the epoch.
         masks: the mask of each field path; see `apply_masks`.
         expressions: the derived columns and the filter.
-        deletes_filtered: whether records that are filtered out in an upsert delete their keys.
-        folders: whether folder names contain the partition values. If True, the length of the
-            values is limited.
+        deletes_filtered: for an upsert, whether a record that is filtered out deletes the row of
+            its key.
+        folders: whether the folder names of data files contain the partition values, which limits
+            the length of the values.
     """
 
     plan: DecodePlan
@@ -49,9 +50,9 @@ class RecordReader:
     """Converts batches of records to rows and dead letters. Not thread-safe.
 
     Attributes:
-        new_fields: record fields for which the table has no column. After the first new field,
-            `read` yields no more rows.
-        filtered: number of records that the filter removed; records that delete a key don't count.
+        new_fields: record fields for which the table has no column. From the first new field on,
+            `read` yields no rows and only collects new fields.
+        filtered: number of records that the filter removed, without records that delete a key.
     """
 
     def __init__(self, reading: RecordReading) -> None:
@@ -74,7 +75,7 @@ class RecordReader:
     def read(
         self, source: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch | None, pa.RecordBatch | None]]:
-        """Convert a batch; yield pairs of target rows and dead letters, each None if empty.
+        """Convert a batch; yield pairs of rows and dead letters, each None if there are none.
 
         Rows of an upsert have the additional column `DELETED`.
 
@@ -82,47 +83,47 @@ class RecordReader:
             source: records with packed headers, see `bayou.spark.kafka.columns.unpack_headers`.
         """
         reading = self._reading
-        for part, good, deleted in self.decode(source):
+        for part, accepted, deleted in self.decode(source):
             dead_letters = rows = None
-            if len(good.bad_positions):
-                dead_letters = dead_letter_rows(good, part, reading.ingestion_timestamp)
-            if len(good.positions):
-                rows = reading.layout.rows(good, part, reading.ingestion_timestamp)
+            if len(accepted.bad_positions):
+                dead_letters = dead_letter_rows(accepted, part, reading.ingestion_timestamp)
+            if len(accepted.positions):
+                rows = reading.layout.rows(accepted, part, reading.ingestion_timestamp)
                 if reading.upsert is not None:
                     flags: Any = pa.repeat(pa.scalar(deleted), rows.num_rows)
                     rows = rows.append_column(DELETED, flags)
             yield rows, dead_letters
 
     def decode(self, source: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded, bool]]:
-        """Decode, mask and filter a batch, and add derived columns; see `read`.
+        """Decode and filter a batch, apply masks and add derived columns; see `read`.
 
         Yields tuples of records, their decoded values, and whether the records delete their keys.
-        Yields nothing after the first new field.
+        From the first new field on, nothing is yielded.
         """
         reading = self._reading
         for part, decoded, deleted in self._decoded(source):
             self.new_fields = merge_fields(self.new_fields, decoded.new_fields)
             self.ignored |= decoded.ignored
             if self.new_fields.fields:
-                continue  # only collect the other new fields; the rows will be read again
+                continue  # only collect new fields: the batch is read again with their columns
             self.filtered += len(decoded.filtered)
-            good = decoded
+            accepted = decoded
             if reading.masks:
-                good = replace(good, columns=apply_masks(good.columns, reading.masks))
+                accepted = replace(accepted, columns=apply_masks(accepted.columns, reading.masks))
             if deleted:
-                good = reading.expressions.without_values(good)
+                accepted = reading.expressions.without_values(accepted)
             else:
-                good = reading.expressions.derive(good, part)
-            good = with_partition_strings(
-                good, part, reading.partition_columns, folders=reading.folders and not deleted
+                accepted = reading.expressions.derive(accepted, part)
+            accepted = with_partition_strings(
+                accepted, part, reading.partition_columns, folders=reading.folders and not deleted
             )
-            good, part_with_key = with_key_json(
-                good, part, reading.layout, self._decoder.decoder, deleted=deleted
+            accepted, part_with_key = with_key_json(
+                accepted, part, reading.layout, self._decoder.decoder, deleted=deleted
             )
-            yield part_with_key, good, deleted
+            yield part_with_key, accepted, deleted
 
     def _key_decoder(self) -> RecordDecoder:
-        """Return a decoder that decodes only key and ordering columns and doesn't validate."""
+        """Return a decoder of the key and ordering columns that doesn't validate records."""
         reading = self._reading
         assert reading.upsert is not None
         columns = key_columns(reading.plan.columns, reading.upsert)
@@ -130,7 +131,6 @@ class RecordReader:
         return RecordDecoder(replace(reading.format, json_schema=None), plan)
 
     def _decoded(self, source: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded, bool]]:
-        """Yield records, their decoded values, and whether the records delete their keys."""
         if self._changes is None:
             yield source, self._decoder.decode(source.column("value"), source), False
             return

@@ -56,10 +56,10 @@ RECORD_COLUMNS = StructType(
         StructField(name="_kafka_key_json", data_type=STRING),
     )
 )
-"""Optional columns of Kafka metadata; a topic's configuration selects them."""
+"""Optional columns with Kafka metadata; the setting `kafka-columns` selects them."""
 
 TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
-"""For each partition column derived from the event time: pyarrow's function, number of digits."""
+"""Partition columns that are derived from the event time: pyarrow's function, number of digits."""
 _KAFKA_KEY = "_kafka_key"
 _KEY_JSON = "key_json"
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -72,17 +72,18 @@ class RowLayout:
     Attributes:
         record: the columns of all record fields that are decoded.
         time_parts: which of year, month and day are derived from the event time.
-        event_time: the column of the event time; None if it is the record's Kafka timestamp.
-        more: names of the optional columns (`RECORD_COLUMNS`) that the table has.
-        unstored: lowercase names of columns in `record` that aren't columns of the table.
-        derived: the columns that expressions define.
-        dropped: columns of the table whose fields are now dropped; new rows have null in them.
+        event_time: the column with the event time; None if the record's Kafka timestamp is used.
+        metadata_columns: names of the optional columns in `RECORD_COLUMNS` that the table has.
+        unstored: lowercase names of columns in `record` that aren't stored in the table.
+        derived: the columns that SQL expressions define (`processing.columns`).
+        dropped: columns that the table has although `processing.drop` now removes their fields;
+            they are null in new rows.
     """
 
     record: StructType
     time_parts: tuple[str, ...]
     event_time: str | None
-    more: tuple[str, ...] = ()
+    metadata_columns: tuple[str, ...] = ()
     unstored: frozenset[str] = frozenset()
     derived: StructType = field(default_factory=StructType)
     dropped: StructType = field(default_factory=StructType)
@@ -93,7 +94,7 @@ class RowLayout:
         record: StructType,
         partition_columns: Sequence[str],
         event_time: str | None,
-        more: Sequence[str] = (),
+        metadata_columns: Sequence[str] = (),
         *,
         unstored: frozenset[str] = frozenset(),
         derived: StructType | None = None,
@@ -111,7 +112,7 @@ class RowLayout:
             record=record,
             time_parts=parts,
             event_time=event_time,
-            more=tuple(more),
+            metadata_columns=tuple(metadata_columns),
             unstored=unstored,
             derived=derived,
             dropped=StructType() if dropped is None else dropped,
@@ -124,7 +125,7 @@ class RowLayout:
 
     @property
     def inputs(self) -> StructType:
-        """The columns of `record` that aren't stored: only expressions or event time read them."""
+        """The columns of `record` that aren't stored, but read by expressions or `event-time`."""
         return StructType(tuple(f for f in self.record if f.name.lower() in self.unstored))
 
     @property
@@ -132,19 +133,19 @@ class RowLayout:
         parts = tuple(
             StructField(name=p, data_type=STRING, nullable=False) for p in self.time_parts
         )
-        more = tuple(f for f in RECORD_COLUMNS if f.name in self.more)
+        metadata = tuple(f for f in RECORD_COLUMNS if f.name in self.metadata_columns)
         fields = (*self.stored, *self.derived, *self.dropped)
-        return StructType((*fields, *KAFKA_COLUMNS, *more, *parts))
+        return StructType((*fields, *KAFKA_COLUMNS, *metadata, *parts))
 
     @property
-    def taken(self) -> frozenset[str]:
-        """Lowercase names of all columns; a new field of a record can't have one of these names."""
+    def reserved_names(self) -> frozenset[str]:
+        """Lowercase names of all columns of the table, which new fields of records can't have."""
         return frozenset(n.lower() for n in self.schema.names)
 
     def rows(
         self, decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
     ) -> pa.RecordBatch:
-        """Return the table's rows for a decoded batch that has the derived columns.
+        """Build the table's rows from a decoded batch, to which the derived columns were added.
 
         `ingestion_timestamp` is in microseconds since the epoch.
         """
@@ -163,7 +164,7 @@ class RowLayout:
         columns += [
             self._metadata(f.name, source.take(decoded.positions), kafka_time)
             for f in RECORD_COLUMNS
-            if f.name in self.more
+            if f.name in self.metadata_columns
         ]
         if self.time_parts:
             event_time = self._event_time(decoded, kafka_time)
@@ -202,12 +203,12 @@ def with_key_json(
     *,
     deleted: bool = False,
 ) -> tuple[Decoded, pa.RecordBatch]:
-    """Add the keys as JSON to the source, if the layout has the column `_kafka_key_json`.
+    """Add a column with the decoded Kafka keys as JSON, if the layout has `_kafka_key_json`.
 
-    A record whose key can't be read becomes a dead letter. If the record deletes a row, the JSON is
-    null instead.
+    A record whose key can't be decoded is refused. If `deleted`, the records delete rows, and such
+    a key becomes null instead. Returns the decoded batch, and the records with the new column.
     """
-    if "_kafka_key_json" not in layout.more:
+    if "_kafka_key_json" not in layout.metadata_columns:
         return decoded, source
     keys: list[Any] = source.column("key").to_pylist()
     positions: list[Any] = decoded.positions.to_pylist()
@@ -222,15 +223,15 @@ def with_key_json(
             reasons.setdefault(f"the Kafka key: {error}", []).append(position)
     for reason, bad in reasons.items():
         refused = pc.is_in(decoded.positions, value_set=pa.array(bad, decoded.positions.type))
-        decoded = _refuse(decoded, refused, reason)
+        decoded = decoded.refuse(refused, reason)
     return decoded, source.append_column(_KEY_JSON, pa.array(texts, pa.string()))
 
 
-def record_part(
-    schema: StructType, partition_columns: Sequence[str], more: Sequence[str] = ()
+def record_field_columns(
+    schema: StructType, partition_columns: Sequence[str], metadata_columns: Sequence[str] = ()
 ) -> StructType:
-    """Return the columns of a table's schema that aren't added by `RowLayout`."""
-    added = {*KAFKA_COLUMNS.names, *more}
+    """Return the columns of a table that store record fields, not those that `RowLayout` adds."""
+    added = {*KAFKA_COLUMNS.names, *metadata_columns}
     for name in partition_columns:
         field = schema.get(name)
         if field and name in TIME_PARTS and field.data_type == STRING and not field.nullable:
@@ -239,11 +240,10 @@ def record_part(
 
 
 def kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
-    """Return Kafka's timestamps; a missing timestamp is taken from the record before or after.
+    """Return the Kafka timestamps; a missing one is copied from the record before or after it.
 
-    Timestamps order the records of an upsert. A missing timestamp isn't replaced by the ingestion
-    timestamp, because the record would then come after later records of its key. If no record of
-    `source` has a timestamp, all get the ingestion timestamp.
+    Timestamps order the records of an upsert. With the ingestion timestamp, a record would become
+    newer than later records of its key. It is only used if no record of `source` has a timestamp.
     """
     timestamps: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
     if timestamps.null_count:
@@ -268,7 +268,7 @@ def _time_part(part: str, timestamps: pa.Array[Any]) -> pa.Array[Any]:
 
 
 _MAX_ESCAPED_BYTES = 3
-"""Maximum number of bytes that one byte of a partition value takes in a folder name."""
+"""Maximum number of bytes that escaping makes of one byte of a partition value."""
 
 
 def with_partition_strings(
@@ -276,11 +276,11 @@ def with_partition_strings(
 ) -> Decoded:
     """Replace empty strings and empty binary values of partition columns by null.
 
-    Records with values that the table can't store become dead letters.
+    Records with partition values that the table can't store are refused.
 
     Args:
-        folders: whether folder names contain the partition values. If True, the length of the
-            values is limited.
+        folders: whether the folder names of data files contain the partition values, which limits
+            the length of the values.
     """
     for name in columns:
         at = decoded.columns.schema.get_field_index(name)
@@ -312,7 +312,7 @@ def _refuse_values(decoded: Decoded, name: str, values: Any, *, folders: bool) -
         bad = [value for value in values.unique().to_pylist() if not _is_utf8(value)]
         refused = pc.is_in(values, value_set=pa.array(bad, values.type))
         reason = f"field {name!r} isn't UTF-8, as a binary value of a partition column must be"
-        decoded = _refuse(decoded, refused, reason)
+        decoded = decoded.refuse(refused, reason)
         values = values.filter(pc.invert(refused)).cast(pa.string())
     if not folders:
         return decoded
@@ -325,7 +325,7 @@ def _refuse_values(decoded: Decoded, name: str, values: Any, *, folders: bool) -
         f"field {name!r} is too long for a partition column: its folder name would have more "
         f"than {MAX_FOLDER_NAME_BYTES} bytes"
     )
-    return _refuse(decoded, pc.is_in(values, value_set=pa.array(too_long, values.type)), reason)
+    return decoded.refuse(pc.is_in(values, value_set=pa.array(too_long, values.type)), reason)
 
 
 def _is_utf8(value: bytes | None) -> bool:
@@ -334,20 +334,6 @@ def _is_utf8(value: bytes | None) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _refuse(decoded: Decoded, bad: Any, reason: str) -> Decoded:
-    if not pc.any(bad, min_count=0).as_py():
-        return decoded
-    refused = decoded.positions.filter(bad)
-    good = pc.invert(bad)
-    return replace(
-        decoded,
-        columns=decoded.columns.filter(good),
-        positions=decoded.positions.filter(good),
-        bad_positions=pa.concat_arrays([decoded.bad_positions, refused]),
-        reasons=pa.concat_arrays([decoded.reasons, pa.repeat(pa.scalar(reason), len(refused))]),
-    )
 
 
 def _folder(name: str, value: Any) -> bytes:

@@ -21,11 +21,11 @@ MAX_RECORDS = 20_000
 
 
 class StartupSession:
-    """Stands in for the session until Spark has started.
+    """A replacement of the Spark session that runs tasks in one process until Spark has started.
 
-    It has the methods of SparkSession, SparkContext and RDD that a micro-batch calls. One process
-    runs the tasks, one after the other. A task that fails or ends the process is run again by Spark
-    when it has started, so errors are the same as without this class.
+    It has the methods of SparkSession, SparkContext and RDD that a micro-batch calls. Tasks run one
+    after the other. If a task fails or ends the process, Spark runs it again after its start, so
+    errors are the same as in a Spark session.
 
     Args:
         conf: the settings of the Spark session.
@@ -61,11 +61,11 @@ class StartupSession:
         """Do nothing: there are no jobs."""
 
     def parallelize(self, values: Iterable[Any], _slices: int) -> _Tasks:
-        """Return tasks for these values."""
+        """Return one task for each value; `map` sets the function that the tasks call."""
         return _Tasks(self, list(values))
 
     def started(self, spark: SparkSession) -> None:
-        """Pass on the session: Spark has started. The process ends after its running task."""
+        """Set the session of the started Spark. The process ends after the task that is running."""
         self._spark = spark
         self._is_decided.set()
         self._is_ending = True
@@ -76,7 +76,7 @@ class StartupSession:
                 self._in_task.release()
 
     def close(self) -> None:
-        """End the process. Threads in `spark_session` get an error unless Spark has started."""
+        """End the process. Waiting calls of `spark_session` raise an error."""
         self._is_decided.set()
         process = self._process
         if process is not None:
@@ -131,7 +131,7 @@ class StartupSession:
 
 
 class _Tasks:
-    """Implements the methods of RDD that a micro-batch calls."""
+    """The methods of RDD that a micro-batch calls."""
 
     def __init__(
         self, session: StartupSession, values: list[Any], task: Callable[[Any], Any] | None = None
@@ -151,9 +151,12 @@ class _Tasks:
         for done, value in enumerate(self._values):
             successful, result = self._session.run(self._task, value)
             if not successful:
-                left = self._values[done:]
+                remaining = self._values[done:]
                 context = self._session.spark_session().sparkContext
-                return results + context.parallelize(left, len(left)).map(self._task).collect()
+                return (
+                    results
+                    + context.parallelize(remaining, len(remaining)).map(self._task).collect()
+                )
             results.append(result)
         return results
 

@@ -41,7 +41,7 @@ def read_message(stream: IO[bytes]) -> Any:
 def _main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches this process, too
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print isn't a result
+    os.dup2(2, 1)  # keep output of libraries out of the results
     for name in _IMPORTS:
         importlib.import_module(name)
     while True:
@@ -51,7 +51,7 @@ def _main() -> None:
             return
         try:
             answer = True, task(value)
-        except Exception as error:  # noqa: BLE001  # Spark runs the task again
+        except Exception as error:  # noqa: BLE001  # the caller runs the task again in Spark
             answer = False, repr(error)
         write_message(results, answer)
 

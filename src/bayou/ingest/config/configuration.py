@@ -116,7 +116,7 @@ class Topic:
         return UpsertKeys(columns=destination.upsert_keys, ordering=destination.ordering_column)
 
     @property
-    def more_columns(self) -> tuple[str, ...]:
+    def metadata_columns(self) -> tuple[str, ...]:
         more = tuple(f"_kafka_{name.replace('-', '_')}" for name in self.config.kafka_columns)
         if self.upsert_keys is not None and "_kafka_timestamp" not in more:
             more += ("_kafka_timestamp",)

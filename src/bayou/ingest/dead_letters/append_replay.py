@@ -278,7 +278,7 @@ class AppendReplay:
             json_schema=self._schema.validated_by,
             discover=config.policy == "evolve" if discover is None else discover,
             ignore=config.policy == "freeze",
-            taken=layout.taken - config.processing.unstored,
+            reserved=layout.reserved_names - config.processing.unstored,
             inputs=frozenset() if discover is False else config.input_fields,
             skipped=config.skipped_fields,
             max_new_fields=self._max_new_columns,

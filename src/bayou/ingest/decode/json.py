@@ -8,8 +8,8 @@ record by record.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -53,9 +53,9 @@ class DecodePlan:
         widens: whether `Decoded.new_fields` includes columns that have a wider type in the Avro or
             Protobuf schema of a record.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.
-        taken: lowercase paths (`name`, `place.city`) that can't become columns. Records with
+        reserved: lowercase paths (`name`, `place.city`) that can't become columns. Records with
             unknown fields at these paths are refused.
-        over_limit: the paths of `taken` that can't become columns only because the batch has too
+        over_limit: the paths of `reserved` that can't become columns only because the batch has too
             many new fields.
         inputs: lowercase names of top-level fields that are discovered even if `discover` is False.
         skipped: lowercase names of top-level fields that are treated as missing.
@@ -66,7 +66,7 @@ class DecodePlan:
     columns: StructType
     json_schema: str | None
     discover: bool
-    taken: frozenset[str] = frozenset()
+    reserved: frozenset[str] = frozenset()
     ignore: bool = False
     needed: frozenset[str] = frozenset()
     widens: bool = False
@@ -84,7 +84,7 @@ class DecodePlan:
     def discovers(self, path: str, name: str) -> bool:
         """Whether the unknown field at `path`, in the column `name`, is returned as a new field."""
         discover = self.discover or name.lower() in self.inputs
-        return discover and self.reads(name) and path.lower() not in self.taken
+        return discover and self.reads(name) and path.lower() not in self.reserved
 
     def ignores(self, path: str) -> bool:
         """Whether the unknown field at `path` is dropped."""
@@ -122,6 +122,25 @@ class Decoded:
     new_fields: StructType
     ignored: frozenset[str] = frozenset()
     filtered: pa.Array[Any] = field(default_factory=lambda: pa.array([], pa.int64()))
+
+    def refuse(self, mask: Any, reasons: str | Sequence[str]) -> Decoded:
+        """Return the batch without the rows that `mask` selects; their records become refused.
+
+        Args:
+            reasons: the reason for all selected rows, or one reason for each.
+        """
+        if not pc.any(mask, min_count=0).as_py():
+            return self
+        refused, accepted = self.positions.filter(mask), pc.invert(mask)
+        if isinstance(reasons, str):
+            reasons = [reasons] * len(refused)
+        return replace(
+            self,
+            columns=self.columns.filter(accepted),
+            positions=self.positions.filter(accepted),
+            bad_positions=pa.concat_arrays([self.bad_positions, refused]),
+            reasons=pa.concat_arrays([self.reasons, pa.array(reasons, pa.string())]),
+        )
 
 
 class JsonDecoder:
@@ -366,7 +385,7 @@ def _unknown_reason(names: Collection[str], plan: DecodePlan) -> str:
             f"unknown field {shown}: the records of this batch have more new fields than "
             "max-new-columns"
         )
-    if any(n.lower() in plan.taken for n in names):
+    if any(n.lower() in plan.reserved for n in names):
         return _short(
             f"unknown field {shown}: it can't be a column (a reserved name, a name that differs "
             "from a column's only in case, or invalid characters)"

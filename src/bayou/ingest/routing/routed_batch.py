@@ -145,7 +145,7 @@ class RoutedBatchWriter(MicroBatchWriter):
             covered=self._covered,
             known_dead_letters=self._known_dead_letters,
             known_rows=self.tables.known_rows(spans),
-            set_aside=self._set_aside,
+            crashing_offsets=self._crashing_offsets,
             max_batch_bytes=max_bytes,
             routing=routing,
             outputs=tuple(

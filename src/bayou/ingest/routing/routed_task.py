@@ -78,10 +78,10 @@ class RoutedBatchTask(BatchTask):
     routing: RecordRouting
     outputs: tuple[TableOutput, ...]
 
-    def run(self, share: int) -> RoutedResult:
-        """Process the records of one task; `share` is the task's number."""
+    def run(self, task_number: int) -> RoutedResult:
+        """Process the records of one task; `task_number` is the task's number."""
         try:
-            return _RoutedTaskRun(self).run(self.records.read(share))
+            return _RoutedTaskRun(self).run(self.records.read(task_number))
         except BayouError as error:
             return RoutedResult(failure=error)
 
@@ -107,7 +107,7 @@ class _RoutedTaskRun(TaskRun):
     def run(self, batches: Iterator[pa.RecordBatch]) -> RoutedResult:
         try:
             for batch in self._counter.count(batches):
-                source = self._readable(self._undecided(batch))
+                source = self._without_crashing(self._new_records(batch))
                 if source.num_rows:
                     self._take(source)
             if self._runs_again:

@@ -32,7 +32,7 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
     text = read_json_schema(topic.schema_file)
     columns = topic_columns(topic, text)
     fields = columns.names
-    taken = {n.lower() for n in (*KAFKA_COLUMNS.names, *topic.more_columns)}
+    taken = {n.lower() for n in (*KAFKA_COLUMNS.names, *topic.metadata_columns)}
     reserved = [n for n in fields if n.lower() in taken]
     if reserved:
         raise ConfigurationError(

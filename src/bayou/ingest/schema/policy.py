@@ -155,7 +155,7 @@ def row_layout(
         columns,
         config.destination.partition_columns,
         config.event_time,
-        topic.more_columns,
+        topic.metadata_columns,
         unstored=processing.unstored,
         derived=StructType(tuple(derived)),
         dropped=StructType(tuple(f for f in table if f.name.lower() in dropped)),
@@ -291,17 +291,17 @@ class SchemaPolicy:
         """
         policy = self._topic.config.policy
         infers = self._infers_columns(layout)
-        taken = layout.taken - self._topic.config.processing.unstored
+        reserved = layout.reserved_names - self._topic.config.processing.unstored
         if not layout.record.fields and self._target.version is None:
             # It isn't known yet whether the records have fields with these names.
-            taken -= frozenset(layout.time_parts)
+            reserved -= frozenset(layout.time_parts)
         return DecodePlan(
             columns=layout.record,
             json_schema=self._schema.validated_by,
             discover=(policy == "evolve" and not self._full) or infers,
             ignore=policy == "freeze" and not infers,
             widens=policy == "evolve" and self._target.widens,
-            taken=taken
+            reserved=reserved
             | self._refused_names
             | self._unusable
             | self._over_limit

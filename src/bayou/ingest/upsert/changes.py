@@ -150,7 +150,7 @@ class ChangeReader:
         keyless = [column.is_null() for column in columns]
         if keyless:
             reason = f"no value in the key ({', '.join(self._keys.columns)})"
-            decoded = _without(decoded, reduce(pc.and_, keyless), reason)
+            decoded = decoded.refuse(reduce(pc.and_, keyless), reason)
         for name in keys:
             column = decoded.columns.column(name)
             if self._decoder.reads_json and column.type in _FLOATS:
@@ -160,7 +160,7 @@ class ChangeReader:
                     f"the key {name!r} is a {kind}, which isn't exact for integers from {exact} "
                     "on: set another type in the schema-file"
                 )
-                decoded = _without(decoded, large, reason)
+                decoded = decoded.refuse(large, reason)
         return decoded
 
     def _deletes(self, source: pa.RecordBatch, values: pa.Array[Any]) -> Change:
@@ -338,21 +338,6 @@ def _utf8(key: bytes) -> str:
 
 def _has_value(part: msgspec.Raw) -> bool:
     return bytes(part) not in (b"", b"null")
-
-
-def _without(decoded: Decoded, refused: Any, reason: str) -> Decoded:
-    """Refuse the decoded records that the mask `refused` selects; they become dead letters."""
-    if not pc.any(refused).as_py():
-        return decoded
-    bad = decoded.positions.filter(refused)
-    good = pc.invert(refused)
-    return replace(
-        decoded,
-        columns=decoded.columns.filter(good),
-        positions=decoded.positions.filter(good),
-        bad_positions=pa.concat_arrays([decoded.bad_positions, bad]),
-        reasons=pa.concat_arrays([decoded.reasons, pa.repeat(pa.scalar(reason), len(bad))]),
-    )
 
 
 def _refused(columns: StructType, positions: list[int], reasons: list[str]) -> Decoded:

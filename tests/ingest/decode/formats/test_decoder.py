@@ -317,7 +317,10 @@ def test_a_field_of_a_schema_that_no_column_may_have_refuses_its_records():
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(schema), {"id": 5, "Year": 2024})
     plan = DecodePlan(
-        columns=columns(id=LONG), json_schema=None, discover=True, taken=frozenset(("id", "year"))
+        columns=columns(id=LONG),
+        json_schema=None,
+        discover=True,
+        reserved=frozenset(("id", "year")),
     )
     values_are = RecordFormat(name="avro", schema=json.dumps(schema))
     found = RecordDecoder(values_are, plan).decode(pa.array([out.getvalue()], pa.binary()))

@@ -65,7 +65,7 @@ def _offsets_of_rows(topic: Topic, kafka: KafkaTopic, snapshot: SnapshotHandle) 
     columns = ["_kafka_partition", "_kafka_offset"]
     # Rows that were migrated or written by a program have negative partitions.
     condition = f"_kafka_topic = '{kafka.name}' AND _kafka_partition >= 0"
-    lasts: dict[int, int] = {}
+    last_offsets: dict[int, int] = {}
     with snapshot.to_batches(columns, condition) as batches:
         for batch in batches:
             if batch.num_rows and policy == "fail":
@@ -74,8 +74,8 @@ def _offsets_of_rows(topic: Topic, kafka: KafkaTopic, snapshot: SnapshotHandle) 
             for row in grouped.to_pylist():
                 partition, last = row[columns[0]], row[f"{columns[1]}_max"]
                 if last is not None:
-                    lasts[partition] = max(lasts.get(partition, -1), last)
-    return lasts
+                    last_offsets[partition] = max(last_offsets.get(partition, -1), last)
+    return last_offsets
 
 
 def _missing_offsets_error(topic: Topic, kafka: KafkaTopic, path: str) -> PipelineError:

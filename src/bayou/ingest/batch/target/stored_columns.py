@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayou.ingest.batch.rows import RowLayout, record_part
+from bayou.ingest.batch.rows import RowLayout, record_field_columns
 from bayou.ingest.config import Topic
 from bayou.kernel import Snapshot
 from bayou.protocol.schema import StructType
@@ -23,7 +23,9 @@ def record_columns_of(topic: Topic, snapshot: Snapshot) -> StructType:
     The types of stored fields are from the table's schema, all other types from the table property.
     """
     config = topic.config
-    stored = record_part(snapshot.schema, snapshot.partition_columns, topic.more_columns)
+    stored = record_field_columns(
+        snapshot.schema, snapshot.partition_columns, topic.metadata_columns
+    )
     derived = {name.lower() for name in config.processing.columns}
     inputs = {f.name.lower(): f for f in _input_columns(snapshot.properties)}
     columns = {
