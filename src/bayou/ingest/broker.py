@@ -1,4 +1,4 @@
-"""Kafka metadata that the pipeline reads: partitions, their offsets, cluster and topic ids.
+"""Requests Kafka metadata: partitions, their offsets, cluster ids and topic ids.
 
 Parameters named `properties` hold properties of librdkafka, including `bootstrap.servers`.
 """
@@ -21,7 +21,7 @@ from bayou.spark.kafka.options import TopicSelection
 
 
 def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
-    """Query the brokers for the ids of a Kafka topic and the offsets of its partitions.
+    """Request the ids of a Kafka topic and the offsets of its partitions from the brokers.
 
     Raises:
         KafkaError: no broker answers, the topic doesn't exist, the brokers' metadata of the topic
@@ -41,7 +41,7 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
     partitions = cluster.partitions(TopicSelection(topics=(name,)))
     earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
     missing = [p.partition for p in partitions if p not in earliest or p not in latest]
-    if missing or not partitions:  # a starting broker doesn't know every partition yet
+    if missing or not partitions:  # a broker that starts may not know all partitions yet
         what = f"no offsets of its partition {missing[0]}" if missing else "no partitions"
         raise KafkaError(
             f"Topic {name!r}: the brokers {properties['bootstrap.servers']} know the topic but "
@@ -80,7 +80,7 @@ def first_start(
     starts = _configured_start(topic, kafka, properties)
     if not recorded:
         return starts
-    if isinstance(configured, dt.datetime):  # more records may have arrived since
+    if isinstance(configured, dt.datetime):  # records may have arrived since then
         return {p: min(offset, starts.get(p, offset)) for p, offset in recorded.items()}
     first = {p: min(offset, kafka.bounds[p].start) for p, offset in recorded.items()}
     return {**first, **starts}
@@ -166,7 +166,7 @@ def with_matching_topics(configuration: Configuration) -> Configuration:
 
 
 class TopicEndOffsets:
-    """Reads the end offsets of topics repeatedly over one connection."""
+    """Requests the end offsets of topics repeatedly, over one connection to the brokers."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._cluster = KafkaCluster(parse_properties(properties))
@@ -203,12 +203,12 @@ class TopicEndOffsets:
 Answer = TypeVar("Answer")
 
 
-def _query_visible(names: Collection[str], ask: Callable[[Collection[str]], Answer]) -> Answer:
-    """Return the result of `ask` for the topics that the client is authorized to describe."""
+def _query_visible(names: Collection[str], request: Callable[[Collection[str]], Answer]) -> Answer:
+    """Call `request` for the topics that the client may describe, and return its result."""
     visible = set(names)
     while True:
         try:
-            return ask(visible)
+            return request(visible)
         except KafkaError as error:
             if error.topic not in visible:
                 raise
@@ -220,7 +220,7 @@ _PARTITIONS_TTL = 10.0
 
 
 class RecreatedTopicCheck:
-    """Detects a topic that was deleted and recreated during a run. Connects on first use.
+    """Detects that a topic was deleted and recreated during a run. Connects on first use.
 
     Args:
         topic: the topic as described at the start of the run.
@@ -236,7 +236,8 @@ class RecreatedTopicCheck:
     def check_not_recreated(self) -> None:
         """Check with one request that the topic wasn't recreated.
 
-        If the check passes, all records that were read before the call are from the original topic.
+        If the check passes, all records that were read before the call belong to the original
+        topic.
 
         Raises:
             PipelineError: the topic was deleted and recreated.

@@ -1,1 +1,1 @@
-"""The target table of a topic: its definition, checks, commits. Start at `target_table`."""
+"""The target table of a topic. Start at `target_table`, which commits to it."""

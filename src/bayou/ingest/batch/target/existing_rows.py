@@ -1,4 +1,4 @@
-"""Finds and commits the offsets of existing rows and migrated records."""
+"""Records the offsets of rows that a table already has when the pipeline first uses it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayou.ingest.offsets import KafkaTopic, skip_lost_offsets, starting_offsets
 def cover_existing_rows(
     topic: Topic, kafka: KafkaTopic, target: TargetTable, storage_options: dict[str, str]
 ) -> bool:
-    """Commit the offsets of existing rows and migrated records, so that none is ingested again.
+    """Commit the offsets of existing rows and migrated records, so that they aren't read again.
 
     Returns whether there were such offsets.
     """
@@ -30,7 +30,7 @@ def cover_existing_rows(
     positions = covered | {p: o + 1 for p, o in new.items()}
     if topic.config.on_data_loss == "continue":
         positions = skip_lost_offsets(kafka, positions)
-    # Raises if Kafka lacks one of the offsets, before anything is committed.
+    # Before the commit: raises an error if Kafka doesn't have one of the offsets.
     starts = starting_offsets(kafka, positions, key=topic.key)
     target.start_at({p: start for p, start in starts.items() if p not in positions})
     target.cover(new)
@@ -44,12 +44,13 @@ def existing_offsets(
     snapshot: SnapshotHandle | None,
     storage_options: dict[str, str],
 ) -> dict[int, int]:
-    """Return the last offset of existing rows and migrated records, by partition.
+    """Return the last Kafka offset of the rows and migrated records in a table, by partition.
 
-    Partitions without these rows and records are omitted, and so are the partitions in `covered`.
+    Partitions without such rows are omitted. If the table has committed offsets, only migrated
+    records of partitions without committed offsets are returned.
 
     Args:
-        covered: the next offset by partition, as committed to the table.
+        covered: the next offset to read of each partition, as committed to the table.
     """
     if snapshot is None:
         return {}

@@ -1,7 +1,8 @@
-"""Finds files of others in the folder of a table that doesn't exist yet.
+"""Checks that the folder of a table that will be created has no files of other programs.
 
-The value of a record or the name of a topic can be the name of any folder, such as one with raw
-files beside the tables. If a table were created there, its VACUUM would delete these files.
+The path of a table can depend on the name of a topic or on a value of a record. It may then be the
+path of any existing folder. If a table were created there, its VACUUM would delete the files in the
+folder.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from bayou.kernel.engine import Engine
 from bayou.protocol.properties import TableProperties, normalize
 
 _OWN = r"part-\d{5}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-c000"
-"""Data files of a batch, which may have been interrupted before it created the table."""
+"""Pattern of the pipeline's data files, which an interrupted batch may have left behind."""
 
 _LOG = "_delta_log"
 
 
 def foreign_file(topic: Topic, engine: Engine) -> str | None:
-    """Return a file in the folder of a new table that the pipeline hasn't written, or None.
+    """Return the path of a file in the table's folder that the pipeline hasn't written, or None.
 
-    Names that begin with `_` or `.` aren't considered, as in a VACUUM, except for the log of a
-    table inside the folder.
+    Names that begin with `_` or `.` are skipped, as by VACUUM, except the log of another table
+    inside the folder.
     """
     root = engine.files.resolve_path(topic.table_path).rstrip("/")
     properties = normalize(topic.config.destination.delta_config.table_properties)
@@ -48,21 +49,21 @@ def foreign_file(topic: Topic, engine: Engine) -> str | None:
 
 
 def check_new_folder(topic: Topic, engine: Engine, version: int | None) -> None:
-    """Check that the folder of a new table has no files of others, if a topic's name chooses it.
+    """Check the folder of a new table whose path depends on the name of a topic.
 
     Args:
         version: the version of the topic's table; None if there is no table.
 
     Raises:
-        PipelineError: the folder has files of others.
+        PipelineError: the folder has files of other programs.
     """
     if version is not None or not topic.from_pattern or topic.shares_table:
         return
     file = foreign_file(topic, engine)
     if file is not None:
         raise PipelineError(
-            f"topic {topic.key!r}: {topic.table_path} isn't a table, but has other files, such as "
-            f"{file}, which VACUUM of a table would delete. Move the files away, or set another "
-            "table-path.",
+            f"topic {topic.key!r}: {topic.table_path} isn't a Delta table, but the folder contains "
+            f"other files, such as {file}, which VACUUM would delete. Move the files to another "
+            "folder, or set another table-path.",
             topic=topic.key,
         )

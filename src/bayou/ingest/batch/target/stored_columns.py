@@ -1,4 +1,4 @@
-"""The record fields that a table stores, and the record fields that only expressions read.
+"""The columns of a topic's record fields: stored in the table, or only read by expressions.
 
 A table property stores the types of fields that only expressions read, so that the types are the
 same in all batches.
@@ -14,11 +14,11 @@ from bayou.kernel import Snapshot
 from bayou.protocol.schema import StructType
 
 _INPUT_COLUMNS = "bayou.inputColumns"
-"""The table property with the columns of fields that are read by expressions but not stored."""
+"""The table property with the types of fields that only expressions read."""
 
 
 def record_columns_of(topic: Topic, snapshot: Snapshot) -> StructType:
-    """Return the columns of the record fields that a topic reads or stores.
+    """Return the columns of all record fields that a topic stores or that its expressions read.
 
     The types of stored fields are from the table's schema, all other types from the table property.
     """
@@ -36,11 +36,10 @@ def record_columns_of(topic: Topic, snapshot: Snapshot) -> StructType:
 
 
 def input_properties(layout: RowLayout, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the table property with the types of fields that aren't stored.
+    """Return the table property with the types of fields that only expressions read.
 
     Args:
-        known: the table's current properties. Types of fields that aren't in the layout are
-            retained.
+        known: the table's current properties, whose types of other fields are retained.
     """
     inputs = {f.name.lower(): f for f in _input_columns(known)}
     inputs |= {f.name.lower(): f for f in layout.inputs}

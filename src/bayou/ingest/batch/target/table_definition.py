@@ -24,12 +24,12 @@ _COMMENT = "comment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDifference:
-    """A setting below `destination` whose value differs from the table's.
+    """A setting of the section `destination` that the existing table doesn't match.
 
     Attributes:
         setting: the setting, such as `cluster-by`.
         configured: the configured value.
-        actual: the table's value; None if the table has no value.
+        actual: the value in the table; None if the table has none.
     """
 
     setting: str
@@ -160,7 +160,7 @@ def _changed_comment(topic: Topic, snapshot: Snapshot) -> str | None:
 def _changed_column_comments(
     topic: Topic, snapshot: Snapshot
 ) -> dict[ColumnPath, tuple[str, str | None]]:
-    """Return the configured and the actual comment of each column for which they differ."""
+    """Return the configured and the actual comment of each column with a different comment."""
     changed: dict[ColumnPath, tuple[str, str | None]] = {}
     for path, comment in topic.config.destination.comment_paths.items():
         field = _field(topic, snapshot.schema, path)

@@ -1,7 +1,7 @@
 """Checks that a table can be a topic's target.
 
-The columns, keys, partitioning and offsets must fit the topic, and the table must not have been
-restored.
+The columns, keys, partitioning and offsets must match the topic. A table that a RESTORE has changed
+is refused, because its rows no longer match its offsets.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _KEY_COLUMNS = "bayou.keyColumns"
 """The table property with the key columns of an upsert."""
 
 _HASHED_KEY_COLUMNS = "bayou.hashedKeyColumns"
-"""The table property with the key columns that a mask hashes; unset if no mask hashes one."""
+"""The table property with the key columns that have the mask `hash`; unset if there are none."""
 
 _FORMATTED_KEY_COLUMNS = "bayou.formattedKeyColumns"
-"""The table property with the key and ordering columns in `timestamp-formats`; unset if none is."""
+"""The table property with the key and ordering columns that have a timestamp format."""
 
 _ORDERING_COLUMN = "bayou.orderingColumn"
 """The table property with the ordering column of an upsert; empty if there is none."""
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-"""The table property that lets transaction identifiers expire, and with them the offsets."""
+"""The table property after whose duration transaction identifiers, and so offsets, expire."""
 
 
 def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> None:
@@ -102,9 +102,9 @@ def _formatted_keys(topic: Topic) -> list[str]:
 
 
 def check_keys(topic: Topic, snapshot: Snapshot) -> None:
-    """Check that the table's rows were written with the topic's keys, order, masks and formats.
+    """Check that the table's rows were written with the configured keys, order, masks and formats.
 
-    If the topic has no keys, the check is that the rows were appended.
+    If no upsert is configured, check that the rows were appended.
     """
     key, keys, path = topic.key, topic.upsert_keys, snapshot.path
     stored = snapshot.properties.get(_KEY_COLUMNS)
@@ -133,31 +133,30 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
     ordering = snapshot.properties.get(_ORDERING_COLUMN)
     if ordering is not None and ordering != (keys.ordering or ""):
         raise PipelineError(
-            f"topic {key!r}: the rows in {path} have the newest records by {_order(ordering)}, but "
-            f"ordering-column is {keys.ordering or 'not set'}, so rows and deleted keys can't be "
-            "compared with records. Restore the original ordering-column, or set another "
+            f"topic {key!r}: {path} has the last record of each key by {_order(ordering)}, but "
+            f"ordering-column is {keys.ordering or 'not set'}, so new records can't be compared "
+            "with the rows. Restore the original ordering-column, or set another "
             "table-path.",
             topic=key,
         )
-    were: list[str] = json.loads(snapshot.properties.get(_HASHED_KEY_COLUMNS, "[]"))
+    stored_hashed: list[str] = json.loads(snapshot.properties.get(_HASHED_KEY_COLUMNS, "[]"))
     hashed = _hashed_keys(topic)
-    if sorted(were) != hashed:
+    if sorted(stored_hashed) != hashed:
         raise PipelineError(
             f"topic {key!r}: masks hash the key columns ({', '.join(hashed)}), but the rows in "
-            f"{path} were written with ({', '.join(were)}) hashed, so each key would get a second "
-            "row. Restore the "
-            "original masks, or set another table-path.",
+            f"{path} were written with hashes of ({', '.join(stored_hashed)}), so each key would "
+            "get a second row. Restore the original masks, or set another table-path.",
             topic=key,
         )
-    were = json.loads(snapshot.properties.get(_FORMATTED_KEY_COLUMNS, "[]"))
-    for name in sorted({*were} ^ {*_formatted_keys(topic)}):
+    formatted = json.loads(snapshot.properties.get(_FORMATTED_KEY_COLUMNS, "[]"))
+    for name in sorted({*formatted} ^ {*_formatted_keys(topic)}):
         if name not in keys.columns and ordering is None:
-            continue  # unknown: the last commit didn't record the format of the ordering column
+            continue  # an earlier version didn't store the format of the ordering column
         field = snapshot.schema.get(name)
-        if field is not None and field.data_type == STRING:  # it stores the timestamp as ISO 8601
+        if field is not None and field.data_type == STRING:  # stores timestamps as ISO 8601 strings
             raise PipelineError(
                 f"topic {key!r}: the rows in {path} were written "
-                f"{'with' if name in were else 'without'} timestamp-formats for the "
+                f"{'with' if name in formatted else 'without'} timestamp-formats for the "
                 f"{_consequence(keys, name)}. Restore the original timestamp-formats, or set "
                 "another table-path.",
                 topic=key,
@@ -184,28 +183,29 @@ _PIPELINES = ("kafka/", _MIGRATION)
 CHECKED_VERSION = "bayou.checkedVersion"
 """The commit tag with the version up to which the writer has looked for a RESTORE.
 
-Commits without transaction identifiers have the tag, because they don't conflict with a RESTORE.
+Only commits without transaction identifiers have this tag. Unlike other commits, they don't
+conflict with a concurrent RESTORE.
 """
 
 NEWEST_RESTORE = "bayou.newestRestore"
-"""The commit tag with the version of the newest RESTORE up to `CHECKED_VERSION`, if any."""
+"""The commit tag with the version of the last RESTORE up to the version in `CHECKED_VERSION`."""
 
 INGEST = " (ingest)"
-"""Suffix of `engineInfo` in commits of pipelines."""
+"""Suffix of the `engineInfo` of commits that the pipeline makes."""
 
 
 def restore_app_id(table_id: str, kafka_topic: str) -> str:
-    """Return the `appId` with which a topic records the newest RESTORE that it knows.
+    """Return the `appId` of the transaction identifier for the last RESTORE that a topic accepted.
 
-    The identifier's version is the version of the RESTORE. It is part of the topic's first commit
-    after the RESTORE. Each topic of a table accepts a RESTORE separately, because each has offsets
-    whose rows the RESTORE may have removed.
+    The identifier's version is the version of the RESTORE. The topic's first commit after the
+    RESTORE contains the identifier. If several topics write the table, each of them must accept the
+    RESTORE, because it may have removed rows of each.
     """
     return f"{_RESTORE}{table_id}/{kafka_topic}"
 
 
 def is_restore_app_id(application: str) -> bool:
-    """Whether an `appId` is one that `restore_app_id` returns."""
+    """Whether an `appId` was created by `restore_app_id`."""
     return application.startswith(_RESTORE)
 
 
@@ -217,14 +217,15 @@ def check_not_restored(
 ) -> int:
     """Check that the table wasn't restored since the topic's last commit.
 
-    After a RESTORE that removes rows, the table still records that the rows' offsets are processed.
-    A RESTORE that the topic's configuration or an earlier commit of the topic accepts is ignored.
-    So is every RESTORE if the table has neither offsets of the topic nor migrated records.
+    A RESTORE removes rows, but not the transaction identifiers with their offsets, so the records
+    would not be read again. A RESTORE is ignored if `accept-restore` or an earlier commit of the
+    topic accepts it, or if the table has neither offsets of the topic nor migrated records.
 
     Args:
         latest: the latest version of the table.
-        known: version after which commits are checked. If None, the commits since a commit of any
-            pipeline are checked; older ones are known from the transaction identifiers.
+        known: the last version that was checked; later commits are checked. If None, commits are
+            checked back to the last commit of a pipeline, whose transaction identifiers contain
+            earlier RESTOREs.
 
     Returns:
         The version of the newest RESTORE; -1 if there is none.
@@ -241,18 +242,16 @@ def check_not_restored(
         key = topic.key
         raise PipelineError(
             f"topic {key!r}: version {restored} of {table.path} is a RESTORE. It may have "
-            "removed rows whose offsets the table still covers, so they won't be read again. "
-            f"To accept this, set {topic.restore_setting(restored)}, and the "
-            "pipeline resumes after those offsets. To recover the rows, RESTORE the "
-            f"table to version {restored - 1} and accept that version. To read all records "
-            "again, set another table-path.",
+            "removed rows, but the offsets of their records are still recorded, so they won't be "
+            f"read again. To continue without these rows, set {topic.restore_setting(restored)}. "
+            f"To recover the rows, RESTORE the table to version {restored - 1}, and accept the "
+            "version of the new RESTORE. To read all records again, set another table-path.",
             topic=key,
         )
     return restored
 
 
 def _newest_restore(engine: Engine, table: Table, latest: Snapshot, known: int | None) -> int:
-    """Return the version of the newest RESTORE; -1 if there is none. See `check_not_restored`."""
     prefix = restore_app_id(latest.table_id, "")
     recorded = (v for app, v in latest.transactions.items() if app.startswith(prefix))
     newest, checked = max(recorded, default=-1), -1
@@ -263,10 +262,12 @@ def _newest_restore(engine: Engine, table: Table, latest: Snapshot, known: int |
         operation, engine_info = commit.get("operation"), str(commit.get("engineInfo"))
         if operation == Operation.RESTORE:
             return int(version)
-        # An auto compaction doesn't check the table.
+        # An auto compaction commits without a check.
         if known is None and engine_info.endswith(INGEST) and operation != Operation.OPTIMIZE:
             tags = commit.get("tags") or {}
-            if CHECKED_VERSION not in tags:  # it has transaction identifiers
+            if (
+                CHECKED_VERSION not in tags
+            ):  # a commit with transaction identifiers, which conflicts with a RESTORE
                 break
             checked = max(checked, int(tags[CHECKED_VERSION]))
             newest = max(newest, int(tags.get(NEWEST_RESTORE, -1)))

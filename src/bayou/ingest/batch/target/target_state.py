@@ -62,12 +62,12 @@ class TargetState:
 
     @property
     def covered(self) -> dict[int, int]:
-        """The next offset to read of each Kafka partition that has committed offsets."""
+        """The next offset to read of each Kafka partition, as committed to the table."""
         return dict(self._covered)
 
     @property
     def columns(self) -> StructType:
-        """The columns of record fields, without columns such as `_kafka_offset`.
+        """The columns of record fields, without metadata columns such as `_kafka_offset`.
 
         Fields that only expressions read are included. Empty if there is no table.
         """
@@ -122,7 +122,7 @@ class TargetState:
         latest = self._set_successor()
         if latest is not None and self._covered != covered:
             raise ConcurrentTransactionError(
-                f"{self.path}: another pipeline committed offsets of this topic. Nothing was "
+                f"{self.path}: another pipeline committed offsets of this topic. The batch wasn't "
                 "written. Run only one pipeline for this topic and table.",
                 table=self.path,
                 winning_version=latest.version,
@@ -143,7 +143,7 @@ class TargetState:
             raise self._changed_error("was rolled back and covers fewer offsets")
 
     def differences(self) -> tuple[TableDifference, ...]:
-        """Return the settings that differ from the table's; empty if there is no table."""
+        """Return the settings that the table doesn't match; empty if there is no table."""
         return () if self._snapshot is None else table_differences(self._topic, self._snapshot)
 
     def new_columns(self, layout: RowLayout) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ class TargetState:
         return tuple(n for n in layout.schema.names if n not in names)
 
     def merged(self, columns: StructType, others: StructType) -> StructType:
-        """Return `columns` followed by the columns that only `others` has.
+        """Return `columns`, followed by the columns of `others` that `columns` doesn't have.
 
         Raises:
             PipelineError: a column has incompatible types in `columns` and `others`.
@@ -184,7 +184,7 @@ class TargetState:
         return {} if interval is None else {CHECKPOINT_INTERVAL.key: str(interval)}
 
     def _set_successor(self) -> Snapshot | None:
-        """Load, check and return the latest snapshot; None if there is no table.
+        """Load the latest snapshot, check it against the last version read, and make it current.
 
         Raises:
             PipelineError: the table was deleted, replaced, restored or rolled back.

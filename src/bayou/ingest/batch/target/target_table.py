@@ -75,7 +75,7 @@ class TargetTable(TargetState):
         *,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[Transaction, tuple[str, ...]]:
-        """Start a transaction that adds rows of a layout and records the offsets of `spans`.
+        """Start a transaction that adds rows with these columns and records the offsets of `spans`.
 
         Args:
             properties: table properties to set, in addition to those that each commit sets.
@@ -112,11 +112,11 @@ class TargetTable(TargetState):
         return transaction, self.new_columns(layout)
 
     def cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None = None) -> None:
-        """Commit, without rows, that partitions were read up to and including `offsets`.
+        """Commit offsets without rows: each partition was read up to and including its offset.
 
         A conflict is retried `max-retries` times.
         """
-        self._without_conflict(lambda: self._cover(offsets, tags))
+        self._retry_conflicts(lambda: self._cover(offsets, tags))
 
     def _cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None) -> None:
         assert self._snapshot is not None
@@ -133,7 +133,7 @@ class TargetTable(TargetState):
     def record(self, transaction_ids: Mapping[str, int]) -> None:
         """Commit transaction identifiers without rows.
 
-        A transaction that `begin` has started before can still be committed.
+        The commit doesn't conflict with a transaction that `begin` started earlier.
 
         Raises:
             CommitConflictError: another writer committed one of these identifiers.
@@ -154,7 +154,7 @@ class TargetTable(TargetState):
         self._version = result.version
 
     def create(self, transaction: Transaction) -> None:
-        """Create the table without rows and offsets, and read it."""
+        """Commit a transaction that creates the table without rows, and read the table."""
         self.commit(transaction, (), {})
         self._set_snapshot(self.latest_snapshot())
 
@@ -166,10 +166,10 @@ class TargetTable(TargetState):
         *,
         tags: Mapping[str, str] | None = None,
     ) -> int | None:
-        """Commit rows and their offsets. `tags` are shown in the table's history.
+        """Commit data files and the offsets of their records.
 
         Returns:
-            The committed version; None if the table already covered the offsets.
+            The committed version; None if the table already had the offsets of `spans`.
         """
         if not spans and self._snapshot is not None:
             tags = {**(tags or {}), CHECKED_VERSION: str(self._snapshot.version)}
@@ -189,9 +189,10 @@ class TargetTable(TargetState):
             delete_data_files(self._engine, self.path, adds)
 
     def transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
-        """Return the transaction identifiers that cover the offsets of `spans`.
+        """Return the transaction identifiers with which a commit records the offsets of `spans`.
 
-        They include the newest RESTORE, unless the commit is an append without offsets.
+        They include the identifier of an accepted RESTORE, unless rows are appended without
+        offsets.
         """
         ids: dict[str, int] = {}
         if self._kafka is not None:
@@ -203,7 +204,7 @@ class TargetTable(TargetState):
         return ids
 
     def _restore_ids(self) -> dict[str, int]:
-        """Return the transaction identifier of a RESTORE that the topic hasn't recorded yet."""
+        """Return the identifier of a RESTORE that the topic must still record, if any."""
         if self._snapshot is None:
             return {}
         application = restore_app_id(self._snapshot.table_id, self._topic.config.kafka_topic)
@@ -229,7 +230,7 @@ class TargetTable(TargetState):
         }
 
     def start_at(self, starts: Mapping[int, int]) -> None:
-        """Set the offset at which each partition starts; the topic's first commit records it."""
+        """Set the start offset of each partition, which the topic's first commit will record."""
         self._starts = dict(starts)
 
     def apply_definition(self) -> None:
@@ -242,7 +243,7 @@ class TargetTable(TargetState):
             PipelineError: the table can't have the definition.
             CommitConflictError: another writer changed the table at the same time.
         """
-        self._without_conflict(self._apply_definition)
+        self._retry_conflicts(self._apply_definition)
 
     def _apply_definition(self) -> None:
         if self._snapshot is None:
@@ -272,10 +273,11 @@ class TargetTable(TargetState):
         with contextlib.suppress(BayouError):
             comment_columns(self._engine, self._topic, latest, engine_info=BAYOU)
 
-    def _without_conflict(self, change: Callable[[], None]) -> None:
-        """Change the table; after a conflict, read the latest version and repeat the change.
+    def _retry_conflicts(self, change: Callable[[], None]) -> None:
+        """Call `change`; after a conflict, read the latest version and call it again.
 
-        `ConcurrentTransactionError` isn't retried: another pipeline wrote offsets of this topic.
+        `ConcurrentTransactionError` isn't retried, because another pipeline wrote offsets of the
+        topic.
         """
         for attempt in itertools.count(1):
             try:

@@ -14,7 +14,7 @@ from bayou.kernel.engine import Engine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTables:
-    """The tables of one topic, which are all in one object store."""
+    """The target and the dead letter table of one topic, which are in the same object store."""
 
     target: TargetTable
     dead_letters: DeadLetterTable
@@ -23,7 +23,7 @@ class TopicTables:
 
     @classmethod
     def of(cls, topic: Topic, kafka: KafkaTopic, storage_options: dict[str, str]) -> TopicTables:
-        """Return the tables of a topic without reading them."""
+        """Create the table objects of a topic, without reading the tables."""
         engine = for_path(topic.table_path, storage_options)
         return cls(
             target=TargetTable(engine, topic, kafka),
