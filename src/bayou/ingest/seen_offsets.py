@@ -64,6 +64,10 @@ class TopicOffsets:
         for batch in snapshot.to_batches([part, at], condition):
             self._add_columns(batch.column(part), batch.column(at))
 
+    def ranges(self) -> dict[int, tuple[OffsetSpan, ...]]:
+        """Return the offsets as ranges of consecutive offsets, by partition."""
+        return {partition: spans(self.of(partition).once) for partition in self.partitions}
+
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the offsets of rows with the columns `partition` and `offset`."""
         self._add_columns(batch.column("partition"), batch.column("offset"))

@@ -134,7 +134,7 @@ def test_paths_are_relative_to_the_file(tmp_path):
             'bootstrap-servers: "a:1,b:99999"',
             3,
             "connector.kafka.bootstrap-servers",
-            "a port isn't a number from 1 to 65535",
+            "a port must be a number from 1 to 65535",
         ),
         (
             "  topics:",

@@ -168,10 +168,12 @@ def test_what_cannot_work_is_refused(tmp_path, routes, more, text):
 def test_settings_without_effect_are_told(tmp_path):
     notices = load(tmp_path, "expression: kind, tables: {a: b}, max-tables: 5").notices
     assert [n.text.split("route-by.")[1] for n in notices] == [
-        "max-tables: not used without table-path: tables lists all tables"
+        "max-tables: not used without table-path: only the values in tables have a table"
     ]
     (notice,) = load(tmp_path, f"{TEMPLATE}, on-unmatched: dead-letter").notices
-    assert "on-unmatched: not used with table-path: each value has a table" in notice.text
+    assert (
+        "on-unmatched: not used with table-path: it defines a table for each value" in notice.text
+    )
 
 
 def test_a_field_that_the_schema_file_lacks_is_refused(tmp_path):

@@ -49,7 +49,12 @@ def letters(pipeline):
 def test_after_a_schema_fix_letters_become_rows_and_the_others_stay(pipeline):
     fix_schema(pipeline)
     outcome = replay(pipeline)
-    assert (outcome.replayed, outcome.refused, outcome.already, outcome.left) == (2, 1, 0, 0)
+    assert (outcome.replayed, outcome.refused, outcome.already_rows, outcome.skipped) == (
+        2,
+        1,
+        0,
+        0,
+    )
     assert list(outcome.reasons.values()) == [1]
     assert rows(pipeline) == [(1, None), (2, "red"), (3, "blue")]
     assert letters(pipeline) == [(0, 2)]
@@ -84,7 +89,7 @@ def test_a_replay_that_ended_between_its_commits_is_finished_by_the_next(pipelin
             replay(pipeline)
     assert len(letters(pipeline)) == 3
     outcome = replay(pipeline)
-    assert (outcome.replayed, outcome.already, outcome.refused) == (0, 2, 1)
+    assert (outcome.replayed, outcome.already_rows, outcome.refused) == (0, 2, 1)
     assert rows(pipeline) == [(1, None), (2, "red"), (3, "blue")]
     assert letters(pipeline) == [(0, 2)]
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds
@@ -119,7 +124,7 @@ def test_letters_of_records_that_the_table_does_not_cover_are_left_to_the_pipeli
         ahead.set_column(at, ahead.field(at), pa.array([5], pa.int64())),
     )
     outcome = replay(pipeline)
-    assert (outcome.replayed, outcome.left) == (2, 1)
+    assert (outcome.replayed, outcome.skipped) == (2, 1)
     assert (1, 5) in letters(pipeline)
     delete_dead_letters(pipeline.configuration, pipeline.topic)
     assert letters(pipeline) == [(1, 5)]

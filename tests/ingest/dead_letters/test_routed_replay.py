@@ -30,7 +30,7 @@ def test_a_higher_limit_lets_a_replay_create_the_tables(full):
     assert (dry.replayed, dry.refused) == (3, 1)
     assert tables(full) == ["events", "events_a", "events_dead_letters"]
     result = replay(full)
-    assert (result.replayed, result.refused, result.left) == (3, 1, 0)
+    assert (result.replayed, result.refused, result.skipped) == (3, 1, 0)
     assert (ids(full, "events_b"), ids(full, "events_c")) == ([2, 4], [3])
     assert len(reasons(full)) == 1
     full.produce({"id": 6, "kind": "b"}, {"id": 7, "kind": "d"})
@@ -55,7 +55,7 @@ def test_a_replay_that_ended_before_it_deleted_dead_letters_is_finished_by_the_n
     assert len(reasons(full)) == 4
     configured(full, "expression: kind\ntables: {b: lake/other}")  # the rows stay where they are
     result = replay(full)
-    assert (result.replayed, result.already, result.refused) == (0, 3, 1)
+    assert (result.replayed, result.already_rows, result.refused) == (0, 3, 1)
     assert proof(full).holds
 
 

@@ -59,7 +59,7 @@ def test_letters_that_fit_by_now_are_upserted_in_the_order_of_records(pipeline):
     assert (told.replayed, told.refused, told.version) == (3, 1, None)
     assert rows(pipeline) == before
     done = replay(pipeline)
-    assert (done.replayed, done.refused, done.left) == (3, 1, 0)
+    assert (done.replayed, done.refused, done.skipped) == (3, 1, 0)
     assert rows(pipeline) == [(1, 3, "blue"), (2, 2, None), (3, 1, None), (4, 4, "grey")]
     left = pipeline.dead_letters.to_arrow().to_pylist()
     assert [letter["value"] for letter in left] == [b"no json"]

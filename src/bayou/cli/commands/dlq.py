@@ -184,10 +184,10 @@ def replay(
             {
                 "topic": topic_config.key,
                 "became rows": result.replayed,
-                "were rows already": result.already,
+                "were rows already": result.already_rows,
                 "filtered out": result.filtered,
                 "still refused": result.refused,
-                "left to the pipeline": result.left,
+                "left to the pipeline": result.skipped,
                 "version": result.version,
                 **({"dry run": dry_run} if as_json else {}),
             },

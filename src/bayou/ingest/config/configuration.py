@@ -27,7 +27,7 @@ from bayou.suggestions import did_you_mean
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A Kafka topic of the configuration with its paths resolved.
+    """A Kafka topic of the configuration, with absolute paths.
 
     Attributes:
         key: identifies the topic in messages, metrics and commands: the key of its section, or
@@ -35,13 +35,15 @@ class Topic:
         config: the settings of the section for this topic.
         table_path: the target table: a URI, or an absolute local path.
         schema_file: absolute path of the schema file; None if the schema is inferred.
-        shares_table: whether the section's other topics are written to the same table.
-        from_pattern: whether the name of the Kafka topic matches the section's pattern, instead of
-            being listed.
-        table_problem: why the topic can't have its table; None if it can. Only topics of patterns
-            can have a problem, because it is a `ConfigurationError` of other topics.
-        routed_table: for a table of `route-by`, its name; None for the table of `table-path`.
-        accepts_deleted: whether the routed table may have been deleted.
+        shares_table: whether all topics of the section are written to the same table.
+        from_pattern: whether the section has a pattern that matches the topic's name, so the
+            section doesn't list the topic.
+        table_problem: why the topic can't be written to its table, such as another topic with the
+            same table; None if it can. Only set for topics of patterns. For listed topics, the same
+            problem raises a `ConfigurationError`.
+        routed_table: the name of the table of `route-by` that `table_path` refers to; None if
+            `table_path` is the table of `table-path`.
+        accepts_deleted: whether the routed table may be missing, because it was deleted on purpose.
     """
 
     key: str
@@ -55,7 +57,7 @@ class Topic:
     accepts_deleted: bool = False
 
     def check_table(self) -> None:
-        """Raise a `PipelineError` if the topic can't have its table."""
+        """Raise a `PipelineError` if the topic can't be written to its table."""
         if self.table_problem is not None:
             raise PipelineError(
                 f"topic {self.key!r}: table-path: {self.table_problem}.", topic=self.key
@@ -68,9 +70,9 @@ class Topic:
 
     @property
     def table_key(self) -> str:
-        """Identifies the table: the topic's key, or its section if topics share the table.
+        """The key of the table: the topic's key, or the section if its topics share the table.
 
-        A table of `route-by` has its name as a suffix.
+        For a table of `route-by`, the table's name is appended.
         """
         key = self.section if self.shares_table else self.key
         return key if self.routed_table is None else f"{key}//{self.routed_table}"
@@ -88,9 +90,9 @@ class Topic:
         return f"{prefix}.destination.route-by.accept-restore: {{{self.routed_table}: {version}}}"
 
     def routed(self, table: RouteTable) -> Topic:
-        """Return this topic with one of the tables of `route-by` as its only table.
+        """Return a copy of this topic that writes all its records to one table of `route-by`.
 
-        Its records are already filtered by `where`.
+        The copy has no filter, because its records have already been filtered by `where`.
         """
         routes = self.routes
         accepted = None if routes is None else routes.accept_restore.get(table.name)
@@ -109,7 +111,7 @@ class Topic:
 
     @property
     def upsert_keys(self) -> UpsertKeys | None:
-        """The keys of an upsert; None if every record is appended."""
+        """The key columns and record order of an upsert; None if every record is appended."""
         destination = self.config.destination
         if not destination.upsert_keys:
             return None
@@ -139,12 +141,12 @@ class TopicSection:
 
     @property
     def has_pattern(self) -> bool:
-        """Whether the brokers determine the section's topics, by `kafka-topic-pattern`."""
+        """Whether the section's topics are the brokers' topics that match `kafka-topic-pattern`."""
         return self.config.kafka_topic_pattern is not None
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """The topics that the section names; empty if it has a pattern."""
+        """The topics that the section lists; empty if it has a pattern."""
         if self.has_pattern:
             return ()
         names = self.config.kafka_topics or (self.config.kafka_topic,)
@@ -163,10 +165,10 @@ class TopicSection:
         return re.fullmatch(pattern, name) is not None
 
     def topic(self, name: str) -> Topic:
-        """Return one of the section's topics by the name of its Kafka topic.
+        """Create the topic with this Kafka topic name, with the section's settings.
 
         Raises:
-            ArgumentError: the table's path isn't a path of an object store, or contains a secret.
+            ArgumentError: the path of the table isn't valid, or contains a secret.
         """
         config = self.config.for_topic(name)
         routes = config.destination.route_by
@@ -186,16 +188,16 @@ class TopicSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """A configuration that can be run.
+    """A validated configuration of a pipeline.
 
     Attributes:
-        topics: the topics that sections name, and those that `with_matching` added.
-        patterns: the sections whose topics are determined by a pattern.
+        topics: the topics that sections list, and the topics that `with_matching` added.
+        patterns: the sections with a `kafka-topic-pattern`.
         state_path: absolute path of the folder for locks, the times of maintenance runs, and
             `spark.log`.
         notices: a notice for each setting that has no effect or needs attention.
         refusals: a notice for each setting that prevents a pipeline from starting.
-        missing_broker: the notice that no brokers are configured; None if brokers are configured.
+        missing_broker: the notice for a configuration without brokers; None if it has brokers.
     """
 
     file: str
@@ -209,15 +211,15 @@ class Configuration:
     patterns: tuple[TopicSection, ...] = ()
 
     def matching(self, names: Iterable[str]) -> tuple[Topic, ...]:
-        """Return a topic for each Kafka topic and pattern that match."""
+        """Create a topic for each pair of a pattern and a matching Kafka topic name in `names`."""
         ordered = sorted(names)
         return tuple(s.topic(name) for s in self.patterns for name in ordered if s.matches(name))
 
     def with_matching(self, names: Iterable[str]) -> Configuration:
-        """Return a copy with a topic for each Kafka topic in `names` that a pattern matches.
+        """Return a copy that also has the topics in `names` that a pattern matches.
 
-        A topic that can't have its table has a `table_problem`. It doesn't affect other topics,
-        because anyone who may create a topic can cause it.
+        A new topic whose table conflicts with another table has a `table_problem` and isn't run.
+        This doesn't stop other topics, because anybody who can create topics could cause it.
         """
         known = {topic.key for topic in self.topics}
         new = (topic for topic in self.matching(names) if topic.key not in known)
@@ -226,9 +228,10 @@ class Configuration:
     def with_table_problems(
         self, known: Iterable[Topic], new: Iterable[Topic]
     ) -> tuple[Topic, ...]:
-        """Return the new topics; each that can't have its table has a `table_problem`.
+        """Return `new` with a `table_problem` for each topic that can't be written to its table.
 
-        If two topics conflict, known topics and earlier new topics keep their tables.
+        If the tables of two topics conflict, the known topic or the earlier new topic keeps its
+        table.
         """
         return tuple(
             replace(topic, table_problem=topic.table_problem or self._file_problem(topic))
@@ -245,7 +248,7 @@ class Configuration:
         )
 
     def find_topics(self, name: str) -> tuple[Topic, ...]:
-        """Return the topics whose section, key, table name or table path is `name`."""
+        """Return all topics whose section, key, table name or table path is `name`."""
         section = tuple(topic for topic in self.topics if topic.section == name)
         if section:
             return section
@@ -273,8 +276,8 @@ class Configuration:
     def find_table(self, name: str) -> str | None:
         """Return the path of the table of a topic, or of a section whose topics share a table.
 
-        A table of `route-by` has no topic of its own, and is found by its table name or path.
-        `name` is compared as in `find_topic`; None if none matches.
+        `name` is compared as in `find_topic`, and with the names and paths of the tables of
+        `route-by`. The result is None if nothing matches.
         """
         for section in self.patterns:
             if name == section.key and section.config.shares_table:
@@ -290,7 +293,7 @@ class Configuration:
 
         Raises:
             ArgumentError: no topic matches.
-            PipelineError: the topic can't have its table.
+            PipelineError: the topic can't be written to its table.
         """
         topic = self.find_topic(name)
         if topic is None:
@@ -339,9 +342,10 @@ class Configuration:
 
 
 def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
-    """Yield each topic whose table can't be its own, with the reason.
+    """Yield each topic whose table conflicts with another topic's tables, with the reason.
 
-    Topics of one section may share a table. A table must not be an auxiliary table of another one.
+    Topics of one section may share a table. A table must not be an auxiliary table of another
+    table.
     """
     owners: dict[str, Topic] = {}
     auxiliary: dict[str, tuple[str, str]] = {}
@@ -359,9 +363,9 @@ def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
         for path, kind in auxiliary_tables(topic).items():
             auxiliary.setdefault(path, (topic.key, kind))
     for topic in topics:
-        found = auxiliary.get(normalized_table_path(topic.table_path))
-        if found is not None:
-            key, kind = found
+        owner_and_kind = auxiliary.get(normalized_table_path(topic.table_path))
+        if owner_and_kind is not None:
+            key, kind = owner_and_kind
             yield topic, f"{topic.table_path} is the {kind} of topic {key!r}; choose another path"
         if topic.table_key not in checked:
             checked.add(topic.table_key)
@@ -369,7 +373,7 @@ def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
 
 
 def auxiliary_tables(topic: Topic) -> dict[str, str]:
-    """Return the kind of each auxiliary table of a topic's table, by its normalized path."""
+    """Return the normalized paths of the tables beside a topic's table, with the kind of each."""
     table = normalized_table_path(topic.table_path)
     tables = {
         dead_letters_path(table): "dead letter table",
@@ -381,7 +385,7 @@ def auxiliary_tables(topic: Topic) -> dict[str, str]:
 
 
 def _route_problems(topic: Topic, topics: Iterable[Topic]) -> Iterator[str]:
-    """Yield why tables of a topic's `route-by` can't be its own."""
+    """Yield a message for each table of `route-by` that conflicts with another table."""
     routes = topic.routes
     for path in () if routes is None else routes.paths:
         table = normalized_table_path(path)
@@ -397,23 +401,23 @@ def _route_problems(topic: Topic, topics: Iterable[Topic]) -> Iterator[str]:
             yield f"route-by: tables: {path} is the default table; remove it from tables"
         for other in topics:
             if other.table_key == topic.table_key:
-                # A value whose table would be one of these tables gets another name.
-                taken = auxiliary_tables(other) if is_listed else {}
+                # `value_name` already avoids the names of these tables.
+                used = auxiliary_tables(other) if is_listed else {}
             else:
                 main = normalized_table_path(other.table_path)
-                taken = {main: "table", **auxiliary_tables(other)}
+                used = {main: "table", **auxiliary_tables(other)}
                 if other.routes is not None:
-                    taken |= {normalized_table_path(p): "table" for p in other.routes.paths}
-            for known, kind in taken.items():
-                if table == known or pattern_of(table).fullmatch(known.replace(VALUE, "v")):
+                    used |= {normalized_table_path(p): "table" for p in other.routes.paths}
+            for used_path, kind in used.items():
+                name = used_path.replace(VALUE, "v")
+                if table == used_path or pattern_of(table).fullmatch(name):
                     yield (
-                        f"route-by: {path} may be the {kind} {known} of topic {other.key!r}; "
+                        f"route-by: {path} may be the {kind} {used_path} of topic {other.key!r}; "
                         "choose another path"
                     )
 
 
 def _with_conflicts(known: Iterable[Topic], new: Iterable[Topic]) -> tuple[Topic, ...]:
-    """Return the new topics; each whose table conflicts with others has a `table_problem`."""
     accepted = [topic for topic in known if topic.table_problem is None]
     new = tuple(new)
     if not any(table_problems((*accepted, *new))):

@@ -13,9 +13,9 @@ from bayou.protocol import properties
 from bayou.protocol.property_strings import PropertyValueError, column_path
 
 _RESERVED = {
-    "delta.setTransactionRetentionDuration": "with it the offsets in the table expire, and records "
+    "delta.setTransactionRetentionDuration": "it lets the offsets in the table expire, so records "
     "are read twice; remove it",
-    "delta.feature.clustering": "clustering needs columns; set cluster-by",
+    "delta.feature.clustering": "the feature needs clustering columns; set cluster-by instead",
 }
 """Table properties that the pipeline refuses, each with the reason and what to do instead."""
 
@@ -129,7 +129,7 @@ class DeltaConfig(Section):
         for key in properties.normalize(value):
             reason = _RESERVED.get(key)
             if key.lower().startswith(_CONSTRAINT):
-                reason = "a constraint is checked against all rows; add it with ALTER TABLE"
+                reason = "existing rows must be checked first; add the constraint with ALTER TABLE"
             elif key.lower().startswith("bayou."):
                 reason = "the pipeline sets it; remove it"
             if reason is not None:
@@ -340,7 +340,7 @@ class DestinationConfig(Section):
 
     @property
     def path(self) -> str:
-        """The configured path of the table; a relative path isn't resolved."""
+        """The configured path of the table, which may be relative to the YAML file."""
         return self.table_path or f"s3a://{self.bucket}/{self.table_name}"
 
     @property

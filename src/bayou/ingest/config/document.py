@@ -1,4 +1,4 @@
-"""Reads a YAML file as dicts, lists and scalars, with the line of every key.
+"""Reads a YAML file as dicts, lists and scalars, and records the line of each key.
 
 `${VAR}`, `${VAR:-default}` and `${file:PATH}` are replaced in strings. `${file:PATH}` is the
 content of a file, such as a mounted secret, without the trailing newline. `$${` is an escaped `${`.
@@ -39,10 +39,10 @@ class Document:
     Attributes:
         values: the values of the file, including overrides and environment variables.
         lines: the line of each key path in the file, counted from 1.
-        elsewhere: for each key path that was set outside the file, the source for messages, such as
-            `--set KEY`.
-        literal_values: the key paths of strings and numbers that contain neither `${file:PATH}` nor
-            a `${VAR}` without a default.
+        elsewhere: the source of each key path that was set outside the file, such as `--set KEY`,
+            for messages.
+        literal_values: the key paths of values that the file contains as plaintext: strings and
+            numbers without `${file:PATH}` and without a `${VAR}` that has no default.
     """
 
     file: str
@@ -60,7 +60,7 @@ class Document:
         return None
 
     def where(self, path: KeyPath) -> str:
-        """Return the place in which a value was set, such as `pipeline.yaml:12` or `--set KEY`."""
+        """Return where a value was set, such as `pipeline.yaml:12` or `--set KEY`."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.elsewhere:
                 return self.elsewhere[path[:length]]
@@ -68,7 +68,7 @@ class Document:
         return self.file if line is None else f"{self.file}:{line}"
 
     def substituted(self, value: object, path: KeyPath, environment: Mapping[str, str]) -> Any:
-        """Convert a value of `load_yaml` to dicts, lists and scalars; replace its variables."""
+        """Convert a value of `load_yaml` to dicts, lists and scalars; substitute its variables."""
         return _plain(value, path, self, environment)
 
     def error(self, message: str, path: KeyPath) -> ConfigurationError:
@@ -99,11 +99,11 @@ def no_home(path: str) -> str:
 class _Constructor(RoundTripConstructor):
     """A YAML constructor that reads dates as strings.
 
-    The attribute `written` of a number is the number as written in the file, such as `007`.
+    Numbers get the attribute `written`: the number as written in the file, such as `007`.
     """
 
     def construct_yaml_int(self, node: Any) -> Any:
-        """Construct an integer with `written`, because a password may have leading zeros."""
+        """Construct an integer with `written`: an unquoted password may have leading zeros."""
         return _with_literal(super().construct_yaml_int(node), node)
 
     def construct_yaml_float(self, node: Any) -> Any:
@@ -122,10 +122,11 @@ _Constructor.add_constructor("tag:yaml.org,2002:float", _Constructor.construct_y
 
 
 def load_yaml(text: str) -> Any:
-    """Parse YAML to ruamel's objects, which also have the lines of keys.
+    """Parse YAML to objects of ruamel.yaml, which contain the lines of keys.
 
     Raises:
-        YAMLError: the text isn't valid YAML; the message quotes no value.
+        YAMLError: the text isn't valid YAML. The message contains no values, because they may be
+            secrets.
     """
     yaml = YAML(typ="rt")
     yaml.Constructor = _Constructor
@@ -189,7 +190,7 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
 
 
 def _line_of_key(node: CommentedMap | CommentedSeq, key: object) -> int:
-    """Return a key's line, from 1. A key from a merge (`<<: *x`) has the line of `node`."""
+    """Return the line of a key, from 1; for a key from a merge (`<<: *x`), the line of `node`."""
     known = node.lc.data or {}
     line: int = known[key][0] if key in known else node.lc.line
     return line + 1
@@ -279,9 +280,9 @@ def _file_content(name: str, path: KeyPath, at: Document) -> str:
 
 
 def _without_values(text: str) -> str:
-    """Return the first line of a YAML parser's message without quoted values.
+    """Return the first line of a YAML parser's message, without the quoted values.
 
-    The quoted values may be secrets.
+    The values may be secrets.
     """
     line = text.strip().splitlines()[0] if text.strip() else "unreadable"
     if duplicate := _DUPLICATE.match(line):
@@ -293,4 +294,4 @@ def _without_values(text: str) -> str:
 
 _DUPLICATE = re.compile(r'found duplicate key "([^"]*)"')
 _QUOTED = re.compile(r"(['\"])(?!<)[^'\"]{2,}.*\1")
-"""Quoted strings of more than one character. Tokens such as `'<block end>'` don't match."""
+"""Quoted strings in a message, except single characters and tokens such as `'<block end>'`."""

@@ -1,4 +1,4 @@
-"""Loads and validates a configuration; errors name file, line and key."""
+"""Loads and validates a configuration. Errors name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -126,14 +126,14 @@ def _invalid_character(path: str) -> str | None:
 def _topics(
     document: Document, config: PipelineConfig, folder: Path
 ) -> tuple[tuple[Topic, ...], tuple[TopicSection, ...], list[ConfigurationError]]:
-    """Return the topics that sections name, the sections with patterns, and all problems."""
+    """Return the topics that sections list, the sections with patterns, and all problems."""
     topics: list[Topic] = []
     patterns: list[TopicSection] = []
     problems: list[ConfigurationError] = []
     for key, topic in config.connector.topics.items():
         at: KeyPath = ("connector", "topics", key)
         schema_file = folder / Path(topic.schema_file).expanduser() if topic.schema_file else None
-        if topic.schema_file and "://" in topic.schema_file:  # its path may contain a password
+        if topic.schema_file and "://" in topic.schema_file:  # not shown: it may contain a password
             problems.append(
                 document.error(
                     "a URL isn't supported; set the path of a local file", (*at, "schema-file")
@@ -218,10 +218,10 @@ def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
 
 
 def problem_of(detail: ErrorDetails, path: KeyPath) -> tuple[str, KeyPath]:
-    """Return what is wrong with a key, in words of this package, and the path of the key.
+    """Convert an error of pydantic to a message, and return it with the path of the wrong key.
 
     Args:
-        path: path of the value that pydantic reports, from the document's root.
+        path: path from the document's root of the value that pydantic reports.
     """
     match detail["type"]:
         case "extra_forbidden":
@@ -266,7 +266,7 @@ _MUST_BE = {
     "list_type": "a list, such as [a, b]",
     "string_type": "a string; quote it",
 }
-"""What a value must be, by the type of the error that pydantic reports."""
+"""The expected value for each type of error that pydantic reports."""
 
 
 def _allowed_keys(path: KeyPath) -> list[str]:
@@ -302,7 +302,6 @@ def _closest(name: str, allowed: Sequence[str]) -> str | None:
 
 
 def _joined(problems: Sequence[ConfigurationError]) -> ConfigurationError:
-    """Combine errors into one, with all messages, and with line and key of the first error."""
     ordered = sorted(problems, key=lambda p: p.line or 0)
     first = ordered[0]
     return ConfigurationError(

@@ -29,7 +29,7 @@ from bayou.ingest.config.topic import TopicConfig
 
 
 class ConnectorConfig(Section):
-    """Everything under `connector`."""
+    """The section `connector`, which contains all settings."""
 
     topics: Annotated[dict[str, TopicConfig], Field(min_length=1)] = Field(
         description="The topics. You choose the key of each topic; messages and metrics use it."
@@ -74,7 +74,7 @@ class ConnectorConfig(Section):
 
     @model_validator(mode="after")
     def _have_names(self) -> ConnectorConfig:
-        """Check the names of the tables in the catalog."""
+        """Check that no two tables have the same name in the catalog."""
         if self.catalog is None:
             return self
         topics: dict[str, str] = {}
@@ -101,7 +101,7 @@ class ConnectorConfig(Section):
 
 
 def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfig) -> list[str]:
-    """Return the catalog's names of the tables of `route-by`; one may contain `{value}`."""
+    """Return the names in the catalog of the tables of `route-by`; one may contain `{value}`."""
     routes = destination.route_by
     if routes is None:
         return []

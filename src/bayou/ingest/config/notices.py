@@ -1,4 +1,4 @@
-"""Messages about keys of the configuration that have no effect, or prevent a pipeline's start."""
+"""Messages about keys that have no effect, and about keys that prevent a pipeline from starting."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ DROPPED_SPARK_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
-"""delta-spark's settings. Without delta-spark's JAR, Spark fails to start if they are set."""
+"""Spark confs that load delta-spark; without its JAR, they prevent Spark from starting."""
 
 
 _HADOOP_STORES = {"spark.hadoop.fs.azure.": "azure", "spark.hadoop.fs.gs.": "google"}
-"""For each prefix of Hadoop's settings of a store, the store's section of `connector.storage`."""
+"""The section of `connector.storage` for each prefix of Hadoop's settings of an object store."""
 
 _PLAINTEXT_NOTICE = (
     "a plaintext secret, visible to everybody who can read the file; write ${NAME} and set NAME in "
@@ -57,7 +57,7 @@ _OF_REGISTRY = {
     "decode": ("protobuf", "json-schema"),
     "decode-key": ("avro", "protobuf", "json-schema"),
 }
-"""For each key of a topic, the formats that can't be read without a schema registry."""
+"""For each key that sets a format, the values that need a schema registry."""
 _DEBEZIUM_WITHOUT_UPSERT = (
     "debezium needs an upsert, which has one row for each key; write enable-upsert: true and "
     "key-columns, or decode: json to append the envelopes unchanged"
@@ -76,7 +76,7 @@ class Notice:
 def notices(
     config: PipelineConfig, document: Document, s3a: Mapping[str, str | None]
 ) -> tuple[Notice, ...]:
-    """Return notices for keys that have no effect, for moved s3a settings and plaintext secrets.
+    """Return notices about keys without effect, moved s3a settings and plaintext secrets.
 
     `s3a` is the result of `take_s3a_settings`.
     """
@@ -108,9 +108,15 @@ def notices(
         if (routes := topic.destination.route_by) is not None:
             at = ("connector", "topics", key, "destination", "route-by")
             if "max_tables" in routes.model_fields_set and routes.table_path is None:
-                note((*at, "max-tables"), "not used without table-path: tables lists all tables")
+                note(
+                    (*at, "max-tables"),
+                    "not used without table-path: only the values in tables have a table",
+                )
             if "on_unmatched" in routes.model_fields_set and routes.table_path is not None:
-                note((*at, "on-unmatched"), "not used with table-path: each value has a table")
+                note(
+                    (*at, "on-unmatched"),
+                    "not used with table-path: it defines a table for each value",
+                )
         if topic.destination.ordering_column is not None and not topic.destination.upsert_keys:
             at = ("connector", "topics", key, "destination", "ordering-column")
             note(at, "not used: without enable-upsert and key-columns, every record is appended")

@@ -19,7 +19,7 @@ ENVIRONMENT_KEYS: Mapping[str, tuple[str, ...]] = {
     "AWS_ALLOW_HTTP": ("connector", "storage", "allow-http"),
     "BAYOU_STATE_PATH": ("connector", "state-path"),
 }
-"""Environment variables and their keys. A variable is used if the file doesn't set its key."""
+"""Environment variables and the keys for which they are defaults."""
 
 
 def apply_overrides(
@@ -31,13 +31,14 @@ def apply_overrides(
     librdkafka property, are recognized.
 
     Raises:
-        ConfigurationError: a setting has no value or leads to no key. The message doesn't contain
-            the value, and doesn't contain the key unless it begins with `connector.`.
+        ConfigurationError: a setting has no value, or its key isn't in a section. The message never
+            contains the value. It contains the key only if the key begins with `connector.`,
+            because all other arguments may be secrets.
     """
     for number, setting in enumerate(settings, start=1):
         key, separator, text = setting.partition("=")
         if not separator or not key.startswith("connector."):
-            # The argument isn't repeated: all of it may be a secret.
+            # The message doesn't contain the argument, which may be a secret.
             raise ConfigurationError(
                 f"--set: argument {number} must have the form KEY=VALUE, with a key such as "
                 "connector.kafka.bootstrap-servers",
@@ -46,7 +47,7 @@ def apply_overrides(
         try:
             value = load_yaml(text) if text else ""
         except YAMLError:
-            # The cause quotes the value, so it is dropped.
+            # `from None`: the cause contains the value.
             raise _error(key, "the value isn't valid YAML; quote it") from None
         if not isinstance(value, str | dict | list | None):
             value = text  # validation converts numbers and booleans
@@ -75,7 +76,7 @@ def apply_environment(document: Document, environment: Mapping[str, str]) -> Non
 
 
 def _aliases(key: str) -> tuple[str, ...]:
-    """Return the spellings of a key that the file may use; only `bootstrap-servers` has two."""
+    """Return all spellings of a key; only `bootstrap-servers` has two."""
     return (key, "bootstrap.servers") if key == "bootstrap-servers" else (key,)
 
 

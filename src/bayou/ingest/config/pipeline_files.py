@@ -1,4 +1,4 @@
-"""Detects files of the pipeline in the folder of a table, where VACUUM would delete them.
+"""Detects files of the pipeline in the folder of a table, which VACUUM would delete.
 
 VACUUM deletes every file in a table's folder that the table doesn't use. Only files and folders
 whose names start with `_` or `.` are safe.
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def files_in_tables(document: Document, configuration: Configuration) -> list[ConfigurationError]:
     """Return an error for each file or folder of the pipeline that a VACUUM would delete.
 
-    Tables whose paths depend on the topics that match a pattern aren't known yet; see
-    `file_in_table`.
+    Tables of topics that match a pattern are checked later with `file_in_table`.
     """
     paths = [(topic.key, topic.table_path) for topic in configuration.topics]
     paths += [(s.key, s.table_path) for s in configuration.patterns if s.config.shares_table]
@@ -68,7 +67,7 @@ def _files(configuration: Configuration) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _location(path: str) -> Sequence[str]:
-    """Split a path into its scheme, followed by the names of its folders and file.
+    """Split a path into its scheme and the names of its folders and file.
 
     `s3a` becomes `s3`; the scheme of a local path is empty.
     """

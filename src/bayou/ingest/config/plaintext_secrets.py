@@ -12,7 +12,7 @@ _SECRET = re.compile(
     r"|account-key|key\.pem|keystore\.key|jaas\.config|oauthbearer\.config)$"
 )
 _SECTIONS_WITHOUT_SECRETS = ("topics", "migration")
-"""Sections of `connector` that aren't searched: their keys are names of topics and fields."""
+"""Sections of `connector` that aren't searched, because their keys are topics and fields."""
 
 
 def is_secret(key: str) -> bool:

@@ -39,7 +39,7 @@ _NOT_REPEATABLE = {
     "_ingestion_timestamp": "_kafka_timestamp",
     "_processed_at": "_kafka_timestamp",
 }
-"""Columns whose values change when a batch is repeated, and the columns to use instead."""
+"""Columns whose values change when a batch is repeated, each with the column to use instead."""
 _RESERVED_PREFIXES = ("_kafka_", "_bayou_", "_change_", "_commit_")
 
 
@@ -141,7 +141,7 @@ class ProcessingConfig(Section):
 
     @property
     def expressions(self) -> dict[str, Expression]:
-        """The expression of each derived column; derived columns that it reads are expanded."""
+        """The expression of each derived column, in terms of record fields only."""
         expanded: dict[str, Expression] = {}
         for name, sql in self.columns.items():
             expanded[name] = _expanded(parsed_expression(sql), expanded)
@@ -149,7 +149,7 @@ class ProcessingConfig(Section):
 
     @property
     def condition(self) -> Predicate | None:
-        """The condition of `where`; derived columns that it reads are expanded."""
+        """The condition of `where`, in terms of record fields only; None if it isn't set."""
         if self.where is None:
             return None
         condition = _expanded(parsed_expression(self.where), self.expressions)
@@ -157,7 +157,7 @@ class ProcessingConfig(Section):
         return condition
 
     def expanded(self, expression: Expression) -> Expression:
-        """Return an expression in which derived columns are replaced by their expressions."""
+        """Replace the derived columns that an expression reads by their expressions."""
         return _expanded(expression, self.expressions)
 
     @property
@@ -175,7 +175,7 @@ class ProcessingConfig(Section):
 
     @property
     def inputs(self) -> frozenset[str]:
-        """Lowercase names of the columns that the expressions read."""
+        """Lowercase names of the top-level columns that the expressions of the topic read."""
         condition = self.condition
         expressions = [*self.expressions.values(), *([] if condition is None else [condition])]
         return frozenset(name for expression in expressions for name in names_in(expression))
@@ -214,7 +214,7 @@ def names_in(expression: Expression) -> Iterator[str]:
 
 
 def check_expression(sql: str, prefix: str = "") -> None:
-    """Raise `ValueError` if an expression of a topic can't be parsed or isn't repeatable."""
+    """Raise `ValueError` if an expression can't be parsed, or changes when a batch is repeated."""
     try:
         names = set(names_in(parsed_expression(sql)))
     except PredicateError as error:

@@ -1,4 +1,4 @@
-"""Settings of `route-by`: one topic in several tables, by the value of an expression."""
+"""Settings of `route-by`, which splits a topic into tables by the value of an expression."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayou.ingest.config.section import Section, property_text
 from bayou.kernel.expressions.model import Expression
 
 VALUE = "{value}"
-"""Placeholder of the value's name in `route-by.table-path` and `route-by.table-name`."""
+"""Placeholder for the name of a value in `route-by.table-path` and `route-by.table-name`."""
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_]{0,63}\Z")
 _HASHED = re.compile(r"_[0-9a-f]{8}\Z")
@@ -32,14 +32,14 @@ _MAX_READABLE = 40
 
 
 def value_name(value: str, *, plain: bool = True) -> str:
-    """Return the name that replaces `{value}`: lowercase letters, digits and underscores.
+    """Convert a value to a name for `{value}` of lowercase letters, digits and underscores.
 
-    A value that consists of these characters is its own name. The name of any other value ends with
-    a part of the value's SHA-256. Values that differ only in case or in other characters therefore
+    A value that consists of these characters is unchanged. Any other value is converted, and a part
+    of its SHA-256 is appended. Values that differ only in case or in other characters therefore
     have different names, also in catalogs and file systems that ignore case.
 
     Args:
-        plain: whether a value can be its own name.
+        plain: whether a value may stay unchanged; if False, the hash is always appended.
     """
     if plain and _PLAIN.match(value) and not _HASHED.search(value):
         return value
@@ -49,7 +49,7 @@ def value_name(value: str, *, plain: bool = True) -> str:
 
 
 def value_fingerprint(value: str) -> int:
-    """Return a positive number that identifies a value, even if another one has the same name."""
+    """Return a positive number that identifies a value, even if another value has the same name."""
     digest = hashlib.sha256(value.encode(errors="surrogatepass")).digest()
     return int.from_bytes(digest[8:16], "big") >> 1 or 1
 
@@ -61,10 +61,9 @@ class RouteTable:
     Attributes:
         path: the table's path.
         name: the table's name in a catalog.
-        value_name: the name that replaces `{value}` in the path; None if the path is listed in
-            `route-by.tables`.
-        fingerprint: the `value_fingerprint` of the table's value; 0 if the path is listed, because
-            several values can have the table.
+        value_name: the name for `{value}` in the path; None if `route-by.tables` lists the path.
+        fingerprint: the `value_fingerprint` of the table's value; 0 if `route-by.tables` lists the
+            path, because several values can then have the same table.
     """
 
     path: str
@@ -198,10 +197,11 @@ class RouteByConfig(Section):
         return (*dict.fromkeys(t.table_path for t in self.tables.values()), *template)
 
     def table(self, value: str, reserved: Collection[str] = ()) -> RouteTable | None:
-        """Return the table of a value; None if it has none.
+        """Return the table of a value; None if the value has no table.
 
         Args:
-            reserved: names of values whose tables would be other tables of the topic.
+            reserved: names that would lead to other tables of the topic, such as its dead letter
+                table; values with these names get a hash.
         """
         listed = self.tables.get(value)
         if listed is not None:
@@ -225,7 +225,7 @@ class RouteByConfig(Section):
         return None
 
     def at(self, path: str) -> RouteTable:
-        """Return the table at a path, also if the configuration no longer has it."""
+        """Return the table with a path, even if it is no longer in the configuration."""
         for listed in self.tables.values():
             if listed.table_path == path:
                 return RouteTable(path=path, name=listed.name)
@@ -271,7 +271,7 @@ class RouteByConfig(Section):
 
 
 def pattern_of(template: str) -> re.Pattern[str]:
-    """Return a pattern that matches a template with any name instead of `{value}`."""
+    """Return a pattern that matches the template with any name in place of `{value}`."""
     first, *others = map(re.escape, template.split(VALUE))
     if not others:
         return re.compile(first)

@@ -1,4 +1,4 @@
-"""Base class of the sections of the pipeline's YAML, with validation of properties and secrets."""
+"""The base class of sections of the YAML file, and the validation of properties and secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def kebab(name: str) -> str:
 
 
 class SectionKeyError(ValueError):
-    """A problem of one key of a section, found while the whole section is validated."""
+    """An error of one key, raised by the validation of the whole section."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def _is_one_line(cls, value: Any) -> Any:
-        """Refuse control characters in secrets: secrets are sent in HTTP headers and logins."""
+        """Refuse control characters in secrets: HTTP headers and logins can't contain them."""
         if isinstance(value, SecretStr) and not value.get_secret_value().isprintable():
             raise ValueError(
                 "the value has a line break or another control character; remove it "
@@ -54,7 +54,7 @@ class Section(BaseModel):
 
 
 def checked_properties(values: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """Return properties of Kafka or Spark unchanged, after a check of their types.
+    """Check the types of properties of Kafka or Spark, and return the properties unchanged.
 
     Args:
         known: keys that are fields of the section. They aren't checked.
@@ -69,7 +69,7 @@ def checked_properties(values: dict[str, Any], known: Collection[str]) -> dict[s
 
 
 def property_text(value: object) -> str:
-    """Return a property's value as the string for Kafka's client or Spark, such as `true`."""
+    """Convert a property's value to a string for librdkafka or Spark, such as `true`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Resolves table paths, and derives the paths of a target table's auxiliary tables."""
+"""Resolves table paths, and derives the paths of the auxiliary tables of a target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def normalized_table_path(table_path: str) -> str:
 
 
 def resolve_path(table_path: str, folder: Path) -> str:
-    """Resolve a local path against `folder`. Of a URI, only a final `/` is removed.
+    """Resolve a local path against `folder`; return a URI without a final `/`.
 
     Raises:
         ArgumentError: the URI isn't a path of an object store, or contains a secret. Messages, logs

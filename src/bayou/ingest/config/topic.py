@@ -258,17 +258,17 @@ class TopicConfig(Section):
 
     @property
     def column_masks(self) -> dict[str, str]:
-        """The mask of each column path. A masked field is listed with all its `column_paths`."""
+        """The mask of each column path; a field can have several, see `column_paths`."""
         return {
             column: mask for path, mask in self.masks.items() for column in self.column_paths(path)
         }
 
     def column_paths(self, path: str) -> tuple[str, ...]:
-        """Return the column paths that a record's field can have in the table.
+        """Return all paths that the column of a record's field can have.
 
-        If `flatten` isn't set, the result is only `path`. If it is set, the column path depends on
-        which fields of the path are arrays, because fields inside an array aren't flattened. The
-        result has the column path for each case.
+        Without `flatten`, this is only `path`. With `flatten`, the path of the column depends on
+        which fields of `path` are arrays, because fields inside an array aren't flattened. The
+        result contains the path for each case.
         """
         if self.flatten is None:
             return (path,)
@@ -341,30 +341,30 @@ class TopicConfig(Section):
 
     @property
     def deletes_filtered(self) -> bool:
-        """Whether a record that is filtered out deletes the row of its key."""
+        """Whether a record that `where` filters out deletes the row of its key (`on-filtered`)."""
         return self.processing.on_filtered == "delete" and bool(self.destination.upsert_keys)
 
     @property
     def route_expression(self) -> Expression | None:
-        """The expression of `route-by`; derived columns that it reads are expanded."""
+        """The expression of `route-by`, in terms of record fields only; None without `route-by`."""
         routes = self.destination.route_by
         return None if routes is None else self.processing.expanded(routes.parsed)
 
     @property
     def route_inputs(self) -> frozenset[str]:
-        """Lowercase names of the columns that `route-by` and `where` read; empty without both."""
+        """Lowercase names of the columns that `route-by` and `where` read."""
         expressions = (self.route_expression, self.processing.condition)
         return frozenset(n for e in expressions if e is not None for n in names_in(e))
 
     def without_routes(self) -> TopicConfig:
-        """Return the settings for records that `where` has filtered and `route-by` has routed."""
+        """Return the settings for records after `where` and `route-by`, without both."""
         processing = self.processing.model_copy(update={"where": None})
         destination = self.destination.model_copy(update={"route_by": None})
         return self.model_copy(update={"processing": processing, "destination": destination})
 
     @property
     def input_fields(self) -> frozenset[str]:
-        """Lowercase names of fields that aren't stored, but that expressions or event time read."""
+        """Lowercase names of fields that aren't stored, but read by expressions or `event-time`."""
         processing = self.processing
         read = {*processing.inputs, *self.route_inputs}
         if self.event_time is not None and self.event_time not in processing.columns:
@@ -373,7 +373,7 @@ class TopicConfig(Section):
 
     @property
     def skipped_fields(self) -> frozenset[str]:
-        """Lowercase names of the fields of records that are neither stored nor read."""
+        """Lowercase names of fields that are neither stored nor read by an expression."""
         return self.processing.unstored - self.input_fields
 
     @model_validator(mode="after")
@@ -417,7 +417,7 @@ class TopicConfig(Section):
 
 def _not_a_start(value: object) -> ValueError:
     return ValueError(
-        f"{value!r} isn't a start; write earliest, latest, a timestamp such as "
+        f"{value!r} isn't a start offset; write earliest, latest, a timestamp such as "
         "2026-01-05T00:00:00Z, or offsets by partition such as {0: 23, 1: 0}"
     )
 

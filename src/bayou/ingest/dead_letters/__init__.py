@@ -1,4 +1,4 @@
-"""Dead letters, the records that could not become rows, and their replay.
+"""Dead letters: records that couldn't become rows, stored in a table and replayed later.
 
 `records` defines the schema of a dead letter, `table` writes the dead letter table, and
 `dead_letter_replay` decodes dead letters again, with one of `append_replay`, `routed_replay` and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,6 @@ from bayou.ingest.batch.target.stored_columns import input_properties, record_co
 from bayou.ingest.batch.target.target_checks import check_keys
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
-from bayou.ingest.dead_letters.upsert_replay import letters_by_partition
 from bayou.ingest.decode import Decoded, DecodePlan
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.schema.new_columns import with_new_columns, within_limit
@@ -47,30 +46,30 @@ class ReplayResult:
 
     Attributes:
         replayed: number of dead letters that became rows.
-        already: number of dead letters whose rows the target already has, from an interrupted
+        already_rows: number of dead letters whose rows the target already has, from an interrupted
             replay.
         filtered: number of dead letters whose records `processing.where` filters out now; they are
             deleted without becoming rows.
         refused: number of dead letters that still can't become rows. They remain in the dead letter
-            table with their original reasons.
-        reasons: number of refused dead letters for each reason that this replay found.
-        left: number of dead letters at offsets that the target hasn't recorded yet. They remain in
-            the dead letter table.
+            table, with their original reasons.
+        reasons: number of refused dead letters for each reason why this replay refused them.
+        skipped: number of dead letters at offsets that the target hasn't recorded yet, because the
+            pipeline will process their records again. They remain in the dead letter table.
         version: the version of the target that the replay committed; None if it committed none.
     """
 
     topic: str
     replayed: int = 0
-    already: int = 0
+    already_rows: int = 0
     filtered: int = 0
     refused: int = 0
-    reasons: Mapping[str, int]
-    left: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    skipped: int = 0
     version: int | None = None
 
 
 class AppendReplay:
-    """One attempt of a replay, based on one version of each table."""
+    """One attempt of a replay, which reads one version of the target and the dead letter table."""
 
     def __init__(
         self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None
@@ -87,7 +86,7 @@ class AppendReplay:
         self._within = OffsetSpan(start=0, end=0)  # the range of the offsets in `_letters`
         self._reasons: dict[str, int] = {}
         self._done: list[pa.RecordBatch] = []
-        self._replayed = self._already = self._filtered = self._refused = self._left = 0
+        self._replayed = self._already_rows = self._filtered = self._refused = self._skipped = 0
 
     def run(self, *, dry_run: bool) -> ReplayResult:
         if not self._target.exists():
@@ -110,11 +109,11 @@ class AppendReplay:
         return ReplayResult(
             topic=self._topic.key,
             replayed=self._replayed,
-            already=self._already,
+            already_rows=self._already_rows,
             filtered=self._filtered,
             refused=self._refused,
             reasons=dict(self._reasons),
-            left=self._left,
+            skipped=self._skipped,
             version=version,
         )
 
@@ -122,8 +121,8 @@ class AppendReplay:
         self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
     ) -> int | None:
         covered = covered_offsets(self._name, snapshot.transactions)
-        seen = self._seen(dead_letters, snapshot)
-        columns = self._columns(dead_letters, snapshot, covered, seen)
+        row_offsets = self._row_offsets(dead_letters, snapshot)
+        columns = self._columns(dead_letters, snapshot, covered, row_offsets)
         layout = self._layout(columns, snapshot)
         application = f"bayou-replay/{dead_letters.kernel.table_id}"
         transaction = (
@@ -137,7 +136,7 @@ class AppendReplay:
                         self._topic,
                         snapshot.kernel.properties,
                         covered,
-                        letters_by_partition(self._letters),
+                        self._letters.ranges(),
                     ),
                 }
             )
@@ -148,7 +147,7 @@ class AppendReplay:
             .build(self._engine)
         )
         folders = uses_partition_folders(snapshot.kernel.properties, snapshot.partition_columns)
-        rows = self._rows(dead_letters, covered, seen, layout, folders=folders)
+        rows = self._rows(dead_letters, covered, row_offsets, layout, folders=folders)
         if dry_run:
             for _ in rows:
                 pass
@@ -163,29 +162,29 @@ class AppendReplay:
         result.run_post_commit_hooks(self._engine)
         return result.version
 
-    def _seen(self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
-        """Return the target's offsets between the lowest and highest offset of a dead letter."""
-        seen = TopicOffsets()
+    def _row_offsets(self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
+        """Return the offsets of the target's rows, between the first and last dead letter."""
+        row_offsets = TopicOffsets()
         for batch in dead_letters.to_batches(["partition", "offset"], self._where):
             self._letters.add(batch)
         bounds = [self._letters.of(p).once for p in self._letters.partitions]
         if bounds:
             first, last = min(b.min() for b in bounds), max(b.max() for b in bounds)
             self._within = OffsetSpan(start=first, end=last + 1)
-            seen.read(snapshot, self._name, prefix="_kafka_", within=self._within)
-        return seen
+            row_offsets.read(snapshot, self._name, prefix="_kafka_", within=self._within)
+        return row_offsets
 
     def _columns(
         self,
         dead_letters: SnapshotHandle,
         snapshot: SnapshotHandle,
         covered: Mapping[int, int],
-        seen: TopicOffsets,
+        row_offsets: TopicOffsets,
     ) -> StructType:
-        """Return the record columns of the rows to add.
+        """Return the columns of record fields with which the dead letters are decoded.
 
         These are the table's columns and the fields that only expressions read. If the schema
-        policy is `evolve`, columns of the schema file and of new fields are appended.
+        policy is `evolve`, the columns of the schema file and of new fields are appended.
         """
         path = self._target.table_uri
         columns = record_columns_of(self._topic, snapshot.kernel)
@@ -195,7 +194,7 @@ class AppendReplay:
             return columns
         reader = RecordReader(self._reading(self._layout(columns, snapshot), folders=True))
         for batch in dead_letters.to_batches(filter=self._where):
-            for _ in reader.decode(self._waiting(batch, covered, seen)):
+            for _ in reader.decode(self._pending(batch, covered, row_offsets)):
                 pass
         new = reader.new_fields
 
@@ -203,7 +202,7 @@ class AppendReplay:
             try:
                 return merge_schemas(path, columns, StructType((field,)))
             except SchemaError:
-                return None  # its dead letters remain
+                return None  # a refused record, whose dead letters remain
 
         new, _ = within_limit(columns, new, self._max_new_columns)
         return with_new_columns(columns, new, with_column)[0]
@@ -216,7 +215,7 @@ class AppendReplay:
         self,
         dead_letters: SnapshotHandle,
         covered: Mapping[int, int],
-        seen: TopicOffsets,
+        row_offsets: TopicOffsets,
         layout: RowLayout,
         *,
         folders: bool,
@@ -224,25 +223,25 @@ class AppendReplay:
         reading = self._reading(layout, folders=folders, discover=False)
         reader = RecordReader(reading)
         for batch in dead_letters.to_batches(filter=self._where):
-            waiting = with_timestamps(self._waiting(batch, covered, seen, count=True))
-            for records, decoded, _ in reader.decode(waiting):
-                self._count(decoded, waiting)
-                seen.add(self._done[-1])  # a duplicate dead letter becomes one row
+            pending = with_timestamps(self._pending(batch, covered, row_offsets, count=True))
+            for records, decoded, _ in reader.decode(pending):
+                self._count(decoded, pending)
+                row_offsets.add(self._done[-1])  # duplicate dead letters become one row
                 if len(decoded.positions):
                     yield layout.rows(decoded, records, reading.ingestion_timestamp)
 
-    def _waiting(
+    def _pending(
         self,
         batch: pa.RecordBatch,
         covered: Mapping[int, int],
-        seen: TopicOffsets,
+        row_offsets: TopicOffsets,
         *,
         count: bool = False,
     ) -> pa.RecordBatch:
-        """Return the dead letters whose offset is recorded, but whose row isn't in the target.
+        """Return the dead letters at recorded offsets for which the target has no row.
 
-        If `count` is true, all dead letters that aren't returned are counted in `ReplayResult.left`
-        or `ReplayResult.already`.
+        If `count` is true, all dead letters that aren't returned are counted as `skipped` or
+        `already_rows` of the result.
         """
         partitions, offsets = batch.column("partition"), batch.column("offset")
         ready: Any = pa.array([False] * batch.num_rows)
@@ -251,22 +250,22 @@ class AppendReplay:
             in_partition = pc.equal(partitions, partition)
             below = pc.and_(in_partition, pc.less(offsets, covered.get(partition, 0)))
             ready = pc.or_(ready, below)
-            known = pa.array(seen.of(partition).once, pa.int64())
+            known = pa.array(row_offsets.of(partition).once, pa.int64())
             existing = pc.or_(existing, pc.and_(below, pc.is_in(offsets, known)))
         if count:
-            self._left += batch.num_rows - (pc.sum(ready).as_py() or 0)
-            self._already += pc.sum(existing).as_py() or 0
+            self._skipped += batch.num_rows - (pc.sum(ready).as_py() or 0)
+            self._already_rows += pc.sum(existing).as_py() or 0
             self._done.append(offsets_of(batch.filter(existing)))
         return deduplicated(batch.filter(pc.and_not(ready, existing)))
 
-    def _count(self, decoded: Decoded, waiting: pa.RecordBatch) -> None:
+    def _count(self, decoded: Decoded, pending: pa.RecordBatch) -> None:
         self._replayed += len(decoded.positions)
         self._refused += len(decoded.bad_positions)
         for row in pc.value_counts(decoded.reasons).to_pylist():
             self._reasons[row["values"]] = self._reasons.get(row["values"], 0) + row["counts"]
         self._filtered += len(decoded.filtered)
         done = pa.concat_arrays([decoded.positions, decoded.filtered])
-        self._done.append(offsets_of(waiting.take(done)))
+        self._done.append(offsets_of(pending.take(done)))
 
     def _reading(
         self, layout: RowLayout, *, folders: bool, discover: bool | None = None
@@ -311,7 +310,7 @@ class AppendReplay:
 
 
 def deduplicated(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the first dead letter at each offset; one record can have several dead letters."""
+    """Return one dead letter for each offset; a record can have several dead letters."""
     positions = pa.table(
         {
             "partition": batch.column("partition"),
@@ -327,7 +326,7 @@ def deduplicated(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def with_timestamps(letters: pa.RecordBatch) -> pa.RecordBatch:
-    """Replace missing timestamps of dead letters by the time when their batch was read."""
+    """Replace missing Kafka timestamps of dead letters by their `_ingestion_timestamp`."""
     at = letters.schema.get_field_index("timestamp")
     kind: Any = letters.schema.field(at).type
     read_at = letters.column("_ingestion_timestamp").cast(kind)

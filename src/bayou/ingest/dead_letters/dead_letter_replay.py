@@ -1,21 +1,19 @@
-"""Replays dead letters with the current schema, each at most once.
+"""Replays dead letters with the current schema, each of them at most once.
 
-A replay commits the rows to the target, then deletes their dead letters. After a crash between the
-two commits, the next replay finds the offsets of the dead letters in the target and only deletes
-the dead letters. If two replays run at the same time, only one can commit, because both increment
-the same transaction identifier of the target. Dead letters at offsets that the target hasn't
-recorded yet are skipped, because the next run of the pipeline processes these records again.
+A replay commits rows to the target, then deletes the dead letters. After a crash between the two
+commits, the target has rows with the offsets of these dead letters, so the next replay only deletes
+the dead letters. Two concurrent replays conflict, because both increment the same transaction
+identifier of the target. Dead letters at offsets that the target hasn't recorded yet are skipped,
+because the next run of the pipeline processes their records again.
 """
 
 from __future__ import annotations
-
-from dataclasses import asdict
 
 from bayou.errors import CommitConflictError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters.append_replay import AppendReplay, ReplayResult
 from bayou.ingest.dead_letters.routed_replay import RoutedReplay
-from bayou.ingest.dead_letters.upsert_replay import upsert_letters
+from bayou.ingest.dead_letters.upsert_replay import replay_upserts
 from bayou.ingest.inspection import TopicTables
 from bayou.ingest.offsets import covered_offsets
 from bayou.ingest.schema.files import topic_schemas
@@ -26,14 +24,13 @@ _ATTEMPTS = 5
 def replay_dead_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None, dry_run: bool = False
 ) -> ReplayResult:
-    """Move dead letters that can now become rows to the target.
+    """Write the dead letters that can now become rows to the target, and delete them.
 
     The pipeline may run at the same time. `where` selects dead letters: an SQL condition on the
     columns of the dead letter table.
     """
     if topic.upsert_keys is not None:
-        result = upsert_letters(configuration, topic, where=where, dry_run=dry_run)
-        return ReplayResult(topic=topic.key, **asdict(result))
+        return replay_upserts(configuration, topic, where=where, dry_run=dry_run)
     schema = topic_schemas(configuration)[topic.section]
     kind = AppendReplay if topic.routes is None else RoutedReplay
     attempt = 1

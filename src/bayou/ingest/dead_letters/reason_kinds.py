@@ -1,4 +1,4 @@
-"""Kinds of reasons of dead letters, for metrics: without values of records, and few."""
+"""Groups the reasons of dead letters into a few kinds, without values of records, for metrics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def reason_kind(reason: str) -> str:
-    """Return the kind of a reason: it names the field at most, never a value of the record."""
+    """Return the kind of a reason, which may name a field but contains no value of the record."""
     for pattern, kind in _KINDS:
         match = pattern.match(reason)
         if match is not None:
@@ -46,7 +46,7 @@ def reason_kind(reason: str) -> str:
 
 
 def count_kinds(counts: Mapping[str, int]) -> dict[str, int]:
-    """Add up counts of reasons by kind; all but the most frequent kinds are `other`."""
+    """Sum the counts of reasons by kind; less frequent kinds are combined to `other`."""
     kinds: Counter[str] = Counter()
     for reason, count in counts.items():
         kinds[reason_kind(reason)] += count

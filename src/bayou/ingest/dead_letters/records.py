@@ -39,7 +39,7 @@ HEADERS = ArrayType(
         )
     )
 )
-"""The type of a column of headers."""
+"""The type of the columns `headers` and `_kafka_headers`."""
 
 DEAD_LETTER_SCHEMA = StructType(
     (
@@ -62,9 +62,9 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 def fingerprints(records: pa.RecordBatch | pa.Table) -> list[bytes]:
-    """Return a hash of each record's Kafka timestamp, key and value.
+    """Return a hash of the Kafka timestamp, key and value of each record.
 
-    An offset alone doesn't identify a record, because a recreated topic uses the offsets again.
+    An offset doesn't identify a record, because a recreated topic uses the same offsets again.
     """
     timestamps = records.column("timestamp").cast(_TIMESTAMP).cast(pa.int64()).to_pylist()
     keys, values = records.column("key").to_pylist(), records.column("value").to_pylist()
@@ -92,7 +92,7 @@ def dead_letter_rows(
 
 
 def unread_rows(source: pa.RecordBatch, reason: str, ingestion_timestamp: int) -> pa.RecordBatch:
-    """Return a dead letter for each of the records, which are refused without being decoded.
+    """Return a dead letter for each record, all with the same reason; records aren't decoded.
 
     Args:
         source: the records, with the columns of the Kafka source; headers are packed.
@@ -117,7 +117,7 @@ def _rows(
 
 
 def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Unpack headers of the Kafka source to lists of (`key`, `value`) with the type `kind`."""
+    """Unpack headers of the Kafka source to an array of type `kind`: lists of (`key`, `value`)."""
     if pa.types.is_list(packed.type):
         return packed.cast(kind)
     values: list[Any] = packed.to_pylist()

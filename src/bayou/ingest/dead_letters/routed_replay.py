@@ -1,6 +1,6 @@
 """Replays dead letters of a topic with `route-by` into its tables.
 
-All dead letters at recorded offsets are read into memory.
+All dead letters to replay are read into memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from bayou.ingest.dead_letters.append_replay import (
     offsets_of,
     with_timestamps,
 )
-from bayou.ingest.dead_letters.upsert_replay import letters_by_partition
 from bayou.ingest.offsets import KafkaTopic, covered_offsets
 from bayou.ingest.routing.inspection import routed_snapshots
 from bayou.ingest.routing.routed_columns import (
@@ -44,7 +43,7 @@ _BATCH_ROWS = 10_000
 
 
 class RoutedReplay(AppendReplay):
-    """One attempt of a replay, based on one version of each table."""
+    """One attempt of a replay, which reads one version of each table."""
 
     def __init__(
         self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None
@@ -56,18 +55,18 @@ class RoutedReplay(AppendReplay):
         self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
     ) -> int | None:
         covered = covered_offsets(self._name, snapshot.transactions)
-        seen = self._seen(dead_letters, snapshot)
+        row_offsets = self._row_offsets(dead_letters, snapshot)
         for table in routed_snapshots(self._configuration, self._topic, snapshot):
-            seen.read(table, self._name, prefix="_kafka_", within=self._within)
+            row_offsets.read(table, self._name, prefix="_kafka_", within=self._within)
         batches = [
-            self._waiting(batch, covered, seen, count=True)
+            self._pending(batch, covered, row_offsets, count=True)
             for batch in dead_letters.to_batches(filter=self._where)
         ]
         letters = pa.Table.from_batches(batches).combine_chunks() if batches else None
         if letters is None or not letters.num_rows:
             return None
-        (waiting,) = letters.to_batches()
-        waiting = with_timestamps(deduplicated(waiting))
+        (pending,) = letters.to_batches()
+        pending = with_timestamps(deduplicated(pending))
         kafka = KafkaTopic(
             name=self._name,
             cluster_id=_cluster(self._name, snapshot.transactions),
@@ -81,24 +80,26 @@ class RoutedReplay(AppendReplay):
         tables.open()
         columns = RoutedColumns(self._topic, tables, self._schema, time.time_ns() // 1000)
         slices = [
-            waiting.slice(first, _BATCH_ROWS) for first in range(0, waiting.num_rows, _BATCH_ROWS)
+            pending.slice(first, _BATCH_ROWS) for first in range(0, pending.num_rows, _BATCH_ROWS)
         ]
         read = read_routed(columns, lambda: slices)
-        self._count_read(read, waiting)
+        self._count_read(read, pending)
         if dry_run or not (read.rows or read.filtered):
             return None
         return self._commit(tables, read, dead_letters, covered)
 
-    def _count_read(self, read: RoutedRecordsRead, waiting: pa.RecordBatch) -> None:
+    def _count_read(self, read: RoutedRecordsRead, pending: pa.RecordBatch) -> None:
         refused: dict[int, BitMap64] = {}
         for _, batch in read.dead_letters:
             self._refused += batch.num_rows
             for row in batch.select(["partition", "offset", "reason"]).to_pylist():
                 refused.setdefault(row["partition"], BitMap64()).add(row["offset"])
                 self._reasons[row["reason"]] = self._reasons.get(row["reason"], 0) + 1
-        self._replayed += sum(rows.num_rows for found in read.rows.values() for _, rows in found)
+        self._replayed += sum(
+            rows.num_rows for batches in read.rows.values() for _, rows in batches
+        )
         self._filtered += read.filtered
-        done = offsets_of(waiting)
+        done = offsets_of(pending)
         for partition, offsets in refused.items():
             at = pc.and_(
                 pc.equal(done.column("partition"), partition),
@@ -122,17 +123,17 @@ class RoutedReplay(AppendReplay):
             self._topic,
             target.snapshot.properties,
             covered,
-            letters_by_partition(self._letters) if read.filtered else None,
+            self._letters.ranges() if read.filtered else None,
         )
         default = read.outputs[DEFAULT_TABLE]
         transaction, _ = target.begin(default.layout, {}, properties=properties)
         files: dict[int, Sequence[AddFile]] = {}
         for number, rows in read.rows.items():
             output = read.outputs[number]
-            used = transaction if number == DEFAULT_TABLE else output.transaction
-            if used is None:
+            table_transaction = transaction if number == DEFAULT_TABLE else output.transaction
+            if table_transaction is None:
                 raise self._lacks_columns(output)
-            state = used.transaction_state(output.table.engine)
+            state = table_transaction.transaction_state(output.table.engine)
             files[number] = write_data(output.table.engine, state, [batch for _, batch in rows])
         written = [read.outputs[number] for number in files if number != DEFAULT_TABLE]
 
@@ -173,6 +174,5 @@ def _next_id(application: str, target: TargetTable) -> dict[str, int]:
 
 
 def _cluster(name: str, transactions: Mapping[str, int]) -> str:
-    """Return the id of the Kafka cluster whose offsets a table has recorded."""
     parts = (application.split("/") for application in transactions)
     return next((p[1] for p in parts if p[0] == "kafka" and p[2:3] == [name]), "")

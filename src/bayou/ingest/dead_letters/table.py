@@ -50,7 +50,7 @@ class DeadLetterTable:
         return self._table.path
 
     def task_state(self) -> bytes:
-        """Return the `Transaction.transaction_state` with which executor tasks write files."""
+        """Return the state of a transaction, with which executor tasks write data files."""
         if self._state is None:
             transaction = self._begin(self._snapshot(), {})
             self._state = transaction.transaction_state(self._engine).to_bytes()
@@ -61,20 +61,20 @@ class DeadLetterTable:
         snapshot = self._snapshot()
         return {} if snapshot is None else snapshot.transactions
 
-    def known_start(self) -> dict[int, int]:
-        """Return the start offsets that `fix_start` recorded; empty if none are recorded."""
+    def recorded_start(self) -> dict[int, int]:
+        """Return the start offsets that `record_start` recorded; empty if there are none."""
         return recorded_start(self._kafka, self.transactions())
 
-    def fix_start(
+    def record_start(
         self, positions: Mapping[int, int], known: Mapping[int, int]
     ) -> Mapping[int, int]:
-        """Record and return the start offsets of a first run.
+        """Record the start offsets of a first run, and return the recorded start offsets.
 
-        If another run has recorded other start offsets than `known` in the meantime, its start
-        offsets are returned and nothing is recorded.
+        If another run has recorded start offsets since `known` was read, nothing is recorded, and
+        the start offsets of the other run are returned.
 
         Args:
-            known: the start offsets that `known_start` returned.
+            known: the start offsets that `recorded_start` returned before.
         """
         snapshot = self._snapshot()
         latest = {} if snapshot is None else recorded_start(self._kafka, snapshot.transactions)
@@ -82,7 +82,7 @@ class DeadLetterTable:
             return latest
         if positions == known:
             return positions
-        # An offset may be lower than the recorded one, so `with_transaction_id` isn't enough.
+        # Not `with_transaction_id`: the new offset may be lower than the recorded offset.
         starts = [
             TransactionIdentifier(app_id=start_app_id(self._kafka, p), version=offset)
             for p, offset in positions.items()
@@ -90,8 +90,8 @@ class DeadLetterTable:
         builder = self._builder(snapshot).with_copied_transaction_ids(starts)
         try:
             builder.build(self._engine).commit(self._engine, ())
-        except CommitConflictError:  # another run recorded its start first, or the table changed
-            return self.fix_start(positions, known)
+        except CommitConflictError:  # another run has recorded its start, or changed the table
+            return self.record_start(positions, known)
         return positions
 
     def uncovered_dead_letters(
@@ -99,15 +99,15 @@ class DeadLetterTable:
     ) -> dict[int, dict[int, frozenset[bytes]]]:
         """Return the dead letters at offsets that the target hasn't recorded yet.
 
-        There are such dead letters after a crash between the commit of dead letters and the
-        target's commit. Their records stay dead letters, even if the records could be decoded now.
+        Such dead letters exist after a crash between the commits of a batch to the dead letter
+        table and to the target. Their records stay dead letters, even if they could be decoded now.
 
         Args:
-            covered: the next offset of each partition, as recorded by the target.
+            covered: the next offset to read of each partition, as recorded by the target.
 
         Returns:
-            For each Kafka partition and offset, the `fingerprints` of the dead letters. If the
-            topic was recreated, some may be fingerprints of the former topic's records.
+            The `fingerprints` of the dead letters, by Kafka partition and offset. If the topic was
+            recreated, they include dead letters of the deleted topic.
         """
         snapshot = self._snapshot()
         self._seen = self._topic_transactions(snapshot)
@@ -185,7 +185,7 @@ class DeadLetterTable:
         return f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/letters"
 
     def _topic_transactions(self, snapshot: Snapshot | None) -> dict[str, int]:
-        """Return the transaction identifiers that change if a pipeline commits dead letters."""
+        """Return the transaction identifiers that a commit of the topic's dead letters changes."""
         prefix = f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/"
         known = {} if snapshot is None else snapshot.transactions
         return {

@@ -1,10 +1,10 @@
-"""Replays the dead letters of an upsert in the order of their records.
+"""Replays the dead letters of an upsert as if their records had been read in order.
 
-A dead letter that can now become a row is upserted with the timestamp and offset of its record. So
-it replaces a row with its key only if the row is from an older record. The replay is idempotent.
+A dead letter that can now become a row is upserted with the Kafka timestamp and offset of its
+record. Therefore it doesn't replace a row of a newer record. The replay is idempotent.
 
 A record without a timestamp gets the timestamp of the preceding record in its partition, as in a
-batch of the pipeline. If the record got the time of the replay, it would replace newer rows.
+batch of the pipeline. With the time of the replay, the record would replace newer rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -23,40 +22,29 @@ from bayou.errors import CommitConflictError
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
-from bayou.ingest.offsets import OffsetSpan, covered_offsets
+from bayou.ingest.dead_letters.append_replay import ReplayResult
+from bayou.ingest.offsets import covered_offsets
 from bayou.ingest.retries import retry_delay
-from bayou.ingest.seen_offsets import TopicOffsets, spans
+from bayou.ingest.seen_offsets import TopicOffsets
 from bayou.ingest.topic_table.writer import DirectWriter
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.alter.properties import set_properties
 from bayou.version import ENGINE_INFO
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpsertReplayResult:
-    """The result of a replay; see `ReplayResult`."""
-
-    replayed: int = 0
-    filtered: int = 0
-    refused: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    left: int = 0
-    version: int | None = None
-
-
-def upsert_letters(
+def replay_upserts(
     configuration: Configuration, topic: Topic, *, where: str | None, dry_run: bool
-) -> UpsertReplayResult:
+) -> ReplayResult:
     """Upsert dead letters that can now become rows, then delete them.
 
-    If the replay fails, the dead letters remain. `where` is an SQL condition on the columns of the
-    dead letter table.
+    `where` is an SQL condition on the columns of the dead letter table. If the replay fails, the
+    dead letters remain.
     """
     options = configuration.connector.storage.storage_options()
     dead_letters = table(dead_letters_path(topic.table_path), options)
     name = topic.config.kafka_topic
     if not dead_letters.exists():
-        return UpsertReplayResult()
+        return ReplayResult(topic=topic.key)
     writer = DirectWriter(configuration, topic, records_of_topic=True)
     condition = f"topic = '{name}'" + (f" AND ({where})" if where else "")
     candidates = dead_letters.to_arrow(filter=condition)
@@ -65,12 +53,13 @@ def upsert_letters(
         ready = _with_timestamps(ready, _kafka_rows(topic, name, options))
     refused, filtered, report = writer.replay(ready.combine_chunks().to_batches(), dry_run=dry_run)
     reasons = pc.value_counts(refused.column("reason")).to_pylist()
-    result = UpsertReplayResult(
+    result = ReplayResult(
+        topic=topic.key,
         replayed=ready.num_rows - refused.num_rows - filtered,
         filtered=filtered,
         refused=refused.num_rows,
         reasons={reason["values"]: reason["counts"] for reason in reasons},
-        left=candidates.num_rows - ready.num_rows,
+        skipped=candidates.num_rows - ready.num_rows,
         version=None if report is None else report.version,
     )
     if result.filtered and not dry_run:
@@ -88,16 +77,11 @@ def upsert_letters(
     return result
 
 
-def letters_by_partition(letters: TopicOffsets) -> dict[int, tuple[OffsetSpan, ...]]:
-    """Return ranges of the offsets of dead letters by Kafka partition."""
-    return {partition: spans(letters.of(partition).once) for partition in letters.partitions}
-
-
 def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:
-    """Record in the target that dead letters were replayed with the topic's current condition.
+    """Record in the target with which filter condition the dead letters were replayed.
 
-    The property also has the conditions of the pipeline's batches. If a batch changes it at the
-    same time, this commit conflicts and is repeated with the new property.
+    Batches store their conditions in the same table property. After a conflict with a batch that
+    changes the property, the commit is repeated with the new property.
     """
     offsets = TopicOffsets()
     for batch in letters.to_batches():
@@ -110,7 +94,7 @@ def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> 
             topic,
             snapshot.kernel.properties,
             covered_offsets(topic.config.kafka_topic, snapshot.transactions),
-            letters_by_partition(offsets),
+            offsets.ranges(),
         )
         if not properties:
             return
@@ -126,8 +110,8 @@ def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> 
 def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
     """Return the dead letters at offsets that the target has recorded.
 
-    `covered` has the target's next offset for each partition. Dead letters at later offsets are
-    omitted, because the next run processes their records again.
+    `covered` is the next offset to read of each partition, as recorded by the target. Later dead
+    letters are omitted, because the next run processes their records again.
     """
     ends = pa.table(
         {
@@ -141,7 +125,6 @@ def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
 
 
 def _kafka_rows(topic: Topic, name: str, options: dict[str, str]) -> Iterator[pa.Table]:
-    """Yield the Kafka partition, offset and timestamp of each row of the target."""
     columns = [f"_kafka_{column}" for column in _POSITION]
     condition = f"_kafka_topic = '{name}' AND _kafka_partition >= 0"
     with table(topic.table_path, options).snapshot().to_batches(columns, condition) as batches:
@@ -155,9 +138,9 @@ _POSITION = ["partition", "offset", "timestamp"]
 def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
     """Return the dead letters with their missing timestamps filled in.
 
-    A missing timestamp is copied from the nearest preceding row or dead letter of the same
-    partition that has a timestamp. If none precedes, the nearest following one is used. If none
-    follows, the timestamp is the dead letter's `_ingestion_timestamp`.
+    A missing timestamp is copied from the nearest earlier row or dead letter of the partition that
+    has a timestamp, or else from the nearest later one. If there is neither, it is the
+    `_ingestion_timestamp` of the dead letter.
 
     Args:
         rows: rows of the target, from `_kafka_rows`.
@@ -176,10 +159,12 @@ def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
         at = ((partition, offset) for offset in offsets)
         filled.update(zip(at, timestamps.to_pylist(), strict=True))
     positions = zip(*(letters.column(c).to_pylist() for c in _POSITION[:2]), strict=True)
-    found: Any = pa.array([filled[position] for position in positions], pa.int64())
+    completed_times: Any = pa.array([filled[position] for position in positions], pa.int64())
     index = letters.schema.get_field_index("timestamp")
     kind = letters.schema.field(index).type
-    completed = pc.coalesce(found.cast(kind), letters.column("_ingestion_timestamp").cast(kind))
+    completed = pc.coalesce(
+        completed_times.cast(kind), letters.column("_ingestion_timestamp").cast(kind)
+    )
     return letters.set_column(index, letters.schema.field(index), completed)
 
 

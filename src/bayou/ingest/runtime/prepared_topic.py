@@ -56,7 +56,7 @@ class PreparedTopic:
         So a later run notices records that Kafka deletes before it reads them.
         """
         if self.planned_start:
-            self.dead_letters.fix_start(self.planned_start, self.dead_letters.known_start())
+            self.dead_letters.record_start(self.planned_start, self.dead_letters.recorded_start())
 
 
 def prepare_topic(
@@ -167,12 +167,12 @@ def _start_positions(
     transactions = {} if target.snapshot is None else target.snapshot.transactions
     positions = resume_positions(kafka, transactions, dead_letters.transactions())
     if not positions:
-        recorded = dead_letters.known_start()
+        recorded = dead_letters.recorded_start()
         if planned:
             start: Mapping[int, int] = {**dict.fromkeys(kafka.bounds, 0), **planned}
         else:
             start = first_start(topic, kafka, properties, recorded)
-        positions = dict(dead_letters.fix_start(start, recorded))
+        positions = dict(dead_letters.record_start(start, recorded))
     lost = lost_offsets(kafka, positions)
     if lost and topic.config.on_data_loss == "continue":
         reporter.records_lost(RecordsLost(topic=topic.key, spans=lost))

@@ -33,7 +33,7 @@ def load(tmp_path):
     [
         (("url: registry:8081",), "the URL must begin with http:// or https://"),
         (('url: "https://a,ftp://b"',), "the URL must begin with http:// or https://"),
-        (('url: "https://a,https://u:hunter2@b"',), "the URL contains '@' and so credentials"),
+        (('url: "https://a,https://u:hunter2@b"',), "the URL contains credentials"),
         ((URL, "username: a", "token: hunter2"), "username and token exclude each other"),
         ((URL, "token: hunter2", OAUTH), "token and oauth exclude each other"),
         ((URL, "username: 'a:b'"), "username can't contain a colon"),

@@ -13,7 +13,7 @@ from bayou.ingest.config.section import Section
 from bayou.protocol.sql import quote_identifier
 
 URIS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")
-"""Spark confs with the address of a Hive metastore."""
+"""Spark confs that contain the address of a Hive metastore."""
 
 IMPLEMENTATION = "spark.sql.catalogImplementation"
 
@@ -81,7 +81,7 @@ class CatalogConfig(Section):
         return conf if self.uris is None else {**conf, URIS[0]: self.uris}
 
     def problem(self, conf: Mapping[str, str]) -> str | None:
-        """Return a message if a setting is missing or contradicts `connector.spark`; else None."""
+        """Return what is missing or contradicts the Spark conf `conf`; None if nothing does."""
         if self.unity is not None:
             return self.unity.problem()
         known = next((conf[key] for key in URIS if key in conf), None)

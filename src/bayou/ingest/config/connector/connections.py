@@ -1,4 +1,4 @@
-"""Settings of connections: brokers, Spark."""
+"""Settings of the connections to Kafka brokers, and of Spark."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _LISTENERS = ("plaintext://", "ssl://", "sasl_plaintext://", "sasl_ssl://")
 def _address_problem(server: str) -> str | None:
     """Return what is wrong with the address of a broker; None if it may be valid.
 
-    The address isn't shown: it may contain a password.
+    The message doesn't show the address, because it may contain a password.
     """
     if "@" in server:
         return "a broker's address has no user or password; use connector.kafka.security"
@@ -106,18 +106,18 @@ def _address_problem(server: str) -> str | None:
         return f"{scheme}:// isn't the address of a broker; write host:port"
     host, colon, port = rest.rpartition(":")
     if "/" in rest or any(c.isspace() for c in rest):
-        return "isn't a list of host:port, separated by commas"
+        return "must be a list of host:port, separated by commas"
     if colon and host and "]" not in port and not (port.isdigit() and 0 < int(port) < 65536):
-        return "a port isn't a number from 1 to 65535; write host:port"
+        return "a port must be a number from 1 to 65535; write host:port"
     return None
 
 
 def _kafka_key(key: str) -> str:
-    """Return what to write instead of an unknown key of `connector.kafka`."""
+    """Return the advice for an unknown key of `connector.kafka`."""
     near = closest(key, ("bootstrap-servers", "security"))
     if near is not None:
         return f"did you mean {near!r}?"
-    return "write properties of librdkafka with dots; the others are bootstrap-servers, security"
+    return "properties of librdkafka have a dot; the other keys are bootstrap-servers and security"
 
 
 class SparkConfig(Section):
@@ -152,7 +152,7 @@ class SparkConfig(Section):
 
 
 def client_refusal(config: KafkaConfig) -> tuple[tuple[str, ...], str] | None:
-    """Return a key that Kafka's client doesn't accept, and the reason; None if all are accepted.
+    """Return a key that librdkafka doesn't accept, and the reason; None if it accepts all keys.
 
     The key is relative to `connector.kafka`. The function connects to no broker. If confluent-kafka
     isn't installed, nothing is checked and the result is None.
@@ -179,7 +179,7 @@ def client_refusal(config: KafkaConfig) -> tuple[tuple[str, ...], str] | None:
 
 
 def _with_yaml_names(message: str) -> str:
-    """In a message, replace option names of the Kafka data source by the keys of the YAML file."""
+    """Replace options of the data source `bayou-kafka` in a message by keys of the YAML file."""
     for option_name, yaml_name in _YAML_NAMES:
         message = message.replace(option_name, yaml_name)
     return message.rstrip(".")

@@ -1,8 +1,8 @@
-"""Translates `spark.hadoop.fs.s3a.*` of `connector.spark` to settings of `connector.storage`.
+"""Converts `spark.hadoop.fs.s3a.*` of `connector.spark` to settings of `connector.storage`.
 
-A configuration for delta-spark configures the object store with these settings. Bayou accesses the
-store without Spark, so the settings are moved from Spark's conf to `connector.storage`. Keys that
-are already set in `connector.storage` aren't changed.
+With delta-spark, an object store is configured by these Hadoop settings. Bayou accesses the store
+without Hadoop, so this module moves the settings to `connector.storage`. Keys that
+`connector.storage` already has aren't changed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def take_s3a_settings(values: dict[str, Any]) -> dict[str, str | None]:
             case _:
                 storage[key] = value
     if isinstance(storage, dict) and str(storage.get("endpoint", "")).startswith("http://"):
-        storage.setdefault("allow-http", True)  # as for s3a, an http URL is enough
+        storage.setdefault("allow-http", True)  # as with s3a, an http:// URL allows http
     return taken
 
 

@@ -1,4 +1,4 @@
-"""Settings for authentication at the brokers and encryption of the connection."""
+"""Settings of authentication with the brokers, and of TLS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayou.ingest.config.section import Section, in_clear
 
 
 class KafkaOAuth(Section):
-    """The source of tokens for OAUTHBEARER: an OIDC token endpoint, or a token provider."""
+    """The source of OAUTHBEARER tokens: an OIDC token endpoint, or a token provider."""
 
     token_endpoint_url: str | None = Field(
         default=None,
@@ -180,7 +180,7 @@ ALWAYS_IN_SECURITY = frozenset(
         "ssl.ca.location",
     )
 )
-"""Properties that can't be set beside the section `security`, even if the section omits them."""
+"""Properties of librdkafka that can't be combined with the section `security`."""
 
 SECURITY_KEYS = {
     "security.protocol": "protocol",
@@ -208,7 +208,7 @@ SECURITY_KEYS = {
 
 
 def with_security_keys(message: str) -> str:
-    """In a message, replace librdkafka's properties (prefix `kafka.`) by keys of `security`."""
+    """Replace properties such as `kafka.sasl.username` in a message by keys of `security`."""
 
     def key(match: re.Match[str]) -> str:
         known = SECURITY_KEYS.get(match[1])

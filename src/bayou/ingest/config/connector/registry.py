@@ -21,12 +21,11 @@ _FILES = ("ca-location", "certificate-location", "key-location")
 
 
 def _check_url(url: str, keys: str) -> None:
-    """Refuse credentials in a URL. The message doesn't show the URL: it may have a password."""
+    """Check a URL, and refuse credentials in it. Messages don't show the URL."""
     _, separator, rest = url.partition("://")
     if "@" in (rest if separator else url):
         raise ValueError(
-            "the URL contains '@' and so credentials, which messages would show; move them to the "
-            f"keys {keys}"
+            f"the URL contains credentials, which messages would show; move them to the keys {keys}"
         )
     if not url.lower().startswith(("http://", "https://")):
         raise ValueError("the URL must begin with http:// or https://")
@@ -100,7 +99,7 @@ class SchemaRegistryConfig(Section):
     @model_validator(mode="after")
     def _one_login(self) -> SchemaRegistryConfig:
         logins = {"username": self.username, "token": self.token, "oauth": self.oauth}
-        # An empty user comes from a variable with an empty default: no authentication.
+        # An unset variable with an empty default gives an empty user: no authentication.
         given = [key for key, value in logins.items() if value]
         if len(given) > 1:
             raise ValueError(f"{given[0]} and {given[1]} exclude each other; remove one")
@@ -151,7 +150,7 @@ class SchemaRegistryConfig(Section):
 
 
 def registry_refusal(config: SchemaRegistryConfig) -> tuple[tuple[str, ...], str] | None:
-    """Return a key whose setting this machine can't use, and the reason; None if all are usable.
+    """Return a key that can't be used on this machine, and the reason; None if all can be used.
 
     The key is relative to `connector.schema-registry`. The function makes no connection.
     """
