@@ -13,7 +13,7 @@ from bayou.cli.output import rows_output
 
 def topics(
     config: Config,
-    every: Annotated[
+    include_unconfigured: Annotated[
         bool, typer.Option("--all", help="Include topics that the configuration doesn't ingest.")
     ] = False,
     settings: Settings = None,
@@ -42,7 +42,7 @@ def topics(
                     "offsets": topic.offsets,
                     "at the brokers": topic.partitions is not None,
                 }
-                for topic in list_topics(configuration, every=every)
+                for topic in list_topics(configuration, include_unconfigured=include_unconfigured)
             ],
             event="topic",
         )

@@ -202,7 +202,7 @@ class AppendReplay:
             try:
                 return merge_schemas(path, columns, StructType((field,)))
             except SchemaError:
-                return None  # a refused record, whose dead letters remain
+                return None  # dead letters with this field remain
 
         new, _ = within_limit(columns, new, self._max_new_columns)
         return with_new_columns(columns, new, with_column)[0]

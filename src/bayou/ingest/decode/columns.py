@@ -1,8 +1,8 @@
-"""Decodes a block of JSON records to columns with Arrow's reader: the fast path.
+"""Decodes JSON records to columns with Arrow's JSON reader, many records at a time.
 
-The slow path decodes record by record and has the same result. A block with a record that needs the
-slow path raises `NotColumnarError`. The caller then splits the block, so that the slow path decodes
-only the small block that has this record.
+This is the fast path. The slow path decodes records one by one and has the same result. If a record
+of a block needs the slow path, `NotColumnarError` is raised. The caller then splits the block, so
+that the slow path only decodes a small block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DATE_TIME = (
 )
 _DATE = f"^{_YEAR}" + r"-(0[1-9]|1[0-2])-\d\d$"
 _LONG_INTEGER = re.compile(rb"[0-9]{16}[ \t\r\n]*[,}\]]")
-"""The end of an integer of at least 16 digits. The ends of fractions and strings may match too."""
+"""Pattern for the end of an integer with at least 16 digits; may also match other text."""
 _PARSED = {"long", "integer", "short", "byte", "double", "string", "boolean"}
 _PATTERNS = {"timestamp": _DATE_TIME, "date": _DATE}
 _FIRST, _LAST = (
@@ -40,7 +40,7 @@ _FIRST, _LAST = (
 
 
 class NotColumnarError(Exception):
-    """The block has a record that must be decoded by the slow path."""
+    """A record of the block must be decoded by the slow path."""
 
 
 class ColumnReader:
@@ -88,7 +88,7 @@ class ColumnReader:
     def nested_fields(self, table: pa.Table) -> StructType:
         """Return the nested fields of a parsed table that aren't in the schema.
 
-        The result has their top-level columns, reduced to these nested fields.
+        Each is returned inside its top-level column, which has no other fields.
 
         Raises:
             NotColumnarError: the type of a new nested field is unknown.
@@ -121,12 +121,12 @@ class ColumnReader:
 
 
 def may_hold_large_integers(column: Any) -> bool:
-    """Whether a column has doubles x with |x| >= 2**63: Arrow reads large integers as doubles."""
+    """Whether a column has doubles of 2**63 or more, as which Arrow reads larger integers."""
     return _has_doubles_from(column, 2.0**63)
 
 
 def _may_be_rounded(column: Any) -> bool:
-    """Whether a column has doubles x with |x| >= 2**53: each may be a rounded integer."""
+    """Whether a column has doubles of 2**53 or more, which may be rounded integers."""
     return _has_doubles_from(column, 2.0**53)
 
 
@@ -145,9 +145,8 @@ def _has_doubles_from(column: Any, limit: float) -> bool:
 def _joined(values: pa.Array[Any]) -> pa.Buffer:
     """Join records with line breaks, for Arrow's JSON reader.
 
-    Each record must start with `{` and end with `}`. If the reader accepts such a record, the
-    record contains at least one object. So if the reader returns as many objects as there are
-    records, each record is one object.
+    Each record must start with `{` and end with `}`, so that it contains at least one object. If
+    the reader then returns as many objects as there are records, each record is exactly one object.
 
     Raises:
         NotColumnarError: a record starts or ends with another character, or isn't UTF-8.
@@ -219,7 +218,7 @@ def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
         result: pa.Array[Any] = column.cast(to_arrow_type(kind))
     except pa.ArrowInvalid as error:
         raise NotColumnarError from error
-    if pa.types.is_timestamp(result.type):  # in UTC, the year may be 0 or 10000
+    if pa.types.is_timestamp(result.type):  # converted to UTC, the year may be 0 or 10000
         first, last = (pa.scalar(at, result.type) for at in (_FIRST, _LAST))
         within = pc.and_(pc.greater_equal(result, first), pc.less_equal(result, last))
         if not pc.all(within, min_count=0).as_py():

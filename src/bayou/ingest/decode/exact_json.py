@@ -1,8 +1,8 @@
 """Reads and writes JSON without changing its numbers.
 
 JSON readers usually read a number with a fraction or an exponent as a double, which has about 16
-digits. Columns of decimals, longs or JSON strings can store more digits. So if the nearest double
-prints as a different number, the number is read as a `Decimal`.
+digits. Columns of decimals, longs or JSON strings can store more digits. Therefore a number is read
+as a `Decimal` if the nearest double prints as a different number.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 _EXACT_LENGTH = 16
-"""Maximum length of a number for which the nearest double always prints as the same number: 15
-digits and a point."""
+"""Maximum length of a number that a double always represents: 15 digits and a point."""
 
 
 def decode_exact_json(text: bytes | str) -> Any:
@@ -37,7 +36,7 @@ def encode_exact_json(value: Any) -> bytes:
 def _number(text: str) -> float | Decimal:
     number = float(text)
     if math.isinf(number):
-        raise ValueError("Number out of range")  # as without the hook; msgspec adds the path
+        raise ValueError("Number out of range")  # the message of msgspec, which adds the path
     if len(text) <= _EXACT_LENGTH and "e" not in text and "E" not in text:
         return number
     try:
@@ -50,7 +49,7 @@ def _number(text: str) -> float | Decimal:
 
 
 def exact_decoder(type: Any) -> msgspec.json.Decoder[Any]:
-    """Return a decoder for `type`; fields declared as `Any` are read as by `decode_exact_json`."""
+    """Return a decoder for `type` that decodes `Any` fields as `decode_exact_json` does."""
     return msgspec.json.Decoder(type, float_hook=_number)
 
 

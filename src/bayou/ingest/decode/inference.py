@@ -7,10 +7,10 @@ array an `array`. Dates are strings too, because the next record may have a stri
 date. Null, `[]` and `{}` have no type. Arrays of several types, integers beyond 64 bits, and values
 deeper than 32 levels are stored as JSON strings.
 
-If a field has both integers and other numbers, its type is `double`. In all other cases of several
-types, the field has the type that comes first in this order: struct, array, numbers, `boolean`,
-`string`. Records whose values don't fit become dead letters. So a field's type doesn't depend on
-the order of records.
+A field with integers and other numbers has the type `double`. A field with values of several other
+types has the first of their types in this order: struct, array, numbers, `boolean`, `string`.
+Records whose values have another type become dead letters. Therefore the type of a field doesn't
+depend on the order of records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bayou.protocol.schema import (
 
 _LONG_LIMIT = 2**63
 _MAX_LEVELS = 32
-"""Maximum levels of a column's type. Arrow reads up to 100 levels of Parquet; an array has two."""
+"""Maximum nesting depth of a column's type. Arrow reads at most 100 levels; an array has two."""
 
 
 class NestedTooDeeplyError(Exception):
@@ -68,8 +68,7 @@ def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
 def merge_fields(first: StructType, second: Iterable[StructField]) -> StructType:
     """Return the fields of `first`, followed by the fields that only `second` has.
 
-    If a field has different types in `first` and `second`, the rules in the module's docstring
-    select its type.
+    If a field has different types, the rules in the docstring of this module determine its type.
     """
     merged = {f.name: f for f in first}
     for field in second:
@@ -86,7 +85,7 @@ def _merged_field(first: StructField, second: StructField) -> StructField:
 
 
 class _MixedTypesError(Exception):
-    """A value must be stored as a JSON string: no other column type can hold it."""
+    """A value has elements of several types, so it must be stored as a JSON string."""
 
 
 def _of_value(value: Any, level: int) -> DataType | None:

@@ -35,12 +35,12 @@ _MAX_NAMES = 120
 
 
 class _AnyObject(msgspec.Struct):
-    """Decodes any JSON object, without its fields, to check that the JSON is valid."""
+    """A JSON object without fields; decoding it checks that JSON is a valid object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodePlan:
-    """How records are decoded. Can be pickled.
+    """Which columns records are decoded to, and what happens to other fields. Can be pickled.
 
     Attributes:
         discover: whether unknown fields, which aren't in `columns`, are returned as
@@ -48,15 +48,16 @@ class DecodePlan:
             fields are refused.
         ignore: whether unknown fields that aren't discovered are dropped. Their paths are returned
             as `Decoded.ignored`.
-        needed: lowercase paths of unknown fields that `ignore` doesn't drop. If such a field, or an
-            unknown field that may contain one, isn't discovered either, its record is refused.
-        widens: whether `Decoded.new_fields` includes columns that have a wider type in the Avro or
-            Protobuf schema of a record.
+        needed: lowercase paths of unknown fields that must not be dropped by `ignore`. If a record
+            has such a field, or an unknown field that may contain it, and the field isn't
+            discovered, the record is refused.
+        widens: whether columns with a wider type in the Avro or Protobuf schema of a record are
+            returned in `Decoded.new_fields`.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.
         reserved: lowercase paths (`name`, `place.city`) that can't become columns. Records with
             unknown fields at these paths are refused.
-        over_limit: the paths of `reserved` that can't become columns only because the batch has too
-            many new fields.
+        over_limit: the paths in `reserved` that are refused because the batch has too many new
+            fields, for messages.
         inputs: lowercase names of top-level fields that are discovered even if `discover` is False.
         skipped: lowercase names of top-level fields that are treated as missing.
         only: lowercase names of the top-level fields to read; all other fields are treated as
@@ -101,16 +102,16 @@ class DecodePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A decoded batch.
+    """A batch of records decoded to columns, and the records that were refused or filtered out.
 
     Attributes:
         columns: the rows of the accepted records, with exactly the columns of the plan.
         positions: for each row, the index of its record in the batch, int64.
         bad_positions: the indexes of the refused records in the batch, int64.
         reasons: for each of `bad_positions`, why the record was refused.
-        new_fields: columns for new fields, which the plan doesn't have. A nested field is in its
-            top-level column. If there are new fields, rows may be missing: the caller decodes the
-            batch again with these fields in the plan.
+        new_fields: columns for fields that the plan doesn't have. A nested field is inside its
+            top-level column. If there are new fields, `columns` may lack rows, and the caller
+            decodes the batch again with these fields in the plan.
         ignored: paths of fields that were dropped because of `DecodePlan.ignore`.
         filtered: the indexes of the records that `processing.where` filters out, int64.
     """
@@ -190,7 +191,7 @@ class JsonDecoder:
         self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result
     ) -> None:
         try:
-            # Check first: the parser takes quadratic time for nested brackets, or crashes.
+            # Before parsing: deeply nested brackets take quadratic time or crash the parser.
             raw: list[Any] = values.to_pylist()
             for value in raw:
                 check_json_nesting(value)
@@ -211,7 +212,7 @@ class JsonDecoder:
             if not self._plan.has_room_for(nested):
                 raise NotColumnarError
             result.new_fields = merge_fields(result.new_fields, nested)
-            return  # the rows are decoded with the next plan
+            return  # the caller decodes the rows again with another plan
         columns = self._reader.convert(table)
         good: pa.Array[Any] | None = None
         refused: list[tuple[int, str]] = []
@@ -314,7 +315,7 @@ class JsonDecoder:
         limit = self._plan.max_new_fields
         if (
             limit is None or len(result.new_fields.fields) <= limit
-        ):  # beyond it, more fields don't matter
+        ):  # beyond the limit, the exact number doesn't matter
             for _, partial in unknown:
                 result.new_fields = merge_fields(result.new_fields, (partial,))
         return row
@@ -372,7 +373,7 @@ def _rows_without_columns(count: int) -> pa.RecordBatch:
 
 
 def _may_be_empty(kind: pa.DataType) -> bool:
-    """Whether values of a type can be `[]` or `{}`. A field with such a value counts as missing."""
+    """Whether values of a type can be `[]` or `{}`, which count as missing."""
     return pa.types.is_nested(kind)
 
 

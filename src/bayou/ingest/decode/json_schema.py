@@ -19,8 +19,8 @@
 | any other union, `{}`, `true` | `string` with the JSON of the value |
 | `$ref` in the same file, `#/...` or the name of an `$anchor` | the type of its target |
 
-All columns are nullable, because a later version of the schema may drop `required`. Drafts 4 to
-2020-12 are supported, selected by `$schema`. Formats are validated.
+All columns are nullable, because a later version of the schema may drop `required`. The key
+`$schema` selects the draft; drafts 4 to 2020-12 are supported. Formats are validated.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _STRING_FORMATS = {"date-time": TIMESTAMP, "date": DATE}
 _SCALARS = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
 _MAX_REFERENCES = 32
 _MAX_STEPS = 10 * MAX_FIELDS
-"""Maximum number of visited subschemas; a field can have several subschemas."""
+"""Maximum number of subschemas to visit; a field can have several of them."""
 
 
 class _AnyValueError(Exception):
@@ -120,7 +120,7 @@ def record_columns(text: str) -> StructType:
 
 
 def is_json_text(field: StructField) -> bool:
-    """Whether a string column contains JSON instead of plain strings."""
+    """Whether a string column stores JSON instead of plain strings."""
     return all(field.metadata.get(key) == value for key, value in JSON_TEXT.items())
 
 
@@ -136,7 +136,7 @@ class _Columns:
         if not isinstance(schema, dict):
             raise _AnyValueError
         if references >= _MAX_REFERENCES:
-            raise _AnyValueError  # a recursive type has no finite columns
+            raise _AnyValueError  # a recursive type would have infinitely many columns
         if "$ref" in schema:
             return self.of(self._target(schema["$ref"]), references + 1)
         if "allOf" in schema:
@@ -175,7 +175,7 @@ class _Columns:
         return kinds[0] if len(kinds) == 1 else None
 
     def _all_of(self, schema: Mapping[str, Any], references: int) -> dict[str, Any]:
-        """Return an equivalent schema in which the parts of `allOf` are merged into the schema."""
+        """Merge the parts of `allOf` into a schema; return the equivalent schema."""
         merged = {k: v for k, v in schema.items() if k != "allOf"}
         for part in (self._resolved(p, references) for p in schema["allOf"]):
             properties = dict(merged.get("properties", {}))

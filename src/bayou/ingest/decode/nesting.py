@@ -1,7 +1,8 @@
 """Limits the nesting depth of records of all formats.
 
-Parsers are recursive. Beyond a depth that depends on the parser, the thread and its call stack, a
-parser raises `RecursionError` or crashes the process. The limit is far below that depth.
+Parsers are recursive. For deeply nested values, they raise `RecursionError` or crash the process,
+at a depth that depends on the parser and the stack of the thread. The limit is far below this
+depth.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 import msgspec
 
 MAX_NESTING = 100
-"""Maximum depth of nested objects and arrays, including the record. It is also Protobuf's limit."""
+"""Maximum depth of nested objects and arrays, including the record; the same as in Protobuf."""
 
 
 class RecordTooDeepError(ValueError):

@@ -1,14 +1,14 @@
 """Limits the number of columns of a schema.
 
-Avro, Protobuf and JSON schemas can define a type once and use it for many fields. A table has
-separate columns for each use. So a schema with thirty types, each with two fields of the previous
-type, has a few kilobytes but a billion columns.
+Avro, Protobuf and JSON schemas can define a type once and use it for many fields, but a table has
+separate columns for each use. A schema of a few kilobytes can therefore have a billion columns,
+such as one with thirty types that each have two fields of the previous type.
 """
 
 from __future__ import annotations
 
 MAX_FIELDS = 10_000
-"""Maximum number of fields of a schema. The fields of a named type count once for each use."""
+"""Maximum number of fields of a schema; the fields of a named type count for each of its uses."""
 
 
 class SchemaTooLargeError(ValueError):

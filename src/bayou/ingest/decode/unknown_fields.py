@@ -1,8 +1,8 @@
-"""Finds fields of records that have no column yet, at any depth.
+"""Finds fields of records, at any depth, for which there is no column yet.
 
-Each such field is described by a path, such as `place.state` or `lines[].sku` (`[]` for the
-elements of an array), and by a *partial column*: the top-level column, with only this field.
-`merge_fields` merges the partial columns of many records into one set of columns.
+A field is described by its path, such as `place.state` or `lines[].sku` (`[]` for the elements of
+an array), and by a *partial column*: its top-level column without all other fields. `merge_fields`
+merges the partial columns of many records.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def unknown_fields(
 def additions(
     columns: StructType, new_fields: Iterable[StructField]
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield path and partial column of each field of `new_fields` that isn't in `columns`."""
+    """Yield the path and the partial column of each field in `new_fields` that `columns` lacks."""
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
         yield path, kind.fields[0]
 
 
 def leaf_count(kind: DataType) -> int:
-    """Return the number of a type's fields that aren't structs, at any depth.
+    """Return how many fields without nested fields a type has, at any depth.
 
     A map counts as one field. An array counts as many fields as its element type.
     """
@@ -53,7 +53,7 @@ def leaf_count(kind: DataType) -> int:
 
 
 def widened(columns: StructType, fields: Iterable[StructField]) -> StructType:
-    """Return `columns`; a column whose type is wider in `fields` gets the wider type.
+    """Return `columns` with the wider types that `fields` has for the same columns.
 
     All other differences between `columns` and `fields` are ignored.
     """

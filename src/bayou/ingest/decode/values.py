@@ -1,4 +1,4 @@
-"""Converts JSON values to column values one by one: slower than the module `columns`, but exact."""
+"""Converts JSON values to column values one by one; slower than the module `columns`, but exact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bayou.protocol.schema import (
 )
 
 _DIGITS = Context(prec=76)
-"""Computes exactly for decimal columns of 38 digits; Python's default context has 28 digits."""
+"""Decimal context for columns with 38 digits; Python's default context has only 28 digits."""
 _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
@@ -100,11 +100,11 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
 
 
 def _is_same(value: int, number: float) -> bool:
-    """Whether a float stores an integer without losing a digit.
+    """Whether a float represents an integer without losing a digit.
 
-    The float must equal the integer, or print as the integer. JavaScript prints a float below 1e21
-    as an integer. Zeros replace the integer's last digits if they aren't needed to identify the
-    float.
+    The float must equal the integer, or JavaScript must print the float as the integer. JavaScript
+    prints floats below 1e21 as integers, and replaces the last digits by zeros if they aren't
+    needed to identify the float.
     """
     return number == value or Decimal(repr(number)) == value
 

@@ -1,4 +1,4 @@
-"""Generates a commented configuration for a topic, with a schema inferred from its records."""
+"""Generates a configuration with comments for a topic, and a schema inferred from its records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NewConfiguration:
         file: path of the YAML file.
         schema_file: path of the JSON Schema file; None if no schema was inferred.
         sampled: number of sampled records.
-        refused: how many of the sampled records aren't JSON objects.
+        refused: number of sampled records that aren't JSON objects.
         columns: names of the top-level fields in the schema.
     """
 
@@ -167,7 +167,7 @@ def _security_lines(security: Mapping[str, str]) -> str:
 
 
 def _nested(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return nested settings: `oauth.client-id` becomes the key `client-id` in the dict `oauth`."""
+    """Split dotted keys: `oauth.client-id` becomes the key `client-id` of the dict `oauth`."""
     nested: dict[str, Any] = {}
     for key, value in settings.items():
         section, separator, name = key.partition(".")
@@ -197,7 +197,7 @@ def _expanded(value: str) -> str:
 def _records(
     kafka_topic: str, properties: Mapping[str, str], samples: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the JSON objects among the newest records, and the number of sampled records."""
+    """Read the newest records; return the JSON objects, and the number of records read."""
     names = topic_names(properties)
     if kafka_topic not in names:
         shown = sorted(n for n in names if not n.startswith("__"))
@@ -251,7 +251,7 @@ def _event_time(schema: Mapping[str, Any] | None) -> str:
 
 
 _YAML_LITERALS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
-"""Names that at least one version of YAML doesn't read as strings."""
+"""Names that some version of YAML reads as a boolean or null, and that must be quoted."""
 
 _NO_SECURITY = """\
     # Authentication of the brokers; other properties of librdkafka can be added by their names.

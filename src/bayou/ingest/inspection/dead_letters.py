@@ -10,7 +10,7 @@ from bayou.ingest.inspection.topic_status import TopicTables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A dead letter; `headers` has (key, value) pairs."""
+    """A dead letter: its reason and its record. `headers` contains pairs of key and value."""
 
     partition: int
     offset: int

@@ -1,4 +1,4 @@
-"""Reads records again with the condition with which the pipeline filtered them."""
+"""Finds out which records the pipeline filtered out, by reading the records again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 
 class FilterHistory:
-    """The conditions that filtered a topic's records, with settings to read the records again.
+    """The filter conditions of a topic over time, applied to records that are read again.
 
     Args:
         properties: the properties of the topic's table.
@@ -47,22 +47,21 @@ class FilterHistory:
 
     @property
     def has_filters(self) -> bool:
-        """Whether records were filtered at any time."""
+        """Whether the topic had a filter condition at any time."""
         return any(period.where is not None for period in self._periods)
 
     def readings(
         self, partition: int, span: OffsetSpan
     ) -> Iterator[tuple[OffsetSpan, RecordReading]]:
-        """Split a range of offsets; yield each part with the settings to read its records."""
+        """Split a range of offsets by condition; yield each part with the settings to decode it."""
         for part, index in split_by_period(self._periods, partition, span):
             yield part, self._reading(index)
 
     def filtered(self, partition: int, records: pa.RecordBatch) -> BitMap64:
         """Return the offsets of the records that were filtered out.
 
-        A record was filtered out if the condition at the time of its batch isn't TRUE. If its
-        offset is in a range of replayed dead letters, it was also filtered out if the condition of
-        the replay isn't TRUE.
+        A record was filtered out if the condition at the time of its batch isn't TRUE, or if its
+        dead letter was replayed and the condition at the time of the replay isn't TRUE.
 
         Args:
             records: records of one partition, with the columns of the Kafka source.
@@ -80,7 +79,7 @@ class FilterHistory:
                 within = pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end))
                 applied = pc.or_(applied, within)
             candidates = records.filter(applied)
-            # The schema file may have changed since.
+            # The schema file may have changed since then.
             reading = self._reading(index)
             reading = replace(
                 reading,
@@ -92,7 +91,7 @@ class FilterHistory:
         return filtered
 
     def _reading(self, index: int) -> RecordReading:
-        """Return the settings of a period. The index -1 is the time before the first period."""
+        """Return the settings of a period; the index -1 stands for the time before all periods."""
         if index not in self._readings:
             period = FilterPeriod() if index < 0 else self._periods[index]
             topic = period.topic(self._topic)

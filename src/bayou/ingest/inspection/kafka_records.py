@@ -1,4 +1,4 @@
-"""Reads a few records of a topic directly, without Spark.
+"""Reads a few records of a Kafka topic, without Spark.
 
 Parameters named `properties` hold properties of librdkafka, including `bootstrap.servers`.
 Parameters named `spans` hold pairs of a partition and a range of offsets to read from it.

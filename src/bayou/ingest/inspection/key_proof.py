@@ -1,8 +1,8 @@
-"""Verifies an upsert's table: each key has the row of its last record; deleted keys have no row.
+"""Verifies the table of an upsert: it has the row of each key's last record, and no deleted keys.
 
-An upsert retains only one record of each key, so an offset without a row isn't an error. The
-verification computes the expected rows as a batch would. It starts with rows and deleted keys whose
-records the brokers no longer have. Then it applies the records that the brokers still have.
+The table has only one row for each key, so an offset without a row isn't an error. Instead, the
+verification computes the expected rows as the batches of the pipeline would. It starts with the
+rows and deleted keys whose records Kafka has deleted, and applies the records that Kafka still has.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 _MERGE_ROWS = 200_000
-"""Number of records that are merged into the expected rows at once."""
+"""Number of records after which they are merged into the expected rows."""
 
 _TOPIC, _PARTITION, _OFFSET = "_kafka_topic", "_kafka_partition", "_kafka_offset"
 
@@ -48,7 +48,7 @@ class KeyProof:
         missing: for each Kafka partition, offsets of records whose rows are missing in the table.
         stale: for each Kafka partition, offsets of rows that a newer record should have replaced or
             deleted.
-        double_keys: number of duplicate rows; the first row of each key isn't counted.
+        double_keys: number of rows whose key already has a row.
     """
 
     missing: Mapping[int, BitMap64] = field(default_factory=dict)
@@ -67,15 +67,15 @@ def prove_keys(
     letters: TopicOffsets,
     history: FilterHistory,
 ) -> KeyProof:
-    """Compare the table with the topic's records at the offsets that the table has recorded.
+    """Compare an upsert's table with the topic's records up to the recorded offsets.
 
     The key columns and the ordering columns of all rows must fit in memory.
 
     Args:
         starts: the offset at which the pipeline started to read each partition. A partition that is
             omitted was read from its first offset.
-        covered: for each partition, the offset below which the pipeline has processed all records.
-        letters: offsets of dead letters, whose records aren't expected in the table.
+        covered: the next offset to read of each partition, as recorded by the table.
+        letters: offsets of dead letters, whose records have no rows.
         history: the conditions that filtered the records.
     """
     keys = topic.upsert_keys
@@ -100,7 +100,7 @@ def prove_keys(
 
 
 class _Records:
-    """Reads the topic's records as rows with only the key columns, ordering columns and `DELETED`.
+    """Reads a topic's records as rows with key columns, ordering columns and `DELETED` only.
 
     Attributes:
         refused: for each partition, offsets of records that the current schema refuses.
@@ -122,13 +122,12 @@ class _Records:
         self.refused: dict[int, BitMap64] = {}
 
     def last_rows(self, before: pa.Table, more: pa.Table, deleted: pa.Table) -> pa.Table:
-        """Return the last row of each key in two tables. If it deletes the key, `DELETED` is true.
+        """Return the last row of each key in two tables; `DELETED` is true if it deletes the key.
 
         Args:
-            deleted: the deleted keys with the ordering values of their tombstones. The ordering
-                value of a tombstone is taken from `deleted`. Other rows don't show it: the
-                tombstone may have deleted a row that didn't come from Kafka, and dead letters from
-                before the tombstone may have been replayed after it.
+            deleted: the deleted keys, with the ordering values of their tombstones. These can't be
+                computed from the records: a tombstone may have deleted a row that didn't come from
+                Kafka, and earlier dead letters may have been replayed after the tombstone.
         """
         rows = pa.concat_tables([self._cast(before), self._cast(more)])
         empty = rows.drop_columns([DELETED]).slice(0, 0)
@@ -174,9 +173,9 @@ class _Records:
             yield pa.Table.from_batches(waiting)
 
     def _cast(self, rows: pa.Table) -> pa.Table:
-        """Return rows with the columns and types that the reader yields.
+        """Convert rows to the columns and types of the reader's rows.
 
-        If the column `DELETED` is missing, its values are false. Any other missing column is null.
+        A missing column `DELETED` becomes false, any other missing column becomes null.
         """
         count = rows.num_rows
         columns = []
@@ -193,7 +192,7 @@ class _Records:
 
 
 def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
-    """Return the rows of the deleted keys table, with an added column `DELETED` that is true."""
+    """Read the deleted keys table, and add the column `DELETED` with the value true."""
     options = configuration.connector.storage.storage_options()
     handle = table(deleted_keys_path(topic.table_path), options)
     columns = {_PARTITION: pa.array([], pa.int32()), _OFFSET: pa.array([], pa.int64())}
@@ -203,7 +202,7 @@ def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
 
 
 def _without_readable(rows: pa.Table, topic: str, readable: Mapping[int, OffsetSpan]) -> pa.Table:
-    """Return the rows without those of records of a topic in offset ranges."""
+    """Remove the rows of a topic's records that are in the readable offset ranges."""
     known: Any = pa.repeat(pa.scalar(False), rows.num_rows)
     partitions, offsets = rows.column(_PARTITION), rows.column(_OFFSET)
     for partition, span in readable.items():
@@ -211,7 +210,7 @@ def _without_readable(rows: pa.Table, topic: str, readable: Mapping[int, OffsetS
             pc.greater_equal(offsets, span.start), pc.less(offsets, max(span.start, span.end))
         )
         known = pc.or_(known, pc.and_(pc.equal(partitions, partition), within))
-    if _TOPIC in rows.column_names:  # deleted keys of earlier versions have no topic
+    if _TOPIC in rows.column_names:  # deleted keys that an earlier version stored have no topic
         known = pc.and_(known, pc.fill_null(pc.equal(rows.column(_TOPIC), topic), True))
     return rows.filter(pc.invert(pc.fill_null(known, False)))
 

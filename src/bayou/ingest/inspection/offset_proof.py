@@ -1,11 +1,11 @@
 """Verifies that a table has each record of its topic exactly once, and locates errors.
 
-Each row and each dead letter has the Kafka offset of its record. For each partition, the table's
-transaction identifiers have the *covered* offset, below which the pipeline has read all records. So
-each lower offset must belong to a row, to a dead letter, or to no record (log compaction and
-transaction markers leave offsets without records). Offsets with neither a row nor a dead letter are
-requested from the brokers. If the brokers return a record for such an offset, and the record wasn't
-filtered out by `processing.where`, the offset is a gap.
+Each row and each dead letter contains the Kafka offset of its record. For each partition, the table
+has recorded the *covered* offset: the pipeline has read all records below it. Each of these offsets
+must belong to a row, to a dead letter, or to no record, because log compaction and transaction
+markers leave offsets without records. Offsets with neither a row nor a dead letter are requested
+from the brokers. If the brokers have a record at such an offset, and `processing.where` doesn't
+filter it out, the record is missing: the offset is a gap.
 
 An upsert's table has one row for each key, so offsets without rows aren't gaps. For upserts, all
 records are read again, see `key_proof`.
@@ -41,7 +41,7 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """The result for a Kafka partition. Here, "tables" are the target and the dead letter table.
+    """The result for a Kafka partition. "Tables" are the target and the dead letter table.
 
     Attributes:
         covered: the offset below which the tables should have all records.
@@ -54,8 +54,8 @@ class PartitionProof:
         unproven: offsets below `covered` that neither the tables nor the brokers have. Kafka may
             have deleted their records.
         waiting: number of offsets at or above `covered` that the brokers have.
-        ahead: offsets of rows at or above `covered`, except rows of an interrupted batch, of which
-            tables of `route-by` cover the offsets.
+        ahead: offsets of rows at or above `covered`, except rows of an interrupted batch in a table
+            of `route-by`, which recorded these offsets itself.
         stale: for an upsert, offsets of rows that a newer record should have replaced or deleted.
     """
 
@@ -82,9 +82,8 @@ class OffsetProof:
     """The result for a topic.
 
     Attributes:
-        routed_tables: the paths of the tables of `route-by`, whose rows the result includes.
-        double_keys: for an upsert, the number of duplicate rows: the first row of each key isn't
-            counted.
+        routed_tables: the paths of the tables of `route-by`; the result includes their rows.
+        double_keys: for an upsert, the number of rows whose key already has a row.
     """
 
     topic: str
@@ -114,7 +113,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     keys = topic.upsert_keys
     rows = TopicOffsets()
     rows.read(snapshot, kafka.name, prefix="_kafka_")
-    # Read after the target, so that the target covers no rows that these snapshots don't have.
+    # Read after the target, so that they have all rows whose offsets the target has recorded.
     routed = routed_snapshots(configuration, topic, snapshot)
     ends: dict[int, int] = dict(covered)
     for table in routed:
@@ -219,10 +218,10 @@ class _PartitionVerifier:
         )
 
     def _records(self, partition: int, offsets: BitMap64) -> tuple[BitMap64, BitMap64]:
-        """Look up offsets that the tables lack in Kafka.
+        """Read the records at offsets that the tables don't have from Kafka.
 
         Returns:
-            The offsets at which Kafka has a record, and those whose record the filter removes.
+            The offsets at which Kafka has a record, and the offsets of filtered records among them.
         """
         ranges = [(partition, span) for span in join_spans(spans(offsets))]
         records, filtered = BitMap64(), BitMap64()

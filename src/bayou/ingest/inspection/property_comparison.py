@@ -10,7 +10,7 @@ from bayou.api import SnapshotHandle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyChange:
-    """A property that differs; None on a side that doesn't have it."""
+    """A property that differs between two versions; None for a version without the property."""
 
     name: str
     before: str | None
@@ -18,7 +18,7 @@ class PropertyChange:
 
 
 def compare_properties(before: SnapshotHandle, after: SnapshotHandle) -> tuple[PropertyChange, ...]:
-    """Return what differs: partitioning, clustering, protocol, name, and table properties."""
+    """Return the differences in partitioning, clustering, protocol, name and table properties."""
     old, new = _described(before), _described(after)
     return tuple(
         PropertyChange(name=name, before=old.get(name), after=new.get(name))

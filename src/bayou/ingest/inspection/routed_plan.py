@@ -51,10 +51,10 @@ def routed_plan(
     records: int,
     commits: int,
 ) -> dict[str, Any]:
-    """Return the attributes of `TopicPlan` that depend on the sampled records.
+    """Return the attributes of a `TopicPlan` that depend on the sampled records, by name.
 
     Args:
-        tables: the default table is open.
+        tables: the tables of the topic; the default table has been read.
         sampled: batches of records, each with its Kafka partition.
         records: number of records that the run would read.
         commits: number of batches that the run would commit.
@@ -119,7 +119,7 @@ def routed_plan(
 def _by_partition(
     rows: Sequence[tuple[int, pa.RecordBatch]], partitions: Sequence[int], layout: RowLayout
 ) -> dict[int, list[pa.RecordBatch]]:
-    """Return the rows of a table by the Kafka partition of their batch."""
+    """Group the rows of a table by the Kafka partition of their batch."""
     found: dict[int, list[pa.RecordBatch]] = {}
     for number, batch in rows:
         found.setdefault(partitions[number], []).append(batch.select(layout.schema.names))

@@ -23,8 +23,8 @@ class RunCost:
     Attributes:
         data_files: number of data files. A batch writes a file for each combination of Kafka
             partition and table partition.
-        data_bytes: total size of the data files in bytes. It tends to be too high, because the
-            sample compresses less well than a batch.
+        data_bytes: total size of the data files in bytes. Usually too high, because a small sample
+            compresses less well than a batch.
         log_files: number of commit files and checkpoints.
     """
 

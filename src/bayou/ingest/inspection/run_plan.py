@@ -1,6 +1,6 @@
-"""Previews a run, from the state of brokers and tables and a sample of the first records.
+"""Previews a run, from the offsets of brokers and tables and a sample of the first records.
 
-The cost is estimated by writing the sampled records to a temporary folder.
+The sampled records are written to a temporary folder, to estimate the files of the run.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def plan_run(configuration: Configuration, topics: tuple[Topic, ...]) -> tuple[T
 
 
 def _describe(configuration: Configuration, topic: Topic) -> KafkaTopic | BayouError:
-    """Describe a Kafka topic; return the error if this fails. Called in parallel for all topics."""
+    """Describe a Kafka topic, or return the error. Called for all topics in parallel."""
     properties = configuration.connector.kafka.client_properties()
     try:
         return describe_topic(topic.config.kafka_topic, properties)
@@ -211,7 +211,7 @@ def _with_rows(
     policy = SchemaPolicy(topic, target, record_schema)
     columns = target.merged(known, read_columns(topic, record_schema.columns))
     added = {field.name: field for field in columns if known.get(field.name) is None}
-    while True:  # as in a batch: repeat with columns for new fields
+    while True:  # as in a batch, repeat with columns for the new fields
         layout = policy.layout(columns)
         reader = RecordReader(policy.reading(layout, time.time_ns() // 1000))
         refused: dict[str, int] = {}
@@ -272,9 +272,9 @@ def _first_records(
 def _limited_to_batch(
     rows: Mapping[int, Sequence[pa.RecordBatch]], plan: TopicPlan, size: int
 ) -> dict[int, list[pa.RecordBatch]]:
-    """Remove sampled rows that wouldn't be in the first batch.
+    """Reduce the sampled rows to the first batch, which has `size` records.
 
-    The batch has `size` records. Each partition has the same proportion as in the whole run.
+    Each partition has the same share of records in the batch as in the whole run.
     """
     limited = {}
     for partition, batches in rows.items():

@@ -1,7 +1,7 @@
 """Lists the columns of a schema, and compares two schemas.
 
-Also finds fields in masks and expressions that aren't in the table, for topics without a schema
-file. For topics with a schema file, such fields are refused when the configuration is loaded.
+Also finds fields in masks and expressions that the table doesn't have, for topics without a schema
+file. With a schema file, such fields are errors when the configuration is loaded.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def schema_file_changes(
 ) -> tuple[SchemaChange, ...]:
     """Return the differences between a topic's table (`before`) and its schema file (`after`).
 
-    Dropped fields are ignored, and so are columns that aren't record fields, such as
-    `_kafka_offset` and derived columns.
+    Dropped fields and columns that aren't record fields, such as `_kafka_offset` and derived
+    columns, are ignored.
 
     Raises:
         ConfigurationError: the topic has no schema file.
@@ -144,9 +144,9 @@ class UnseenSettings:
 
 
 def unseen_settings(configuration: Configuration) -> dict[str, UnseenSettings]:
-    """Return fields in masks and expressions that have no column, for topics without schema file.
+    """Find fields in masks and expressions that have no column, for topics without a schema file.
 
-    Topics that have no such fields are omitted.
+    The result has the fields of each topic by its key. Topics without such fields are omitted.
 
     Raises:
         BayouError: a table can't be opened, or its store doesn't answer within ten seconds.

@@ -1,4 +1,4 @@
-"""Reports whether a path is a Delta table, and what the table contains."""
+"""Reads a summary of the table at a path, or the reason why it can't be read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMMITS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReport:
-    """What a table contains, or why it can't be read.
+    """The summary of a table, or the error that prevented reading the table.
 
     Attributes:
         error: the error that prevented reading the table; None if there was none.

@@ -1,4 +1,4 @@
-"""The status of topics, read from their tables and the brokers, not from a running pipeline.
+"""Reads the status of topics from their tables and the brokers, without a running pipeline.
 
 Also lists the topics of a configuration and of the brokers.
 """
@@ -50,7 +50,7 @@ class TopicTables:
 
     @property
     def letters_filter(self) -> str | None:
-        """Condition for the topic's rows of the dead letter table; None if it has no others."""
+        """SQL condition that selects the topic's dead letters; None if no other topic has any."""
         if not self.topic.shares_table:
             return None
         return f"topic = '{self.topic.config.kafka_topic}'"
@@ -276,10 +276,12 @@ class ListedTopic:
     offsets: int | None = None
 
 
-def list_topics(configuration: Configuration, *, every: bool = False) -> list[ListedTopic]:
-    """List the topics of the configuration; if `every` is true, also all other topics of brokers.
+def list_topics(
+    configuration: Configuration, *, include_unconfigured: bool = False
+) -> list[ListedTopic]:
+    """List the topics of the configuration, optionally also the other topics of the brokers.
 
-    The brokers' internal topics, whose names start with `__`, aren't added.
+    The brokers' internal topics, whose names start with `__`, are never added.
 
     Raises:
         KafkaError: no broker answers.
@@ -289,7 +291,7 @@ def list_topics(configuration: Configuration, *, every: bool = False) -> list[Li
     topics: list[tuple[str, str | None, str | None]] = [
         (t.config.kafka_topic, t.key, t.table_path) for t in configuration.topics
     ]
-    if every:
+    if include_unconfigured:
         known = {name for name, _, _ in topics}
         topics += [(n, None, None) for n in sorted(existing - known) if not n.startswith("__")]
     result = []
@@ -301,7 +303,7 @@ def list_topics(configuration: Configuration, *, every: bool = False) -> list[Li
                 partitions, offsets = len(bounds), sum(s.end - s.start for s in bounds.values())
             except KafkaError as error:
                 if error.topic is None:
-                    raise  # not an error of this topic: the brokers don't answer
+                    raise  # an error of the brokers, not of this topic
         result.append(
             ListedTopic(
                 kafka_topic=name,

@@ -1,4 +1,4 @@
-"""Finds commits of engines that write commits to S3 without put-if-absent.
+"""Finds engines in a table's history that write commits to S3 without put-if-absent.
 
 delta-spark up to 4.4.0 and Delta Kernel for Java commit through Hadoop's S3A client with
 `S3SingleDriverLogStore`, which checks whether the commit file exists and then writes it

@@ -98,7 +98,7 @@ _EXACT = Context(prec=200)
 
 
 def _decimal(data: bytes, writer: Any, _reader: Any = None) -> Decimal:
-    """Read a decimal with all its digits; fastavro's reader rounds to the schema's precision.
+    """Read a decimal with all digits; fastavro's own reader rounds to the precision of the schema.
 
     Raises:
         ValueError: the decimal has more than `_MAX_DECIMAL_BYTES`.
@@ -122,7 +122,7 @@ def _time(microseconds: int) -> time:
 
 
 def _add_readers() -> None:
-    """Register our readers of logical types with fastavro, under names such as `bayou-decimal`."""
+    """Register readers of logical types with fastavro, under names such as `bayou-decimal`."""
     python: Any = _read_py
     for readers in (LOGICAL_READERS, python.LOGICAL_READERS):
         readers["bytes-bayou-decimal"] = readers["fixed-bayou-decimal"] = _decimal
@@ -135,9 +135,9 @@ _add_readers()
 
 
 def _with_known_logical_types(schema: Any) -> Any:
-    """Replace the logical types in a schema's JSON by the reader names in `_LOGICAL_TYPES`.
+    """Replace each logical type in the JSON of a schema by its reader's name in `_LOGICAL_TYPES`.
 
-    A logical type that isn't in `_LOGICAL_TYPES` is removed.
+    Other logical types are removed.
     """
     match schema:
         case list():
@@ -154,7 +154,7 @@ def _with_known_logical_types(schema: Any) -> Any:
     logical, kind = changed.pop("logicalType", None), changed.get("type")
     name = _LOGICAL_TYPES.get((str(kind), str(logical)))
     if name == "bayou-decimal" and not _is_valid_decimal(changed):
-        name = "decimal"  # the schema is refused
+        name = "decimal"  # not a known schema; parsing refuses it
     if name is not None and (name != "bayou-uuid" or changed.get("size") == _UUID_BYTES):
         changed["logicalType"] = name
     return changed
@@ -174,10 +174,10 @@ def _is_valid_decimal(schema: Mapping[str, Any]) -> bool:
 
 
 class AvroReader:
-    """Reads Avro values with the schema that the writer of each value used.
+    """Reads Avro values, each with the schema of its writer.
 
     Args:
-        registry: the registry for values that start with a registry's header.
+        registry: the registry of the schemas of values that start with a registry's header.
         schema: the schema of values without a header. If None, values without a header are refused.
     """
 
@@ -189,9 +189,9 @@ class AvroReader:
         self._default_schema = None if schema is None else _Schema(_parsed(schema))
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
-        """Return a decoded value and its schema's columns.
+        """Return a decoded value, and the columns of its schema.
 
-        Values with the same schema return the same columns object.
+        For values with the same schema, the columns are the same object.
 
         Raises:
             ValueError: the value can't be read, or the registry doesn't have its schema.
@@ -202,7 +202,7 @@ class AvroReader:
         return _record(schema, body), columns
 
     def record(self, value: bytes) -> Any:
-        """Return a decoded value of any type, such as a string; see `read`."""
+        """Return a decoded value that may have any type, not only a record; see `read`."""
         schema, _, body = self._split(value)
         return _record(schema, body)
 
@@ -259,12 +259,12 @@ class AvroReader:
 
 
 class _Schema:
-    """A parsed Avro schema that reads its values.
+    """A parsed Avro schema, which reads values of this schema.
 
-    fastavro's compiled reader limits neither recursion nor the number of zero-byte values (such as
-    nulls, whose encoding is empty). So a record of a few bytes can overflow the stack or exhaust
-    the memory, which crashes the process. If a schema allows such records, its values are read by
-    fastavro's slower Python reader, with limits.
+    fastavro's compiled reader limits neither recursion nor the number of zero-byte values, such as
+    nulls, whose encoding is empty. A record of a few bytes could therefore overflow the stack or
+    exhaust the memory, which crashes the process. If a schema allows such records, its values are
+    read by fastavro's slower Python reader with limits.
 
     Attributes:
         is_bounded: whether values are read by the Python reader with limits.
@@ -311,8 +311,8 @@ _MAX_ZERO_BYTE_VALUES = 100_000
 class _BoundedDecoder(BinaryDecoder):
     """A decoder that raises `ValueError` for a record with too many zero-byte values.
 
-    It counts nulls, and all elements of arrays and maps, because an element may take no bytes. The
-    limit is `_MAX_ZERO_BYTE_VALUES`.
+    It counts nulls, and all elements of arrays and maps, because an element may have zero bytes.
+    The limit is `_MAX_ZERO_BYTE_VALUES`.
     """
 
     def __init__(self, stream: io.BytesIO) -> None:
@@ -333,11 +333,11 @@ class _BoundedDecoder(BinaryDecoder):
     def _count(self) -> None:
         self._zero_byte_values += 1
         if self._zero_byte_values > _MAX_ZERO_BYTE_VALUES:
-            raise ValueError(f"more than {_MAX_ZERO_BYTE_VALUES:,} values that take no bytes")
+            raise ValueError(f"more than {_MAX_ZERO_BYTE_VALUES:,} zero-byte values, such as nulls")
 
 
 class _ZeroByteValues:
-    """Computes the maximum number of zero-byte values in one value of a schema.
+    """Computes how many zero-byte values one value of a schema can contain.
 
     Zero-byte values in elements of arrays and maps aren't counted.
 
@@ -389,10 +389,10 @@ class _ZeroByteValues:
 
 
 def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
-    """Parse a schema after a check of its nesting depth. No schema is parsed without this check.
+    """Check the nesting depth of a schema, then parse the schema.
 
-    `named` has the named types that the schema may refer to. Types that the schema defines are
-    added to `named`.
+    `named` contains the named types to which the schema may refer. The named types that the schema
+    defines are added.
     """
     check_json_nesting(text.encode(), _MAX_SCHEMA_NESTING)
     schema = _with_known_logical_types(json.loads(text))
@@ -410,9 +410,9 @@ def _is_recursive(
     """Whether a schema has a type that contains itself.
 
     Args:
-        named: the named types. Types that the schema defines are added.
+        named: the named types; the types that the schema defines are added.
         inside: the names of the enclosing types.
-        known: the names of types that are known not to be recursive. More such names are added.
+        known: names of types that aren't recursive; more names are added.
     """
     match schema:
         case list():
@@ -463,7 +463,7 @@ def avro_columns(schema: Any) -> StructType:
 
 
 def avro_schema_columns(text: str) -> StructType:
-    """Convert the text of an Avro schema of a record to columns.
+    """Parse the JSON of an Avro schema of a record, and convert the schema to columns.
 
     Raises:
         ValueError: the text isn't an Avro schema, or isn't the schema of a record.
@@ -475,7 +475,7 @@ def avro_schema_columns(text: str) -> StructType:
 
 
 class _AnyValueError(Exception):
-    """A type is a union of several types, or recursive: its values are stored as JSON strings."""
+    """A type is recursive or a union of types, so its values are stored as JSON strings."""
 
 
 def _type(

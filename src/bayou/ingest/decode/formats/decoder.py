@@ -1,4 +1,4 @@
-"""Decodes values of any format to columns. Values that aren't JSON are first converted to JSON."""
+"""Decodes values of any format to columns. Other formats than JSON are first converted to JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RecordDecoder:
     """Decodes records of one format to the columns of a plan. Not thread-safe.
 
     If `format.flatten` is set, records are validated against `format.json_schema` before they are
-    flattened. If it isn't set, records are validated against the plan's JSON Schema.
+    flattened. Otherwise they are validated against the JSON Schema of the plan.
     """
 
     def __init__(self, format: RecordFormat, plan: DecodePlan) -> None:
@@ -54,11 +54,11 @@ class RecordDecoder:
 
     @property
     def reads_json(self) -> bool:
-        """Whether values are JSON, so that numbers have no declared type, unlike in Avro."""
+        """Whether values are JSON, whose numbers have no declared type, unlike in Avro."""
         return self._format.name in ("json", "json-schema")
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
-        """Decode Kafka values; see `JsonDecoder.decode`."""
+        """Decode the values of Kafka records; see `JsonDecoder.decode`."""
         if self._format.plain:
             return self._json.decode(values)
         json_values: list[bytes | None] = []
@@ -74,9 +74,9 @@ class RecordDecoder:
                 reasons.append(str(error)[:_MAX_REASON])
             except (BayouError, MemoryError):
                 raise
-            except Exception as fault:  # noqa: BLE001  # one record never stops the others
+            except Exception as error:  # noqa: BLE001  # one record must not stop other records
                 bad.append(position)
-                reason = f"the record can't be read: {type(fault).__name__}: {fault}"
+                reason = f"the record can't be read: {type(error).__name__}: {error}"
                 reasons.append(reason[:_MAX_REASON])
         decoded = self._json.decode(pa.array(json_values, pa.binary()))
         positions: Any = pa.array(good, pa.int64())
@@ -90,7 +90,7 @@ class RecordDecoder:
             typed = {f.name: f for f in schema_fields}
             inferred = {f.name: f for f in new_fields}
             if not self._plan.has_room_for(schema_fields):
-                # No record has all these fields, because it would have been refused.
+                # No single record has all these fields: such a record is refused.
                 typed = {name: field for name, field in typed.items() if name in inferred}
             new_fields = StructType(tuple((inferred | typed).values()))
             if self._plan.widens:
@@ -109,7 +109,7 @@ class RecordDecoder:
         )
 
     def flat(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Flatten a record, or some of its fields; unchanged if `format.flatten` isn't set.
+        """Flatten a record, or a part of a record; return it unchanged without `format.flatten`.
 
         Raises:
             ValueError: the record can't be flattened.
@@ -128,7 +128,7 @@ class RecordDecoder:
         return converted(record, self._format.timestamps)
 
     def key_json(self, key: bytes) -> bytes:
-        """Return a Kafka key as JSON; unchanged if `format.key` is `json`.
+        """Convert a Kafka key to JSON; a key is unchanged if `format.key` is `json`.
 
         Raises:
             ValueError: the key can't be read.
@@ -140,14 +140,14 @@ class RecordDecoder:
             record, _ = _checked((self._read_key(key), _NO_COLUMNS))
         except (BayouError, MemoryError, ValueError):
             raise
-        except Exception as fault:
-            raise ValueError(f"it can't be read: {type(fault).__name__}: {fault}") from fault
+        except Exception as error:
+            raise ValueError(f"it can't be read: {type(error).__name__}: {error}") from error
         if self._format.key == "json-schema":
             return encode_exact_json(record)
         return msgspec.json.encode(record, enc_hook=_encode_other)
 
     def key_text(self, key: bytes | None) -> str | None:
-        """Return a Kafka key as JSON for a column; a key that isn't JSON becomes a JSON string.
+        """Convert a Kafka key to JSON for a column; a key that isn't JSON becomes a JSON string.
 
         Raises:
             ValueError: the key can't be read.
@@ -177,7 +177,7 @@ class RecordDecoder:
             for name in self._format.timestamps:
                 if name not in self._timestamps and record.get(name) is not None:
                     self._timestamps[name] = StructField(name=name, data_type=TIMESTAMP)
-        if columns is not self._last_columns:  # few schemas, many records
+        if columns is not self._last_columns:  # cached, because many records have few schemas
             self._last_columns = columns
             self._columns = merge_fields(self._columns, self._table_columns(columns))
         if self._format.name in ("json", "json-schema", "csv"):
@@ -250,9 +250,9 @@ def _utf8(value: bytes) -> str:
 
 
 def _csv(value: bytes, format: RecordFormat, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Convert a line of CSV to an object.
+    """Convert a line of CSV to a JSON object.
 
-    Empty values are omitted. Values of number and boolean columns (`kinds`) are parsed.
+    Empty values are omitted. Values of columns with numbers and booleans (`kinds`) are parsed.
     """
     try:
         lines = list(csv.reader([_utf8(value)], delimiter=format.csv_delimiter, strict=True))
@@ -273,7 +273,7 @@ def _cell(cell: str, kind: str) -> Any:
         try:
             return decode_exact_json(cell.lower() if kind == "boolean" else cell)
         except (msgspec.DecodeError, RecursionError):
-            return cell  # validation refuses it
+            return cell  # not a number; validation refuses it
     return cell
 
 
@@ -281,7 +281,7 @@ _PARSED = frozenset(("long", "integer", "short", "byte", "double", "float", "boo
 
 
 def _checked(read: tuple[Any, StructType]) -> tuple[Any, StructType]:
-    """Check an Avro or Protobuf record; return the record and its columns unchanged.
+    """Check that a record from Avro or Protobuf can be stored; return it with its columns.
 
     Raises:
         RecordTooDeepError: the record is nested too deeply.

@@ -15,7 +15,7 @@ from bayou.protocol.schema import MapType, StructField, StructType
 
 
 def flat_columns(columns: StructType, separator: str) -> StructType:
-    """Return columns in which the fields of each struct are top-level columns."""
+    """Convert columns to flat columns: the fields of structs become top-level columns."""
     return StructType(tuple(_fields(columns, separator, "")))
 
 
@@ -28,8 +28,9 @@ def flattened(
     """Flatten the nested objects of a record.
 
     Args:
-        whole: names of columns whose objects aren't flattened, see `takes_objects`.
-        masks: the mask of each column, by lowercase name. An object with the mask `drop` is
+        whole: names of flat columns that store objects, which aren't flattened; see
+            `takes_objects`.
+        masks: the mask of each flat column, by lowercase name. An object with the mask `drop` is
             removed.
 
     Raises:
@@ -56,7 +57,7 @@ def flattened(
 
 
 def takes_objects(field: StructField) -> bool:
-    """Whether a column of flattened records stores objects: as JSON, as a struct, or as a map."""
+    """Whether a flat column stores objects: as JSON strings, structs or maps."""
     return is_json_text(field) or isinstance(field.data_type, StructType | MapType)
 
 

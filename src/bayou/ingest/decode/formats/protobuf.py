@@ -1,10 +1,10 @@
 """Reads Protobuf values with descriptors of a schema registry.
 
-After the registry's header, a value has the indexes of its message type: first the position among
-the messages of the schema's file, then positions among nested messages. If Protobuf tracks the
-presence of a field, an unset field is null. If not, an unset field has its default value. A value
-is refused if Protobuf would drop a part of it because the message type doesn't define it: a field,
-an extension, or a number of a closed enum.
+After the registry's header, a value contains the indexes of its message type: the position among
+the messages of the schema's file, then the positions among nested messages. A field that isn't set
+is null if Protobuf tracks its presence, otherwise it has its default value. A value is refused if
+it has a field, an extension or a number of a closed enum that its message type doesn't define,
+because Protobuf would drop it.
 
 | Protobuf | Delta type |
 |---|---|
@@ -62,7 +62,7 @@ _SCALARS: Mapping[int, DataType] = {
 
 
 class ProtobufReader:
-    """Reads Protobuf values with the schema that the writer of each value used."""
+    """Reads Protobuf values, each with the schema of its writer."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -70,9 +70,9 @@ class ProtobufReader:
         self._columns: dict[tuple[int, tuple[int, ...]], StructType] = {}
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
-        """Return a decoded value and its message type's columns.
+        """Return a decoded value, and the columns of its message type.
 
-        Values with the same message type return the same columns object.
+        For values with the same message type, the columns are the same object.
 
         Raises:
             ValueError: the value can't be read.
@@ -152,10 +152,10 @@ def _add_well_known(pool: Any, name: str) -> None:
 
 
 def _indexes(data: bytes) -> tuple[list[int], bytes]:
-    """Split data into indexes, which identify the message type, and the bytes of the message.
+    """Split a value into the indexes of its message type and the bytes of the message.
 
-    Data starts with the number of indexes. This number and the indexes are zigzag varints. If the
-    number is 0, the only index is 0.
+    The value starts with the number of indexes, followed by the indexes, all as zigzag varints. The
+    number 0 stands for the single index 0.
     """
     count, at = _varint(data, 0)
     if count == 0:
@@ -242,7 +242,7 @@ def _to_dict(message: Message) -> dict[str, Any]:
 
 
 def _check_known(message: Message) -> None:
-    """Raise `ValueError` if a message or a message nested in it has a field unknown to its type."""
+    """Raise `ValueError` if a message, or a nested message, has a field that its type lacks."""
     size = len(message.SerializePartialToString())
     message.DiscardUnknownFields()
     if len(message.SerializePartialToString()) != size:

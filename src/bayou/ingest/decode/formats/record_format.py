@@ -1,4 +1,4 @@
-"""The format of the values of a topic's records."""
+"""The format of a topic's records, from its configuration."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class RecordFormat:
     Attributes:
         name: the format of the values. A `string` or `binary` value becomes an object with the
             field `value`.
-        key: the format of Kafka keys. With `json`, keys can also be plain strings.
+        key: the format of Kafka keys. If it is `json`, keys can also be plain strings.
         key_registry: the schema registry for keys.
         schema: the Avro schema of values without a registry's header.
         flatten: separator in the names of flattened fields, such as `_` for `place_city`; None
             if objects aren't flattened.
         json_schema: the JSON Schema of records before flattening; only set if `flatten` is set.
-        masks: the mask of each column; the argument `masks` of `flattened`.
+        masks: the mask of each column, which `flattened` applies to objects.
         timestamps: the timestamp format of each field, by the field's name after flattening. See
             the module `timestamps`.
     """
@@ -46,5 +46,5 @@ class RecordFormat:
 
     @property
     def plain(self) -> bool:
-        """Whether values are JSON that needs no conversion."""
+        """Whether values are JSON objects that need no conversion."""
         return self.name == "json" and self.flatten is None and not self.timestamps

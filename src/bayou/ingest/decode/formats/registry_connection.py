@@ -1,4 +1,4 @@
-"""HTTP requests to a schema registry, sent with confluent-kafka's client.
+"""Sends HTTP requests to a schema registry with the client of confluent-kafka.
 
 The client supports authentication, TLS, and several URLs of one registry. This module limits the
 duration and the size of a response, validates responses, and follows redirects without sending
@@ -27,9 +27,9 @@ MAX_RESPONSE_BYTES = 16 << 20
 """Maximum size of a response; the largest schemas are far smaller."""
 
 LONGEST_SECONDS = 30.0
-"""Maximum duration of a request and its response, even if bytes keep arriving."""
+"""Maximum duration of a request and its response, even if the response still sends bytes."""
 
-_TIMEOUT = 10  # seconds without any byte
+_TIMEOUT = 10  # maximum seconds between two bytes
 
 
 class RegistryStatusError(Exception):
@@ -80,7 +80,7 @@ class RegistryAddress:
     key_password: str | None = field(default=None, repr=False)
 
     def scrub(self, text: str) -> str:
-        """Replace all secrets in a string by `***`."""
+        """Replace all secrets of this address in a string by `***`."""
         for secret in (self.password, self.token, self.client_secret, self.key_password):
             if secret:
                 text = text.replace(secret, "***")
@@ -132,7 +132,7 @@ def _require_client() -> None:
 
 
 def origin(url: str | None) -> tuple[str, str | None, int | None]:
-    """Return the scheme, host and port of a URL. If the port is missing, it is the default port."""
+    """Return the scheme, host and port of a URL, with the default port of the scheme."""
     parts = urlsplit(url or "")
     default = {"http": 80, "https": 443}.get(parts.scheme)
     return parts.scheme, parts.hostname, parts.port or default
@@ -165,13 +165,13 @@ class RegistryConnection:
         )
 
     def version(self, subject: str, version: int, *, fmt: str | None) -> dict[str, Any]:
-        """Request a version of a subject, even a deleted one; result and errors as in `schema`."""
+        """Request a version of a subject, even if it is deleted; see `schema` for the result."""
         return self._request(
             lambda client: client.get_version(subject, version, deleted=True, fmt=fmt).schema
         )
 
     def is_elsewhere(self, url: str) -> bool:
-        """Whether a URL's origin differs from the registry's origins."""
+        """Whether a URL leads to another host, port or scheme than the URLs of the registry."""
         return origin(url) not in self._origins
 
     def _request(self, call: Callable[[SchemaRegistryClient], Schema]) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class RegistryConnection:
             try:
                 schema = self._within_time_limit(call)
             except SchemaRegistryError as error:
-                code: Any = error.error_code  # whatever the response has
+                code: Any = error.error_code  # the response may contain anything
                 raise RegistryStatusError(error.http_status_code, code, self._last_url) from None
             except OAuthTokenError as error:
                 reason = address.scrub(error.message)
@@ -200,7 +200,7 @@ class RegistryConnection:
         return _checked(schema)
 
     def _within_time_limit(self, call: Callable[[SchemaRegistryClient], Schema]) -> Schema:
-        """Return the result of a call. If the call takes too long, close its client and raise."""
+        """Return the result of a call; if it takes too long, close the client and raise."""
         if self._client is None:
             self._client = self._connect()
         client, results, errors = self._client, list["Schema"](), list[BaseException]()
@@ -238,7 +238,7 @@ class RegistryConnection:
         """Remove the credentials from a request that was redirected to another origin."""
         if request.url.scheme not in ("http", "https"):
             raise ValueError(f"it redirects to a URL with the scheme {request.url.scheme!r}")
-        request.headers["Accept-Encoding"] = "identity"  # a small response can't become large
+        request.headers["Accept-Encoding"] = "identity"  # no decompression bombs
         if self.is_elsewhere(str(request.url)):
             request.headers.pop("Authorization", None)
 
@@ -249,7 +249,7 @@ class RegistryConnection:
 
 
 def _limited(stream: Any) -> Any:
-    """Return a response's stream that raises `ValueError` after `MAX_RESPONSE_BYTES`."""
+    """Wrap the stream of a response; it raises `ValueError` after `MAX_RESPONSE_BYTES`."""
     import httpx2
 
     class LimitedStream(httpx2.SyncByteStream):

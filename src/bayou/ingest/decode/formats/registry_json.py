@@ -28,7 +28,7 @@ class _Schema:
 
 
 class JsonSchemaReader:
-    """Reads JSON values with the schema that the writer of each value used."""
+    """Reads JSON values, each with the JSON Schema of its writer."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -37,9 +37,9 @@ class JsonSchemaReader:
         self._refused: dict[int, str] = {}
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
-        """Return a decoded value and its schema's columns.
+        """Return a decoded value, and the columns of its schema.
 
-        Values with the same schema return the same columns object.
+        For values with the same schema, the columns are the same object.
 
         Raises:
             ValueError: the value can't be read, or doesn't match its schema.
@@ -56,7 +56,7 @@ class JsonSchemaReader:
         return record, columns
 
     def record(self, value: bytes) -> Any:
-        """Return a decoded value of any type; see `read`."""
+        """Return a decoded value that may have any type, not only an object; see `read`."""
         return self._record(value)[1]
 
     def _record(self, value: bytes) -> tuple[int, Any]:
@@ -100,9 +100,9 @@ class JsonSchemaReader:
 
 
 class _Bundle:
-    """Combines a schema and the schemas that it refers to in one document.
+    """Combines a schema and the schemas to which it refers in one JSON Schema document.
 
-    A referenced schema becomes a member of `$defs`; each `$ref` becomes a pointer in the document.
+    A referenced schema becomes a member of `$defs`, and each `$ref` a pointer inside the document.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -117,7 +117,7 @@ class _Bundle:
         return document
 
     def _local(self, response: Mapping[str, Any], place: str) -> Any:
-        """Return a schema with its references rewritten for its position in the document."""
+        """Return a schema whose references are rewritten for its position in the document."""
         names = {r["name"]: self._add(r["subject"], r["version"]) for r in response["references"]}
         document = msgspec.json.decode(response["schema"])
         if isinstance(document, dict):

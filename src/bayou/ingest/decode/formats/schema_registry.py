@@ -1,7 +1,7 @@
-"""A Confluent schema registry, which returns schemas by the id in a record's header.
+"""Reads schemas from a Confluent schema registry, by the schema id in a record's header.
 
-The header of a value is a zero byte and the schema id in four bytes, big-endian. Requests for a
-missing schema are repeated a few times. Known schemas are cached in the process.
+The header of a value is a zero byte, followed by the schema id in four bytes, big-endian. Requests
+for a missing schema are repeated a few times. Schemas are cached in the process.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MAX_ATTEMPTS = 3
 _FIRST_PAUSE = 0.2
 _HEADER = 5
 _SCHEMA_NOT_FOUND = 40403
-"""The registry's error code for a schema id that it doesn't have."""
+"""The registry's error code for an unknown schema id."""
 _UNKNOWN_FOR = 10.0
 """Seconds until a missing schema is requested again."""
 _MAX_RETRIED_UNKNOWN = 16
-"""If at least this many schemas are known to be missing, requests for others aren't retried."""
+"""Number of missing schemas above which requests for further missing schemas aren't repeated."""
 _UNKNOWN_REMEMBERED = 10_000
 
 
@@ -62,7 +62,7 @@ class Registry:
         return self.address.url
 
     def schema(self, number: int, *, serialized: bool = False) -> dict[str, Any]:
-        """Return the schema with an id: the string `schema`, and `references`.
+        """Return the schema with an id: a dict with the string `schema`, and `references`.
 
         If `serialized` is true, a Protobuf schema is a descriptor in base64 instead of source code.
 
@@ -84,7 +84,7 @@ class Registry:
             ) from error
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> dict[str, Any]:
-        """Return a version of a subject, to resolve `references`; the result is as in `schema`."""
+        """Return a version of a subject, to which `references` of a schema refer; see `schema`."""
         fmt = _SERIALIZED if serialized else None
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         path += f"?format={fmt}" if fmt else ""
@@ -138,7 +138,7 @@ class Registry:
         raise AssertionError
 
     def _attempts(self, path: str) -> int:
-        """Return the maximum number of requests for a missing schema; it may be registered soon.
+        """Return how often a missing schema is requested, because it may be registered soon.
 
         Raises:
             UnknownSchemaError: a recent request has shown that the schema is missing.

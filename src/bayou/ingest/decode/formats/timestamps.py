@@ -6,8 +6,9 @@
 | `iso` | an ISO 8601 string |
 | a pattern such as `%d.%m.%Y %H:%M` | a string that matches the pattern of Python's `strptime` |
 
-A string without a UTC offset is in UTC. Null stays null. A pattern needs a year. A pattern can't
-contain `%Z`, because `strptime` accepts other zone names on each machine and ignores their offsets.
+A string without a UTC offset is in UTC. Null stays null. A pattern must contain the year. It can't
+contain `%Z`, because the zone names that `strptime` accepts depend on the machine, and it ignores
+their offsets.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, A
 
 
 def timestamp_columns(columns: StructType, formats: Mapping[str, str]) -> StructType:
-    """Return `columns`, in which each column that is a key of `formats` has the type timestamp."""
+    """Return `columns` with the type timestamp for each column that has a format in `formats`."""
     return StructType(
         tuple(
             StructField(name=f.name, data_type=TIMESTAMP, nullable=f.nullable)
@@ -70,7 +71,7 @@ def timestamp_columns(columns: StructType, formats: Mapping[str, str]) -> Struct
 
 
 def schema_without(schema: str, paths: Mapping[str, str]) -> str:
-    """Return a JSON Schema that allows any value for the properties at `paths` (`place.at`)."""
+    """Change a JSON Schema to allow any value for the properties at `paths`, such as `place.at`."""
     document: Any = json.loads(schema)
     for path in paths:
         part = document
