@@ -43,7 +43,7 @@ def made(tmp_path):
             {},
             listener,
             batches=threading.Lock(),
-            every=every,
+            interval=every,
             last_runs=LastRuns(tmp_path, "t"),
         )
         return upkeep, listener, topic.table_path
@@ -214,7 +214,7 @@ connector:
     (topic,) = load_configuration(folder / "p.yaml", environment={}).topics
     lock = threading.Lock() if batches is None else batches
     runs = LastRuns(folder, topic.key)
-    return topic, TopicMaintenance(topic, {}, reports, batches=lock, every=every, last_runs=runs)
+    return topic, TopicMaintenance(topic, {}, reports, batches=lock, interval=every, last_runs=runs)
 
 
 def written(path, day):

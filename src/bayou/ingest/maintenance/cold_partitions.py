@@ -19,7 +19,7 @@ class SmallFiles:
     """A table partition with small files.
 
     Attributes:
-        where: predicate that selects the partition; None for a table without partition columns.
+        where: SQL predicate that selects the partition; None for a table without partition columns.
         files: number of small files.
         newest: modification time of the partition's newest file, ms since the epoch.
     """
@@ -36,8 +36,8 @@ def partitions_with_small_files(
 
     Args:
         small: size in bytes below which a file is small.
-        written_since: only return partitions that have a file written at or after this time, ms
-            since the epoch.
+        written_since: time in ms since the epoch. Partitions without a file that was written at or
+            after this time are omitted.
     """
     files = snapshot.files()
     values = files.column("partition_values").combine_chunks()

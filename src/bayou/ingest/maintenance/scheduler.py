@@ -25,22 +25,22 @@ from bayou.ingest.upsert import DeletedKeys
 from bayou.version import ENGINE_INFO
 
 _MAX_INTERVALS = 20
-"""After this number of intervals, a table is compacted even if more records are waiting."""
+"""A table is compacted after this number of intervals, even if unread records are waiting."""
 
 _VACUUM_INTERVAL = 24 * 3600.0
 _HISTORY_LIMIT = 200
 
 
 class TopicMaintenance:
-    """The maintenance of one table, which one topic writes or several topics share.
+    """The maintenance of one table, which may be shared by several topics.
 
-    `count_batch` counts the records of batches, and `poll` starts due tasks. If batches append
-    rows, maintenance and batches run concurrently, because appends don't conflict with maintenance.
-    If batches upsert rows, batches rewrite files, so no maintenance step runs during a batch.
+    `count_batch` counts the records of batches, and `poll` starts due tasks. Appends don't conflict
+    with maintenance, so tasks run during batches that append. Upserts rewrite files, so no step of
+    a task runs during a batch that upserts.
 
     Args:
         batches: the lock that a batch holds while it changes the table.
-        every: seconds between scheduled runs; None if there is no schedule.
+        interval: seconds between scheduled runs; None if there is no schedule.
         last_runs: stores the results of tasks for `bayou status`.
         slots: semaphore that limits the number of concurrent tasks of all topics; None for no
             limit.
@@ -53,7 +53,7 @@ class TopicMaintenance:
         reporter: Reporter,
         *,
         batches: threading.Lock,
-        every: float | None,
+        interval: float | None,
         last_runs: LastRuns,
         slots: AbstractContextManager[Any] | None = None,
     ) -> None:
@@ -64,13 +64,13 @@ class TopicMaintenance:
         self._reporter = reporter
         self._batches = batches
         self._is_upsert = topic.upsert_keys is not None
-        self._every = every
+        self._interval = interval
         self._slots = nullcontext() if slots is None else slots
         self._spark: SparkSession | None = None
-        self._next_run = None if every is None else time.monotonic() + every
+        self._next_run = None if interval is None else time.monotonic() + interval
         self._compacted = self._optimized = 0
-        self._counting = threading.Lock()  # topics that share the table count at the same time
-        self._since = 0  # the first compaction includes files of earlier processes
+        self._counting = threading.Lock()  # several topics may count at the same time
+        self._since = 0  # 0: the first compaction includes files of earlier processes
         self._last_batch = 0
         self._failed: set[str] = {
             task for task, run in last_runs.read().items() if run.result == "failed"
@@ -85,14 +85,14 @@ class TopicMaintenance:
             self._retry_next_time(task)
 
     def use_executors(self, spark: SparkSession) -> None:
-        """Run tasks of large tables on the executors of a session from now on."""
+        """Set the session on whose executors tasks of large tables run from now on."""
         self._spark = spark
 
     def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
         """Count the records of a committed batch.
 
-        `is_behind` is true if Kafka probably has more records to read. If it is true, tasks that
-        are due because of the number of records are delayed.
+        If `is_behind`, Kafka probably has more records to read, and tasks that are due because of
+        the number of written records are delayed.
         """
         with self._counting:
             self._compacted += report.records - report.filtered
@@ -101,7 +101,7 @@ class TopicMaintenance:
         self._last_batch = _now() - round(report.seconds * 1000)
 
     def poll(self) -> None:
-        """Start due tasks. If a task is running, do nothing."""
+        """Start the tasks that are due, in the background; do nothing while tasks run."""
         if self._stopped.is_set() or (self._task is not None and self._task.is_running):
             return
         self._task = None
@@ -110,24 +110,24 @@ class TopicMaintenance:
             self._task = BackgroundTask(lambda: self._run(tasks, final=False))
 
     def complete(self) -> None:
-        """Run due tasks in the calling thread; for the end of a run that has read all records."""
+        """Run the tasks that are due, in the calling thread, at the end of a run."""
         if self._task is not None:
             self._task.finish()
         self._behind = False
-        by_clock = self._every is not None or self._left
+        by_clock = self._interval is not None or self._left
         if not self._stopped.is_set() and (tasks := self._due(by_clock=by_clock)):
             self._run(tasks, final=True)
 
     def stop(self) -> None:
-        """Wait for the end of the current step of a task, and run no further steps."""
+        """Stop the maintenance: wait for the end of the current step, and run no further steps."""
         self._stopped.set()
         if self._task is not None:
             self._task.finish()
 
     def _is_scheduled_now(self) -> bool:
-        if self._next_run is None or self._every is None or time.monotonic() < self._next_run:
+        if self._next_run is None or self._interval is None or time.monotonic() < self._next_run:
             return False
-        self._next_run = time.monotonic() + self._every
+        self._next_run = time.monotonic() + self._interval
         return True
 
     def _due(self, *, by_clock: bool) -> list[MaintenanceTask]:
@@ -162,7 +162,7 @@ class TopicMaintenance:
             try:
                 with self._slots:
                     report = self._maintain(task, final=final)
-            except Exception as fault:  # noqa: BLE001  # the topic continues after any failure
+            except Exception as error:  # noqa: BLE001  # the topic continues after any failure
                 self._retry_next_time(task)
                 report = MaintenanceReport(
                     topic=self._topic.key,
@@ -172,7 +172,7 @@ class TopicMaintenance:
                     seconds=time.time() - began,
                     result="failed",
                     error=PipelineError(
-                        f"{task}: {type(fault).__name__}: {fault}", topic=self._topic.key
+                        f"{task}: {type(error).__name__}: {error}", topic=self._topic.key
                     ),
                 )
             if report is not None and self._is_reported(report):
@@ -180,11 +180,11 @@ class TopicMaintenance:
                 self._reporter.maintenance_finished(report)
 
     def _is_reported(self, report: MaintenanceReport) -> bool:
-        """Return whether to report the result of a task, and remember whether the task failed.
+        """Return whether to report the result of a task, and store whether the task failed.
 
-        A task that had nothing to do isn't reported in two cases: it left partitions for the next
-        run, or it is `forget`. But if the task's previous run failed, the result is always
-        reported.
+        A result is always reported if it isn't `nothing`, or if the previous run of the task
+        failed. The result `nothing` isn't reported if partitions are left for the next run, or for
+        the task `forget`.
         """
         failed_before = report.task in self._failed
         if report.error is not None:
@@ -195,7 +195,7 @@ class TopicMaintenance:
         return failed_before or not nothing
 
     def _retry_next_time(self, task: str) -> None:
-        """Make a task due at the next scheduled run, even without new records."""
+        """Make a failed task due at the next scheduled run, even without new records."""
         if task == "vacuum":
             self._last_vacuum = 0.0
         elif task == "forget":
@@ -206,12 +206,12 @@ class TopicMaintenance:
     def _maintain(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
         """Run a task and return its report; None if the task isn't due.
 
-        The task also runs for the deleted keys table of an upsert. If the task fails for that
-        table, its report is returned.
+        For an upsert, the task also runs for the deleted keys table. If it fails there, the report
+        of the failure is returned.
         """
         if task == "forget":
             return self._forget(final=final)
-        # Partitions that are being written wait for the next run, which must include them.
+        # Partitions to which batches write are left for the next run, which must include them.
         cold_before = _now() if final else self._last_batch
         handle = open_table(self._topic.table_path, self._storage_options)
         if task == "vacuum":
@@ -255,8 +255,8 @@ class TopicMaintenance:
     def _forget(self, *, final: bool) -> MaintenanceReport | None:
         """Remove deleted keys that exceed their retention, and vacuum the deleted keys table daily.
 
-        The vacuum doesn't depend on `enable-vacuum`. If there is no deleted keys table, the result
-        is None.
+        The vacuum runs even without `enable-vacuum`. Without a deleted keys table, the result is
+        None.
         """
         keys, path = self._topic.upsert_keys, self._topic.table_path
         table = open_table(deleted_keys_path(path), self._storage_options)
@@ -292,14 +292,14 @@ class TopicMaintenance:
     def _vacuum_is_due(self, handle: TableHandle) -> bool:
         """Return whether a day has passed since the last vacuum in the table's history.
 
-        After True was returned, the result is False for a day.
+        The method returns True at most once a day.
         """
         now = time.time()
         if self._last_vacuum is None:
             try:
                 commits = handle.history(_HISTORY_LIMIT) if handle.exists() else []
             except BayouError:
-                return True  # the vacuum reports the error
+                return True  # due, so that the vacuum reports the error
             vacuums = [c for c in commits if completed_task(c) == ("vacuum", "done")]
             if not vacuums and len(commits) == _HISTORY_LIMIT:
                 self._last_vacuum = now

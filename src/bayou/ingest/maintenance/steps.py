@@ -1,4 +1,4 @@
-"""Runs maintenance tasks in steps. Between two steps a pipeline can commit batches.
+"""Runs maintenance tasks in steps, between which a pipeline can commit batches.
 
 `LastRuns` stores the last result of each task in the state path for `bayou status`.
 `check_retention` compares `vacuum-retention-hours` with the tables' retention.
@@ -34,11 +34,11 @@ from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.protocol.properties import DELETED_FILE_RETENTION
 
 _SMALL = {"compaction": 32 << 20, "optimize": 128 << 20}
-"""Files below this size in bytes are small; `compaction` doesn't rewrite medium-sized files."""
+"""Size in bytes below which each task rewrites files; `compaction` skips medium-sized files."""
 
 _RETRIES = 3
 _HOT_FILES = 50
-"""A partition with at least this many small files is compacted even if batches write to it."""
+"""Number of small files from which a partition is compacted even while batches write to it."""
 
 
 def maintain_table(
@@ -55,7 +55,7 @@ def maintain_table(
     stopped: Callable[[], bool] = lambda: False,
     step_lock: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> MaintenanceReport:
-    """Run one maintenance task of a table. An error isn't raised, but returned in the report.
+    """Run one maintenance task of a table. Errors aren't raised, but returned in the report.
 
     Args:
         topic: the topic's key, for the report.
@@ -68,7 +68,8 @@ def maintain_table(
         written_since: time in ms since the epoch. `compaction` skips partitions that weren't
             written at or after this time.
         cold_before: time in ms since the epoch. A partition that was written at or after this time
-            is skipped if it has fewer than 50 small files. If None, no partition is skipped.
+            is skipped, because batches still write to it, unless it has 50 small files. If None, no
+            partition is skipped.
         stopped: function that is called before each step. If it returns True, the task ends early.
         step_lock: function that returns a context manager, which is entered for each step that
             rewrites files.
@@ -78,7 +79,8 @@ def maintain_table(
     try:
         commands = table_commands(handle, storage_options or {}, spark)
         if task == "vacuum":
-            # Without `step_lock`: listing takes long, and a vacuum doesn't conflict with commits.
+            # Without `step_lock`, because listing files takes long and doesn't conflict with
+            # commits.
             metrics = commands.vacuum(retention_hours)
             deleted = metrics.num_deleted_files
             report = replace(report, files_removed=deleted, result="done" if deleted else "nothing")
@@ -91,9 +93,9 @@ def maintain_table(
             cold = _cold(partitions, cold_before)
             report = replace(report, left=len(partitions) - len(cold))
             columns = z_order_by if task == "optimize" else ()
-            report = _compact(report, commands, columns, cold, stopped=stopped, alone=step_lock)
-    except Exception as fault:  # noqa: BLE001  # a failure doesn't stop maintenance of other tables
-        report = replace(report, result="failed", error=topic_error(fault, topic))
+            report = _compact(report, commands, columns, cold, stopped=stopped, step_lock=step_lock)
+    except Exception as error:  # noqa: BLE001  # a failure doesn't stop maintenance of other tables
+        report = replace(report, result="failed", error=topic_error(error, topic))
     return replace(report, seconds=time.time() - began)
 
 
@@ -110,7 +112,7 @@ def _compact(
     partitions: Sequence[SmallFiles],
     *,
     stopped: Callable[[], bool],
-    alone: Callable[[], AbstractContextManager[Any]],
+    step_lock: Callable[[], AbstractContextManager[Any]],
 ) -> MaintenanceReport:
     """Compact or sort partitions, each in its own commit, and add the results to `report`.
 
@@ -121,7 +123,7 @@ def _compact(
         if stopped():
             return replace(report, left=left)
         try:
-            with alone():
+            with step_lock():
                 metrics = _optimize(commands, z_order_by, partition, _SMALL[report.task])
         except Exception as fault:  # noqa: BLE001  # committed partitions are reported
             error = topic_error(fault, report.topic)
@@ -172,7 +174,7 @@ _DECODER = msgspec.json.Decoder(dict[str, LastRun])
 
 
 class LastRuns:
-    """Stores the last run of each maintenance task of a table, even if the run made no commit.
+    """Stores the last run of each maintenance task of a table in the state path.
 
     Args:
         table_key: see `Topic.table_key`.
@@ -183,14 +185,14 @@ class LastRuns:
         self._lock = threading.Lock()
 
     def read(self) -> Mapping[str, LastRun]:
-        """Return the last run of each task; empty if the state path has none."""
+        """Return the last run of each task that has run."""
         try:
             return _DECODER.decode(self._file.read_bytes())
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
 
     def keep(self, report: MaintenanceReport) -> None:
-        """Store a run. Errors are ignored, so that a full disk doesn't stop maintenance."""
+        """Store the run of a report. Errors are ignored: a full disk must not stop maintenance."""
         run = LastRun(
             at=round((report.started + report.seconds) * 1000),
             result=report.result,
@@ -217,9 +219,9 @@ def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
 
 
 def completed_task(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
-    """Return the maintenance task that a commit in the table's history completed, and its result.
+    """Return the maintenance task of which a commit in the history is the last, and its result.
 
-    If the commit completed no maintenance task, None is returned.
+    The result is None for other commits.
     """
     match commit.get("operation"):
         case "OPTIMIZE":
@@ -237,7 +239,7 @@ _TIMEOUT = 10.0
 
 
 def check_retention(configuration: Configuration) -> None:
-    """Check that `vacuum-retention-hours` isn't shorter than the table's retention of files.
+    """Check that `vacuum-retention-hours` isn't shorter than the file retention of each table.
 
     A table that doesn't exist yet has the default retention.
 

@@ -18,7 +18,7 @@ from bayou.spark.commands.vacuum import vacuum_table
 
 
 class TableCommands(Protocol):
-    """The commands of maintenance."""
+    """The commands that maintenance runs on a table."""
 
     def optimize(self, where: Predicate | None, min_size: int) -> OptimizeMetrics:
         """Compact files below `min_size` bytes, or cluster a table with clustering columns."""
@@ -36,7 +36,7 @@ class TableCommands(Protocol):
 def table_commands(
     handle: TableHandle, storage_options: Mapping[str, str], spark: SparkSession | None
 ) -> TableCommands:
-    """Return the commands of a table. If `spark` is set, large tables use Spark's executors."""
+    """Return the commands of a table; with `spark`, commands of large tables run on executors."""
     if spark is None:
         return _InProcess(handle)
     engine = for_path(handle.table_uri, storage_options)

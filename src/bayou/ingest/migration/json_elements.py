@@ -1,8 +1,8 @@
 """Splits a JSON array, or a sequence of JSON objects, into elements with constant memory.
 
-The elements are found by their brackets and returned as bytes, to be decoded separately. So an
-element with an invalid value, such as an unpaired surrogate, becomes a dead letter and doesn't
-affect the remaining elements.
+Elements are found by their brackets and returned as bytes, which the caller decodes one by one. An
+element with an invalid value, such as an unpaired surrogate, then becomes a dead letter without
+affecting other elements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 LONGEST = 128 << 20
-"""Maximum size of an element in bytes. It limits the memory that an unclosed bracket can take."""
+"""Maximum size of an element in bytes, which limits the memory for an unclosed bracket."""
 _MAX_BRACES = 64
 """Maximum number of closing braces that the fast path looks for."""
 
@@ -26,7 +26,7 @@ _RAW: msgspec.json.Decoder[msgspec.Raw] = msgspec.json.Decoder(msgspec.Raw)
 
 
 class ArrayError(Exception):
-    """The array or sequence isn't valid JSON. The elements before the error were yielded."""
+    """The array or sequence isn't valid JSON, after the elements that were already yielded."""
 
 
 def array_elements(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -59,7 +59,7 @@ def joined_objects(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Text:
-    """Reads elements from chunks of bytes; buffers the bytes that aren't consumed yet."""
+    """A buffer of the bytes that aren't consumed yet, from which elements are read."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -68,7 +68,7 @@ class _Text:
         self._at = 0
 
     def next_byte(self) -> bytes:
-        """Skip white space and return the next byte without consuming it; empty at the end."""
+        """Skip white space and return the next byte without consuming it; `b""` at the end."""
         while True:
             match = _SPACE.match(self._read, self._at)
             assert match is not None
@@ -118,12 +118,12 @@ class _Text:
         return element
 
     def _object(self) -> bytes | None:
-        """Consume and return an object, whose end is found by counting braces.
+        """Consume and return an object whose end is found by counting braces; None if that fails.
 
-        If strings of the object have unbalanced braces, or if the buffer has only a part of the
-        object, nothing is consumed and the result is None. Counting takes a third of the time of
-        `element`. The result is checked to be valid JSON. So it is the whole object, because no
-        JSON object is a prefix of another.
+        It fails if strings of the object have unbalanced braces, or if the buffer has only a part
+        of the object; then nothing is consumed. Counting takes a third of the time of `element`.
+        The bytes are checked to be valid JSON, and no JSON object is a prefix of another, so they
+        are the whole object.
         """
         depth, end = 1, self._at + 1
         for _ in range(_MAX_BRACES):
@@ -159,10 +159,7 @@ def _shown(byte: bytes) -> str:
 
 
 def _is_one(element: bytes) -> bool:
-    """Whether bytes have the structure of exactly one JSON element.
-
-    Strings and numbers in the element may be invalid.
-    """
+    """Whether bytes are exactly one JSON element, in which strings and numbers may be invalid."""
     try:
         _RAW.decode(element)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -171,7 +168,7 @@ def _is_one(element: bytes) -> bool:
         return True
     else:
         return True
-    try:  # accepts invalid values in a valid structure; the record is refused later
+    try:  # accepts invalid values; the record is refused later
         text = element.decode(errors="replace")
         json.loads(text, strict=False, parse_int=str, parse_float=str)
     except ValueError:

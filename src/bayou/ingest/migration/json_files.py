@@ -38,8 +38,8 @@ class JsonFile:
 
     Attributes:
         path: absolute path, without URL encoding.
-        name: path relative to the folder. If this path equals the last component of the folder's
-            path, the name has the prefix `./`; see `path_below`.
+        name: path relative to the folder. The prefix `./` distinguishes a file that has the same
+            name as its folder; see `path_below`.
         size: size in bytes.
         timestamp: timestamp of the file's records, microseconds since the epoch. If folder names
             have a date (`year=2024/month=01/day=05` or `2024/01/05`), the timestamp is midnight of
@@ -62,14 +62,14 @@ def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> 
     """List the JSON files in a folder by timestamp, then by name. `folder` may also be a file.
 
     Numbers in names are ordered by value: `9` is before `10`. Files and folders whose names start
-    with `_` or `.` are skipped. The names of files that aren't JSON files are appended to `others`.
+    with `_` or `.` are skipped. The names of all other files are appended to `others`.
     """
     root = engine.files.resolve_path(folder)
     if _NAMES.match(root):
         try:
             return [_file(engine.files.status(root), root.rsplit("/", 1)[-1])]
         except FileMissingError:
-            pass  # the path may be a folder: Spark writes folders with this name
+            pass  # Spark writes folders with such names
 
     def hidden(path: str) -> bool:
         return path.rsplit("/", 1)[-1].startswith(("_", "."))
@@ -88,15 +88,15 @@ def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> 
 
 
 def path_below(folder: str, name: str) -> str:
-    """Return the path of a file from the `folder` and the `name` with which `json_files` listed it.
+    """Return the path of a file that `json_files(folder)` listed with the name `name`.
 
-    If `folder` is itself the path of the JSON file, the result is `folder`.
+    If `folder` is the path of a JSON file, the result is `folder`.
     """
     return folder if _is_file(folder, name) else f"{folder}/{name.removeprefix('./')}"
 
 
 def _is_file(folder: str, name: str) -> bool:
-    """Whether `folder` isn't a folder, but the path of the JSON file with this name."""
+    """Whether `folder` is the path of the JSON file itself."""
     return bool(_NAMES.match(folder)) and folder.rpartition("/")[2] == name
 
 
@@ -121,9 +121,8 @@ def records_of(
     """Yield the raw JSON of each record of a file.
 
     Args:
-        takes_last: function that decides whether a last line without a newline is a record. Another
-            process may not have written the whole line yet. If `takes_last` is None, the line is a
-            record.
+        takes_last: function that returns whether a last line without a newline is a record, because
+            another process may still be writing the line. If None, the line is a record.
 
     Raises:
         PipelineError: the file contains invalid JSON, or a compressed file is incomplete.

@@ -1,10 +1,10 @@
 """The migration ledger: a Delta table beside the target that records the migrated files.
 
-The ledger's path is `<table>_migration`. A *part* is a sequence of a file's records that belong to
-one batch. Before a batch is written to the target, a row for each part of the batch is added to the
-ledger. The version of the target's transaction identifier `migration/<folder>` is the number of the
-folder's last committed batch. A batch that is in the ledger but not in the target is written again
-with the same records.
+Its path is `<table>_migration`. Records are migrated in batches. A *part* is a sequence of records
+of one file in one batch. Before a batch is written to the target, a row for each of its parts is
+added to the ledger. The commit to the target sets the version of the transaction identifier
+`migration/<folder>` to the number of the batch. If the target lacks a batch of the ledger, the
+batch is written again with the same records.
 
 | column | type | |
 |---|---|---|
@@ -43,12 +43,12 @@ from bayou.kernel.transaction.commit import discard_unless_committed
 
 
 def application_id(source: str) -> str:
-    """Return the transaction identifier with which the target records batches of a folder."""
+    """Return the application id with which the target records the batches of a folder."""
     return f"migration/{source}"
 
 
 def migrated_source(application: str) -> str | None:
-    """Return the folder in a result of `application_id`; None for another kind of identifier."""
+    """Return the folder of an application id from `application_id`; None for other ids."""
     prefix = application_id("")
     return application.removeprefix(prefix) if application.startswith(prefix) else None
 
@@ -70,7 +70,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
 
     def is_of(self, kafka_topic: str) -> bool:
-        """Whether the part's rows and offsets are those of a Kafka topic, as far as is known."""
+        """Whether the part was migrated for this Kafka topic; True if its topic isn't known."""
         return self.topic in (None, kafka_topic)
 
     @property
@@ -78,7 +78,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return path_below(self.source, self.file)
 
     def is_in(self, transactions: Mapping[str, int]) -> bool:
-        """Whether a target with these transaction identifiers has the part's batch."""
+        """Whether a target with these transaction identifiers has the batch of this part."""
         return self.batch <= transactions.get(application_id(self.source), -1)
 
 
@@ -102,8 +102,8 @@ _SCHEMA = pa.schema(_COLUMNS)
 class LedgerState:
     """The rows of the ledger in memory.
 
-    The ledger isn't read again after each batch, because it may have rows for 100,000 files.
-    Instead, the rows that this process adds to the ledger are also added here.
+    Rows that this process adds to the ledger are also added here. This avoids reading the ledger,
+    which may have rows for 100,000 files, again after each batch.
 
     Attributes:
         parts: the rows of all folders.
@@ -163,11 +163,10 @@ class Ledger:
         )
 
     def offsets(self, kafka_topic: str) -> dict[int, int]:
-        """Return the highest offset of a record migrated to the target, by partition of a topic.
+        """Return the highest Kafka offset of the migrated records of a topic, by partition.
 
         Only records with the metadata columns `_kafka_partition` and `_kafka_offset` have an
-        offset. The target may also have migrated records of other topics, whose offsets don't
-        count.
+        offset.
         """
         parts = [part for part in self.read().parts if part.is_of(kafka_topic)]
         known = self._target.latest_snapshot(self._engine).transactions if parts else {}
@@ -181,11 +180,12 @@ class Ledger:
         """Add the rows of a batch, before the batch is committed to the target.
 
         Args:
-            commits: `LedgerState.commits` when the records' sequence numbers were assigned.
+            commits: the value of `LedgerState.commits` when the sequence numbers of the records
+                were assigned.
 
         Raises:
-            ConcurrentTransactionError: another process has added a batch since the sequence numbers
-                were assigned. Assign them again and retry.
+            ConcurrentTransactionError: another process has added a batch since then. Assign the
+                sequence numbers again, and retry.
         """
         snapshot = self._snapshot()
         known = 0 if snapshot is None else snapshot.transactions.get(_COMMITS, 0)
@@ -199,7 +199,7 @@ class Ledger:
         if snapshot is not None:
             builder = snapshot.build_update_table_transaction(
                 ENGINE_INFO, Operation.WRITE
-            ).with_schema_evolution(True)  # a ledger of an earlier version lacks columns
+            ).with_schema_evolution(True)  # add columns that a ledger of an earlier version lacks
         else:
             builder = self._table.create_transaction_builder(
                 self._engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
@@ -221,7 +221,7 @@ class Ledger:
 
 
 _COMMITS = "migration/commits"
-"""Transaction identifier whose version counts the batches of all folders."""
+"""Application id whose version counts the batches of all folders."""
 
 
 def migrated_offsets(

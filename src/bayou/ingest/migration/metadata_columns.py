@@ -1,8 +1,7 @@
-"""Metadata columns that an older pipeline added to the records of its JSON files.
+"""Removes metadata columns that an older pipeline added to the records of JSON files.
 
-A migration removes these columns (`_kafka_partition`, `_kafka_offset`, `_processed_at`, ...) from
-records. Before it removes the offset, it checks whether the pipeline also reads the record from
-Kafka.
+These columns are `_kafka_partition`, `_kafka_offset`, `_processed_at` and others. From partition
+and offset, a migration determines whether the pipeline also reads the record from Kafka.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _NAMES = frozenset((*KAFKA_COLUMNS.names, "_kafka_timestamp"))
 
 
 class FromKafka:
-    """The records that a migration skips, because the pipeline reads them from Kafka.
+    """The set of records that a migration skips, because the pipeline reads them from Kafka.
 
     If rows are appended, the target and the dead letter table have a first offset in each
     partition. A record at or after the first offset of its partition is skipped, because the
@@ -52,7 +51,7 @@ class FromKafka:
         self._storage_options = storage_options
 
     def __contains__(self, at: tuple[int, int]) -> bool:
-        """Whether the pipeline reads the record at `at`, a partition and an offset, from Kafka."""
+        """Whether the pipeline reads the record at `at`, a pair of partition and offset."""
         partition, offset = at
         first = self._firsts.get(partition)
         return first is not None and offset >= first
@@ -61,7 +60,7 @@ class FromKafka:
     def _firsts(self) -> dict[int, int]:
         """The first offset of each partition in the target and the dead letter table.
 
-        If a partition has neither rows nor dead letters, the next offset to read is used instead.
+        For a partition without rows and dead letters, it is the next offset to read.
         """
         path, name = self._topic.table_path, self.name
         engine = for_path(path, self._storage_options)
@@ -93,8 +92,8 @@ class OldRecords:
 
     Attributes:
         topic: name of the Kafka topic.
-        offsets: for each Kafka partition, the highest offset of the records that were processed so
-            far and aren't skipped.
+        offsets: for each Kafka partition, the highest offset of the records so far that weren't
+            skipped.
     """
 
     def __init__(self, from_kafka: FromKafka) -> None:
@@ -131,7 +130,7 @@ class OldRecords:
 
 
 def _integer(value: Any) -> int | None:
-    """Convert a partition or an offset, such as `5`, `5.0` or `"5"`; None for other values."""
+    """Convert a partition or an offset in JSON, such as `5`, `5.0` or `"5"`; None if invalid."""
     match value:
         case bool():
             return None

@@ -1,8 +1,8 @@
 """Migrates JSON files into a topic's table, in batches.
 
-The ledger records each batch before it is written. So a migration can be interrupted at any time
-and resumed: the ledger has the files and records of the last batch, and the target's transaction
-identifier shows whether the batch was committed.
+The ledger records each batch before it is written. A migration can therefore be interrupted at any
+time and resumed: the ledger contains the files and records of the last batch, and a transaction
+identifier of the target shows whether the batch was committed.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ def migrate_json(
 ) -> MigrationReport:
     """Write the records of JSON files into a topic's table, as if they were records of the topic.
 
-    A migration can be repeated: it then reads only new files and records appended to migrated
-    files. A last line without a newline may be incomplete. Such a line is read if it is a complete
-    JSON object, or if the file hasn't changed for `connector.migration.settle-seconds`. If not, the
-    line is left to the next migration.
+    If it is called again, only new files and records appended to migrated files are read. A last
+    line without a newline may be incomplete. It is only read if it is a complete JSON object, or if
+    the file hasn't changed for `connector.migration.settle-seconds`. Otherwise the next migration
+    reads it.
 
     Args:
         source: a folder or a file: a local path, or a URI in the topic's object store.
         batch_records: maximum number of records in a commit.
-        on_commit: called after each commit to the target, with the report so far.
-        dry_run: count files and records, and write nothing.
+        on_commit: function that is called after each commit to the target, with the report so far.
+        dry_run: whether to only count files and records, without writing.
 
     Raises:
         PipelineError: a file can't be read, migrated records of a file have changed, another
@@ -125,7 +125,7 @@ class _Migration:
         known = KnownFiles(self._engine, self._state, (file.path for file in files))
         if not dry_run:
             self._repeat_unfinished({p.source for file in files for p in known.parts(file)})
-        todo: list[tuple[JsonFile, list[Part]]] = []
+        pending: list[tuple[JsonFile, list[Part]]] = []
         seen: set[str] = set()
         for file in files:
             real = self._engine.files.real_path(file.path)
@@ -135,12 +135,12 @@ class _Migration:
             parts = known.parts(file)
             if not parts:
                 self._check_not_renamed(known, file)
-            if any(_is_all_of(part, file) for part in parts):
+            if any(_is_complete(part, file) for part in parts):
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
-                todo.append((file, parts))
+                pending.append((file, parts))
         self._files = frozenset(seen)
-        for pieces in self._batches(todo):
+        for pieces in self._batches(pending):
             if dry_run:
                 self._count(pieces)
             else:
@@ -148,9 +148,9 @@ class _Migration:
         return self._finished()
 
     def _check_ledger(self, transactions: Mapping[str, int]) -> None:
-        """Check that the ledger has every batch that the target has.
+        """Check that the ledger has all batches that the target has.
 
-        The records of a batch that isn't in the ledger would be migrated twice.
+        Records of a batch that isn't in the ledger would be migrated twice.
         """
         for application, batch in sorted(transactions.items()):
             source = migrated_source(application)
@@ -164,10 +164,9 @@ class _Migration:
                 )
 
     def _check_not_renamed(self, known: KnownFiles, file: JsonFile) -> None:
-        """Raise an error if a file was migrated under another path, before it was renamed.
+        """Raise an error if a file was migrated under another path and then renamed.
 
-        The file's records would be migrated twice. If `on-renamed-file` is `migrate`, no error is
-        raised.
+        Its records would be migrated twice. With `on-renamed-file: migrate`, no error is raised.
         """
         before = known.renamed(file) if self._refuses_renamed else None
         if before is not None:
@@ -185,9 +184,9 @@ class _Migration:
         )
 
     def _repeat_unfinished(self, sources: set[str]) -> None:
-        """Write batches that are in the ledger but not in the target.
+        """Write the batches that the ledger has and the target lacks.
 
-        The batches are from the folders `sources` and the migration's own folder.
+        These are batches of this migration's folder and of the folders `sources`.
         """
         transactions = self._writer.transactions()
         for source in sorted({self._source, *sources}):
@@ -222,10 +221,10 @@ class _Migration:
             piece.values, piece.from_kafka = old.stripped(piece.values)
         self._write(numbered, parts[0].source, parts[0].batch, old.topic)
 
-    def _batches(self, todo: list[tuple[JsonFile, list[Part]]]) -> Iterator[list[_Piece]]:
+    def _batches(self, pending: list[tuple[JsonFile, list[Part]]]) -> Iterator[list[_Piece]]:
         waiting: list[_Piece] = []
         count = size = 0
-        for file, parts in todo:
+        for file, parts in pending:
             records = _NewRecords(self._engine, file, parts, self._settle_seconds)
             piece = _Piece(file, records.skipped)
             waiting.append(piece)
@@ -239,19 +238,19 @@ class _Migration:
                 piece.values.append(value)
                 count += 1
                 size += len(value)
-            piece.complete = not records.last_waits
-            is_known = bool(parts) and not has_new and not records.last_waits
+            piece.complete = not records.last_is_incomplete
+            is_known = bool(parts) and not has_new and not records.last_is_incomplete
             self._report = replace(
                 self._report,
                 files=self._report.files + (not is_known),
                 known=self._report.known + is_known,
-                waiting=self._report.waiting + records.last_waits,
+                waiting=self._report.waiting + records.last_is_incomplete,
             )
         if pieces := [p for p in waiting if p.values or p.complete]:
             yield pieces
 
     def _count(self, pieces: list[_Piece]) -> None:
-        """Add the records of a batch to the report, without writing them."""
+        """Count the records of a batch for a dry run."""
         records = sum(len(piece.values) for piece in pieces)
         for piece in pieces:
             piece.values, piece.from_kafka = self._old.stripped(piece.values)
@@ -279,7 +278,7 @@ class _Migration:
     def _parts(self, pieces: list[_Piece], checksums: list[str]) -> list[Part]:
         """Return the ledger rows of a batch.
 
-        The batch's records get the sequence numbers after the last number in the ledger.
+        Its records get the sequence numbers that follow the last number in the ledger.
         """
         offsets = {str(p): o for p, o in self._old.offsets.items()}
         number = self._state.next_number
@@ -309,8 +308,8 @@ class _Migration:
         """Read the ledger again after a conflict with another process.
 
         Raises:
-            PipelineError: the other process migrates files of this migration, whose records would
-                be migrated twice.
+            PipelineError: the other process migrates the same files, whose records would be
+                migrated twice.
         """
         before, self._state = self._state, self._ledger.read()
         known = frozenset(before.parts)
@@ -358,14 +357,14 @@ class _Migration:
 
 
 class _NewRecords:
-    """Iterates over the records of a file that follow its migrated parts.
+    """Iterates over the records of a file that aren't migrated yet.
 
-    Raises `PipelineError` if the records of the migrated parts have changed.
+    Raises `PipelineError` if the file no longer begins with the migrated records.
 
     Attributes:
         skipped: number of records in the migrated parts.
-        last_waits: whether the last line was left to the next migration, because it may be
-            incomplete. Only valid after the iteration.
+        last_is_incomplete: whether the last line was skipped, because it may be incomplete. Only
+            valid after the iteration.
     """
 
     def __init__(
@@ -377,10 +376,10 @@ class _NewRecords:
         self._settle_seconds = settle_seconds
         self._checking = True
         self.skipped = parts[-1].skipped + parts[-1].records if parts else 0
-        self.last_waits = False
+        self.last_is_incomplete = False
 
     def __iter__(self) -> Iterator[bytes]:
-        records = records_of(self._engine, self._file, self._takes)
+        records = records_of(self._engine, self._file, self._accepts_last)
         for part in self._parts:
             if checksum_of(islice(records, part.records)) != part.checksum:
                 raise PipelineError(
@@ -392,10 +391,10 @@ class _NewRecords:
         self._checking = False
         yield from records
 
-    def _takes(self, line: bytes) -> bool:
+    def _accepts_last(self, line: bytes) -> bool:
         # A line of a migrated part was already accepted by an earlier migration.
-        self.last_waits = not (self._checking or is_whole(line) or self._is_settled())
-        return not self.last_waits
+        self.last_is_incomplete = not (self._checking or is_whole(line) or self._is_settled())
+        return not self.last_is_incomplete
 
     def _is_settled(self) -> bool:
         """Whether the file is unchanged since it was listed, and for at least `settle_seconds`."""
@@ -405,18 +404,17 @@ class _NewRecords:
         return is_listed and time.time() - file.modified / 1000 >= self._settle_seconds
 
 
-def _is_all_of(part: Part, file: JsonFile) -> bool:
-    """Whether a part ends at the current end of a file, so that the file needn't be read again.
+def _is_complete(part: Part, file: JsonFile) -> bool:
+    """Whether a part ends at the current end of the file, so that the file has no new records.
 
-    The modification time is compared too, because a file that replaced the migrated file can have
-    the same size.
+    The modification time is compared too, because a different file can have the same size.
     """
     same_time = part.modified is None or part.modified == file.modified
     return part.complete and part.size == file.size and same_time
 
 
 def _truncated(file: JsonFile, part: Part) -> JsonFile:
-    """Return a file with the size that the file had when the part was migrated.
+    """Return the file as if it had the size that it had when the part was migrated.
 
     A compressed file is returned unchanged.
     """

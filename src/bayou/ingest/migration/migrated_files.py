@@ -21,7 +21,7 @@ from bayou.kernel import Engine
 class KnownFiles:
     """Finds files in a ledger by their paths, and renamed files by their records.
 
-    `listed` has the paths of the files in the folder to migrate.
+    `listed` contains the paths of the files in the folder to migrate.
     """
 
     def __init__(self, engine: Engine, state: LedgerState, listed: Iterable[str]) -> None:
@@ -38,12 +38,12 @@ class KnownFiles:
     def renamed(self, file: JsonFile) -> str | None:
         """Return the path under which a file was migrated before it was renamed.
 
-        This is the path of a migrated file that no longer exists, and whose records are the first
-        records of `file`. If the file wasn't renamed or wasn't migrated, the result is None.
+        This is the path of a migrated file that no longer exists, and with whose records `file`
+        begins. The result is None if there is no such file.
         """
         try:
             return self._renamed(file) if self._missing else None
-        except PipelineError:  # the file is damaged, which its migration reports
+        except PipelineError:  # the file is damaged; its migration reports the error
             return None
 
     def _renamed(self, file: JsonFile) -> str | None:
@@ -75,9 +75,9 @@ class KnownFiles:
 
     @cached_property
     def _missing(self) -> dict[tuple[int, str], list[list[Part]]]:
-        """The parts of migrated files that aren't in `listed`, for `_renamed`.
+        """The parts of migrated files that no longer exist, to find renamed files.
 
-        A key is the number of records in a file's first part, and the checksum of these records.
+        A key is the number of records in the first part of a file, and their checksum.
         """
         missing: dict[tuple[int, str], list[list[Part]]] = {}
         for path, parts in self._by_path.items():

@@ -47,12 +47,12 @@ class FileCheck:
 
 
 def verify_migration(configuration: Configuration, topic: Topic, source: str) -> list[FileCheck]:
-    """Compare every file in a folder with the table.
+    """Compare all files in a folder with the table.
 
     The records of a file must have the checksums that the migration recorded. Each record must be
-    exactly one row or one dead letter. Records that the pipeline reads from Kafka and records that
-    `processing.where` filters out may be missing. In an upsert, a later record may have replaced or
-    deleted a row. So a missing row is a problem only if its batch wasn't committed to the table.
+    exactly one row or one dead letter, except records that the pipeline reads from Kafka and
+    records that `processing.where` filters out. In an upsert, a later record may have replaced or
+    deleted a row, so a missing row is only a problem if its batch wasn't committed.
     """
     storage_options = configuration.connector.storage.storage_options()
     engine = for_path(source, storage_options)
@@ -93,10 +93,10 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
 
 
 def _numbers(path: str, partition: str, number: str, storage_options: dict[str, str]) -> Any:
-    """Return the sequence numbers of the migrated records in a table, sorted.
+    """Return the sorted sequence numbers of the migrated records in a table.
 
-    `partition` and `number` are the names of the columns. The ledger's column `first` defines the
-    sequence numbers.
+    `partition` and `number` are the names of the table's columns. Sequence numbers are described at
+    the column `first` of the ledger.
     """
     handle = open_table(path, storage_options)
     if not handle.exists():
@@ -119,11 +119,11 @@ def _check(
     """Compare a file with the table.
 
     Args:
-        numbers: the sorted sequence numbers of the migrated records, first in the table, then in
-            the dead letter table.
-        old_records: function that returns, for a part, what recognizes the records that the
-            pipeline reads from Kafka.
-        exact: function that returns whether a missing row of a part is a problem.
+        numbers: the sorted sequence numbers of the migrated records in the table, and those in the
+            dead letter table.
+        old_records: function that returns the `OldRecords` for a part, which recognizes records
+            that the pipeline reads from Kafka.
+        exact: function that returns whether a part must have a row for each record.
         filtered: function that returns the number of records that are filtered out.
     """
     rows, dead_letters = numbers
@@ -146,7 +146,8 @@ def _check(
             first=part.first,
             timestamps=[file.timestamp] * len(stripped),
         ).filter(pc.invert(pa.array(from_kafka, pa.bool_())))
-        # A record with a row wasn't filtered out: the condition may be newer than the migration.
+        # A record that has a row wasn't filtered out; the condition may be newer than the
+        # migration.
         found = pc.is_in(
             part_records.column("offset"), value_set=pa.concat_arrays([part_rows, part_letters])
         )
@@ -172,7 +173,7 @@ def _check(
 
 
 def _within(numbers: Any, part: Part) -> Any:
-    """Return the slice of sorted sequence numbers that belong to a part."""
+    """Return the slice of sorted sequence numbers that belongs to a part."""
     start, end = (
         bisect.bisect_left(range(len(numbers)), number, key=lambda at: numbers[at].as_py())
         for number in (part.first, part.first + part.records)

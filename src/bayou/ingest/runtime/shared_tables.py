@@ -62,7 +62,7 @@ class SharedTables:
                     connector.storage.storage_options(),
                     self._reporter,
                     batches=batches,
-                    every=connector.maintenance.seconds,
+                    interval=connector.maintenance.seconds,
                     last_runs=LastRuns(self._configuration.state_path, key),
                     slots=self._slots,
                 )

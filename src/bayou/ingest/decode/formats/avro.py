@@ -90,8 +90,10 @@ _LOGICAL_TYPES: Mapping[tuple[str, str], str] = {
     ("bytes", "decimal"): "bayou-decimal",
     ("fixed", "decimal"): "bayou-decimal",
 }
-"""For each pair of an Avro type and a logical type, the name of the reader in fastavro. Readers
-whose names begin with `bayou-` are ours; all other names are fastavro's own readers."""
+"""The reader in fastavro for each pair of an Avro type and a logical type, by its name.
+
+`_add_readers` registers the readers with the prefix `bayou-`. All others belong to fastavro.
+"""
 
 _MAX_DECIMAL_BYTES = 64
 _EXACT = Context(prec=200)
@@ -400,8 +402,10 @@ def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
 
 
 _MAX_SCHEMA_NESTING = 4 * MAX_NESTING
-"""A nested record takes up to four levels of the schema's JSON: the field's object, the array of a
-union, the record's object, and its array of fields."""
+"""Maximum nesting depth of a schema's JSON, with up to four levels for each nested record.
+
+These are the field's object, the array of a union, the record's object and the array of its fields.
+"""
 
 
 def _is_recursive(

@@ -168,8 +168,10 @@ _Key: TypeAlias = tuple[RegistryAddress, str | None, str]
 _CONNECTIONS: dict[RegistryAddress, RegistryConnection] = {}
 _KNOWN: dict[_Key, dict[str, Any]] = {}
 _UNKNOWN: dict[_Key, float] = {}
-"""The monotonic time until which a schema counts as missing, so that all attempts of a batch have
-the same result."""
+"""The monotonic time until which each missing schema isn't requested again.
+
+All attempts of a batch within this time have the same result.
+"""
 _LOCK = threading.Lock()
 
 
