@@ -19,11 +19,12 @@ class TopicStarted:
     Attributes:
         waiting: number of offsets in Kafka that the run has yet to read.
         positions: the first offset to read of each partition.
-        unseen_masks: paths in `masks` without a column: either the path is misspelled, or no record
-            has had the field yet.
+        unseen_masks: paths in `masks` for which the table has no column, because the path is
+            misspelled or no record has had the field yet.
         unseen_fields: paths of fields that expressions read and that no record has had yet.
-        table_differences: configured settings, such as `cluster-by`, that the table didn't have.
-        table_changed: whether the run has applied these settings to the table.
+        table_differences: configured settings, such as `cluster-by`, that the existing table
+            doesn't match.
+        table_changed: whether the run has changed the table to match these settings.
     """
 
     topic: str
@@ -66,11 +67,11 @@ class BatchReport:
         rows: number of rows added to the target and the tables of `route-by`; in an upsert, number
             of inserted and updated rows.
         left_out: number of records that were skipped, because the target or the dead letter table
-            already had them.
+            already had them from an interrupted batch.
         filtered: number of records that `processing.where` filtered out.
         deleted: number of rows that an upsert deleted.
-        superseded: number of records that changed no row in an upsert: the table or the batch has a
-            newer record of the key, or the record deletes a key that the table doesn't have.
+        superseded: number of records of an upsert that changed no row, because there is a newer
+            record of the key, or because they delete a key that the table doesn't have.
         version: the version of the target that the batch committed; None if it committed none.
         ignored: paths of fields that were dropped, because the table has no column for them.
         new_columns: names of the columns that this commit added; all columns for a new table.
@@ -79,7 +80,7 @@ class BatchReport:
         bytes: total size of the data files committed to the target.
         record_bytes: total size of the batch's records: their keys, values and headers.
         retries: number of failed attempts before this commit.
-        conflicts: how many of `retries` were caused by another writer's commit.
+        conflicts: number of `retries` that were caused by a commit of another writer.
         tables: the rows in the tables of `route-by`; the target isn't included.
     """
 
@@ -110,11 +111,11 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed:
-    """A batch, a query of a topic's brokers or tables, or a registration will be retried.
+    """An attempt failed and will be retried.
 
     Attributes:
-        what: `batch` if a batch failed, `topic` if a query failed, `registration` if the table's
-            entry in the catalog couldn't be updated.
+        what: the failed operation: `batch` for a batch, `topic` for a request to brokers or tables,
+            `registration` for an update of the table's entry in the catalog.
         retry: the number of the next retry, from 1.
         of: the maximum number of retries (`max-retries`); None if there is no maximum.
         pause: seconds until the retry.
@@ -134,7 +135,7 @@ class AttemptFailed:
 class RecordsLost:
     """Kafka deleted records before they were read. The pipeline continues with later records.
 
-    `spans` are the offsets of the deleted records in each partition.
+    `spans` contains the offsets of the deleted records, by partition.
     """
 
     topic: str
@@ -186,8 +187,8 @@ class MaintenanceReport:
         files_added: number of data files that the task added to the table.
         files_removed: number of data files that the task removed from the table; for `vacuum`,
             number of deleted files.
-        keys: number of deleted keys that `forget` removed.
-        left: number of table partitions that are left for the next run.
+        keys: for `forget`, the number of deleted keys that it removed.
+        left: number of table partitions that weren't compacted and are left for the next run.
     """
 
     topic: str
@@ -212,14 +213,15 @@ class MigrationReport:
         source: the folder of the JSON files.
         files: number of files read by this migration.
         known: number of files that earlier migrations have read.
-        waiting: number of `files` whose last line may be incomplete, because it has no newline.
+        waiting: number of `files` whose last line was skipped, because it has no newline and may be
+            incomplete.
         records: number of records read by this migration.
         rows: number of rows that these records added or changed.
         filtered: number of records that `processing.where` filtered out.
         from_kafka: number of records that were skipped, because the pipeline reads them from Kafka.
         version: the committed version of the table; None if nothing was written.
-        offsets: for each Kafka partition, the highest offset in the records of this and earlier
-            migrations.
+        offsets: for each Kafka partition, the highest offset of the records of this migration and
+            earlier migrations.
         other_files: number of files that weren't read, because their names don't have the ending of
             a JSON file.
         other_file: name of one of the files that weren't read; None if there are none.
@@ -245,7 +247,7 @@ class MigrationReport:
 class Reporter(Protocol):
     """Receives the events of a run.
 
-    Called from several threads. The events of one topic arrive in order.
+    Methods are called from several threads. The events of one topic arrive in order.
     """
 
     def topic_started(self, event: TopicStarted) -> None: ...
@@ -263,9 +265,9 @@ class Reporter(Protocol):
         ...
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        """A maintenance task ended; called from maintenance threads."""
+        """A maintenance task ended. Called from the thread that ran the task."""
         ...
 
     def topic_finished(self, event: TopicSummary) -> None:
-        """A topic's run ended, with or without an error. The topic may be started again."""
+        """The run of a topic ended, with or without an error. The topic may be restarted."""
         ...

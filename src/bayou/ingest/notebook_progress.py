@@ -70,7 +70,7 @@ class NotebookProgress:
         self._change(name, topic)
 
     def _change(self, name: str, topic: _Topic) -> None:
-        with self._lock:  # topics report from several threads
+        with self._lock:  # events arrive from several threads
             self._topics[name] = topic
             self._display.update(self)
 
@@ -98,7 +98,7 @@ class _Topic:
 
 
 def _create_display() -> Any:
-    """Create an output of the running cell that can be updated."""
+    """Create an output of the running notebook cell that can be updated."""
     try:
         import IPython.display
     except ImportError as error:
@@ -111,7 +111,7 @@ def _create_display() -> Any:
 
 
 class _NoDisplay:
-    """The display outside of a notebook's kernel, where nothing can be shown."""
+    """The display outside of a notebook, which shows nothing."""
 
     def update(self, _content: object) -> None:
         return

@@ -1,10 +1,10 @@
-"""The Kafka offsets that a table has recorded, and the offset ranges of micro-batches.
+"""Kafka offsets as transaction identifiers of a table, and the offset ranges of micro-batches.
 
-A table has one transaction identifier (`txn` action) per Kafka partition. The identifier's `appId`
-contains cluster, topic and partition. The identifier's `version` is the last *covered* offset: all
-records up to this offset have been processed, and the next offset to read is `version + 1`. The
-first commit of a topic also records the *start* offset of each partition (`start_app_id`), because
-a partition may have no record for a long time. A run needs no other state.
+A table has one transaction identifier (`txn` action) for each Kafka partition. Its `appId` contains
+cluster, topic and partition. Its `version` is the last *covered* offset: all records up to this
+offset have been processed, and the next offset to read is `version + 1`. The first commit of a
+topic also records the *start* offset of each partition (`start_app_id`), because a partition may
+have no record for a long time. A run needs no other state.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bayou.ingest.topic_key import section_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopic:
-    """A topic as the brokers describe it.
+    """A Kafka topic with its ids and offsets, from the brokers.
 
     Attributes:
-        topic_id: the topic's id; a recreated topic has another id. None if the brokers report no
-            ids.
+        topic_id: the topic's id, which changes if the topic is deleted and recreated. None if the
+            brokers have no topic ids.
         bounds: for each partition, the range of offsets that the brokers have.
     """
 
@@ -52,17 +52,16 @@ def app_id(topic: KafkaTopic, partition: int) -> str:
 
 
 def start_app_id(topic: KafkaTopic, partition: int) -> str:
-    """Return the `appId` with which a table records a partition's start offset.
+    """Return the `appId` of the transaction identifier for the start offset of a partition.
 
-    The start offset is the offset at which the first run starts to read the partition. The topic's
-    first commit stores it in the target. Before that commit, the dead letter table stores it, but
-    only if `starting-offsets` isn't `earliest`.
+    The first run starts to read the partition at this offset. The topic's first commit records it
+    in the target. Unless `starting-offsets` is `earliest`, the dead letter table records it before.
     """
     return f"{app_id(topic, partition)}{_START}"
 
 
 def is_start(application: str) -> bool:
-    """Whether an `appId` is one that `start_app_id` returns."""
+    """Whether an `appId` was created by `start_app_id`."""
     return application.endswith(_START)
 
 
@@ -72,8 +71,7 @@ _START = "/start"
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the next offset to read of each partition that has a transaction identifier.
 
-    Identifiers with another topic id are ignored. If the identifier or `topic` has no topic id, the
-    ids count as equal.
+    Identifiers with another topic id are ignored. A missing topic id equals every topic id.
     """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
@@ -84,7 +82,7 @@ def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int
 
 
 def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the next offset of each partition of a topic; cluster and topic id aren't compared."""
+    """Return the next offset to read of each partition, from any cluster and topic id."""
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
         kind, _, rest = application.partition("/")
@@ -98,7 +96,7 @@ def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int
 def recorded_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the start offsets that the first run recorded, by partition; see `start_app_id`.
 
-    As in `next_offsets`, a topic id that isn't known equals every other id.
+    As in `next_offsets`, a missing topic id equals every topic id.
     """
     starts: dict[int, int] = {}
     exact = {start_app_id(topic, partition) for partition in topic.bounds}
@@ -118,7 +116,7 @@ def check_not_recreated(
     Args:
         transactions: the table's transaction identifiers.
         key: the topic's key, for messages.
-        table: how messages name the table.
+        table: the name of the table in messages.
 
     Raises:
         PipelineError: the offsets are from another cluster, or the topic was recreated.
@@ -148,7 +146,7 @@ def recreated_error(
 ) -> PipelineError:
     """Return the error for a table with records of a topic that was deleted and recreated.
 
-    `was` is the id of the topic whose records the table has, `now` is the topic's current id.
+    `was` is the topic id in the table, `now` is the current topic id.
     """
     return PipelineError(
         f"topic {key!r}: {table} has records of an earlier Kafka topic {name!r}, which was "
@@ -167,10 +165,10 @@ def resume_positions(
 ) -> dict[int, int]:
     """Return the next offset to read of each partition; empty for a first run.
 
-    A partition without covered offsets resumes after its existing rows or migrated records. If it
-    has none, it starts at its recorded start offset. If the target has recorded start offsets, but
-    none of the partition, the partition was created later and starts at offset 0. So records that
-    Kafka deletes before a partition is first read are noticed.
+    A partition without covered offsets resumes after its existing rows or migrated records. Without
+    these, it starts at its recorded start offset. If only other partitions have a recorded start
+    offset, the partition was created later and starts at offset 0. With a recorded start, a run
+    notices that Kafka has deleted records before they were read.
 
     Args:
         transactions: the target's transaction identifiers.
@@ -191,7 +189,7 @@ def resume_positions(
 def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, OffsetSpan]:
     """Return the offsets that Kafka deleted before they were read, by partition.
 
-    `covered` has the next offset to read of each partition.
+    `covered` contains the next offset to read of each partition.
     """
     spans = {
         p: OffsetSpan(start=covered.get(p, bounds.start), end=bounds.start)
@@ -201,16 +199,16 @@ def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, Off
 
 
 def skip_lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, int]:
-    """Return the next offset to read of each partition; offsets that Kafka deleted are skipped."""
+    """Return the next offset to read of each partition, after offsets that Kafka has deleted."""
     return {**covered, **{p: s.end for p, s in lost_offsets(topic, covered).items()}}
 
 
 def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str) -> dict[int, int]:
-    """Return the offset at which a run starts each partition.
+    """Check the next offset to read of each partition, and return where a run starts to read.
 
     Args:
-        covered: the next offset to read of each partition. A partition that is omitted starts at
-            the first offset that the brokers have.
+        covered: the next offset to read of each partition. Omitted partitions start at the first
+            offset that the brokers have.
         key: the topic's key, for messages.
 
     Raises:
@@ -263,7 +261,7 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
 
 
 def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, OffsetSpan]:
-    """Return the offset range from `start` to `end` of each partition; empty ranges are omitted.
+    """Return the offset range from `start` to `end` of each partition, without empty ranges.
 
     A partition that isn't in `start` starts at 0.
     """
@@ -272,7 +270,7 @@ def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int
 
 
 def _parse_app_id(topic: KafkaTopic, application: str) -> tuple[str | None, int | None]:
-    """Return the topic id and the partition in an `appId`; both are None for another topic."""
+    """Return the topic id and the partition of an `appId`; (None, None) for another topic."""
     prefix = f"kafka/{topic.cluster_id}/{topic.name}/"
     # A topic id is base64 and may contain slashes.
     topic_id, _, partition = application.removeprefix(prefix).rpartition("/")
@@ -285,10 +283,7 @@ _MAX_SPANS = 16
 
 
 def join_spans(ranges: Iterable[OffsetSpan]) -> list[OffsetSpan]:
-    """Join ranges with the smallest gaps between them, until at most 16 ranges remain.
-
-    The result is sorted, and its ranges don't overlap.
-    """
+    """Reduce ranges to at most 16 sorted ranges, by joining ranges with the smallest gaps."""
     distinct: list[OffsetSpan] = []
     for span in sorted(ranges, key=lambda span: span.start):
         if distinct and span.start <= distinct[-1].end:

@@ -1,4 +1,4 @@
-"""Retry policy: which errors are retried, and the pause before each retry."""
+"""The retry policy: which errors are retried, and how long to wait before each retry."""
 
 from __future__ import annotations
 

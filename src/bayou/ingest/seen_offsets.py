@@ -1,4 +1,4 @@
-"""Collects the Kafka offsets of a table's rows as compressed bitmaps."""
+"""Collects the Kafka offsets of a table's rows in compressed bitmaps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 @dataclass(slots=True)
 class SeenOffsets:
-    """Offsets of a partition.
+    """The offsets of one partition that occur in rows.
 
     Attributes:
         once: the offsets that occur at least once.
@@ -29,7 +29,7 @@ class SeenOffsets:
 
 
 class TopicOffsets:
-    """The offsets of a table's rows, by partition."""
+    """The Kafka offsets of the rows of one or more tables, by partition."""
 
     def __init__(self) -> None:
         self._seen: dict[int, SeenOffsets] = defaultdict(SeenOffsets)

@@ -1,10 +1,10 @@
 """The local state of a topic: its lock, and the times of its last maintenance.
 
-Losing the state is harmless: a run reads its start offsets from the table. The lock prevents a
-second process on this machine from running the same topic; across machines the tables' transactions
-prevent duplicates. `bayou migrate` holds the lock in shared mode: several migrations can run
-concurrently, but not during a run, which would change the covered offsets. A migration uses the
-covered offsets to determine which records in its files the pipeline reads from Kafka.
+The state may be deleted, because a run reads its offsets from the table. The lock prevents a second
+process on this machine from running the same topic. Across machines, conflicts of transactions
+prevent duplicates. `bayou migrate` holds the lock in shared mode, so several migrations can run
+concurrently, but not while a pipeline runs the topic. A pipeline would change the recorded offsets,
+from which a migration determines which records the pipeline reads from Kafka.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def create_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterator[Path]:
-    """Hold the lock of a topic and yield the folder of its state."""
+    """Hold the lock of a topic, and yield the folder of the topic's state."""
     folder = topic_folder(state_path, topic)
     create_folder(folder)
     try:

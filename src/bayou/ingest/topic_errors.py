@@ -1,6 +1,6 @@
-"""Error handling of a topic: exceptions of Spark and Python become `BayouError`s of the topic.
+"""Converts exceptions of Spark and Python to `BayouError`s that name the topic.
 
-The resulting messages contain no Java or Python stack traces.
+Their messages contain no Java or Python stack traces.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class UnexpectedError(PipelineError):
     """An unexpected exception in a topic."""
 
 
-def topic_error(fault: BaseException, topic: str) -> BayouError:
-    """Return the error that stops a topic. If `fault` isn't a `BayouError`, it is converted."""
-    if isinstance(fault, BayouError):
-        return fault
-    message = str(fault).strip()
-    cause = f"{type(fault).__name__}: {message}" if message else type(fault).__name__
+def topic_error(exception: BaseException, topic: str) -> BayouError:
+    """Return the error with which a topic stops: `exception`, converted to a `BayouError`."""
+    if isinstance(exception, BayouError):
+        return exception
+    message = str(exception).strip()
+    cause = f"{type(exception).__name__}: {message}" if message else type(exception).__name__
     end = "" if cause.endswith(".") else "."
     return UnexpectedError(
         f"topic {topic!r}: unexpected {cause}{end} Other topics continue. Report this error if it "
@@ -46,17 +46,17 @@ def topic_error(fault: BaseException, topic: str) -> BayouError:
 
 @contextlib.contextmanager
 def report_topic_errors(topic: str, report: Callable[[BayouError], None]) -> Iterator[None]:
-    """Context manager that passes exceptions to `report`, as errors of a topic.
+    """Context manager that passes exceptions to `report`, converted to errors of a topic.
 
-    Panics of native extensions derive from `BaseException` and are reported too.
-    `KeyboardInterrupt`, `SystemExit` and `GeneratorExit` are re-raised instead.
+    Panics of native extensions, which derive from `BaseException`, are reported too.
+    `KeyboardInterrupt`, `SystemExit` and `GeneratorExit` are re-raised.
     """
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as fault:  # noqa: BLE001  # an error in one topic never stops another
-        report(topic_error(fault, topic))
+    except BaseException as exception:  # noqa: BLE001  # an error of one topic must not stop others
+        report(topic_error(exception, topic))
 
 
 _BAYOU_ERROR = re.compile(r"bayou\.errors\.(\w+): ([^\n]+)")
@@ -67,7 +67,7 @@ _PYTHON_ERROR = re.compile(
 _DISK_FULL = re.compile("No space left on device|Disk quota exceeded")
 _WORKER_CRASH = re.compile("Python worker exited unexpectedly|ExecutorLostFailure")
 _SPARK_ERRORS = (PySparkException, JvmError, OSError, EOFError)
-"""Exceptions of calls to Spark: Spark's own errors, and errors of the connection to its JVM."""
+"""Exceptions of calls to Spark, and of the connection to its JVM."""
 
 
 class SparkFailedError(PipelineError):

@@ -47,7 +47,7 @@ def test_a_taken_port_is_one_sentence_that_names_it(tmp_path, taken_port, settin
         check=False,
     )
     assert run.stdout == (
-        f"PrerequisiteError: Spark doesn't start: port {taken_port} is taken by another process. "
+        f"PrerequisiteError: Spark doesn't start: port {taken_port} is in use by another process. "
         f"Stop that process, or set {setting} to a free port in connector.spark.\n"
     )
     assert run.stderr == ""

@@ -25,9 +25,9 @@ from bayou.ingest.monitoring.watch import Watch
 
 
 class Listeners:
-    """A `Reporter` that forwards each event to several listeners, in their order.
+    """A `Reporter` that forwards each event to several listeners, in order.
 
-    An event that isn't in `Reporter` is forwarded to the listeners that have a method for it.
+    Optional methods, which `Reporter` doesn't have, are only called on listeners that define them.
     """
 
     def __init__(self, *listeners: Reporter) -> None:
@@ -75,10 +75,10 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitor:
-    """The monitoring of a run.
+    """The status of a run and the URL of its status page.
 
     Attributes:
-        store: collects the status of the run; must receive the run's events.
+        store: collects the status of the run, and must receive the events of the run.
         url: URL of the status page; None if monitoring over HTTP is disabled.
     """
 
@@ -90,7 +90,7 @@ class Monitor:
 def monitored(configuration: Configuration, *, watch: bool = False) -> Iterator[Monitor]:
     """Context manager that monitors a run until the run ends.
 
-    Brokers and tables are polled if monitoring over HTTP is enabled, or if `watch` is true.
+    Brokers and tables are polled if `connector.monitoring` is configured, or if `watch` is true.
     """
     config = configuration.connector.monitoring
     store = StatusStore(configuration)

@@ -99,11 +99,11 @@ METRIC_NAMES = frozenset(
         _INFO[0],
     }
 )
-"""The names of all metrics, as they are used in PromQL."""
+"""The names of all metrics, as used in PromQL."""
 
 
 def exposition(status: PipelineStatus) -> bytes:
-    """Return the status as the content of `/metrics`."""
+    """Return the status in Prometheus' text format, the content of `/metrics`."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Status(status))
     return generate_latest(registry)

@@ -1,7 +1,7 @@
 """The HTTP server of monitoring.
 
-It serves `/`, `/runbook`, `/status.json`, `/metrics`, `/healthz` and `/readyz`. Uses the standard
-library: six documents need no web framework.
+It serves `/`, `/runbook`, `/status.json`, `/metrics`, `/healthz` and `/readyz`, with the HTTP
+server of the standard library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bayou.ingest.monitoring.status_store import StatusStore
 _JSON = "application/json; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _OPEN = ("/healthz", "/readyz", "/runbook")
-"""Paths that need no token: they say nothing about the pipeline's topics."""
+"""Paths that need no token, because they contain no information about topics."""
 _POLL_SECONDS = 0.1
 """Maximum time that `close` waits for the server."""
 _HEADERS = {
@@ -90,8 +90,8 @@ MOST_CONNECTIONS = 32
 class _Server(ThreadingHTTPServer):
     """A server with one thread for each connection, up to a limit.
 
-    At the limit, a new connection replaces the oldest connection that hasn't sent a request yet. So
-    idle connections don't block a health check. If all connections have sent a request, the new
+    At the limit, a new connection replaces the oldest connection that hasn't sent a request yet, so
+    that idle connections can't block health checks. If all connections have sent a request, the new
     connection is closed.
     """
 
@@ -123,7 +123,7 @@ class _Server(ThreadingHTTPServer):
         ).start()
 
     def request_read(self, connection: socket.socket) -> None:
-        """Remember that a connection has sent its request, so that it isn't replaced."""
+        """Mark a connection whose request was read, so that no new connection replaces it."""
         with self._changed:
             self._open[connection] = True
 
@@ -158,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     server_version = "bayou"
     sys_version = ""
-    timeout = 10  # seconds without a byte, and for a response
+    timeout = 10  # maximum seconds between bytes, and for a response
 
     def do_GET(self) -> None:  # the name in http.server
         assert isinstance(self.server, _Server)
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._respond(HTTPStatus.NOT_FOUND, "text/plain", b"not found\n")
 
     def _health(self, fine: bool, status: PipelineStatus, *, authorized: bool) -> None:
-        """Respond to a health check. Clients that are authorized also get the topics' states."""
+        """Respond to a health check; authorized clients also get the state of each topic."""
         body: dict[str, Any] = {"ok": fine}
         if authorized:
             body["topics"] = {topic.topic: topic.state for topic in status.topics}

@@ -1,4 +1,4 @@
-"""The status of a running pipeline, as shown in metrics, status page and live view."""
+"""The status of a running pipeline, which metrics, status page and live view show."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 BATCH_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of the histogram's buckets in seconds; one more bucket counts longer durations."""
+"""Upper bounds of the histogram's buckets, in seconds; the last bucket has no bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """Histogram of the durations of batches.
+    """A histogram of the durations of batches.
 
     Attributes:
-        counts: number of batches in each bucket of `BATCH_BUCKETS`, and finally the number of
+        counts: number of batches in each bucket of `BATCH_BUCKETS`, followed by the number of
             longer batches.
         total: sum of all durations, in seconds.
     """
@@ -50,10 +50,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCommit:
-    """A committed batch.
+    """A committed batch, as the status page shows it.
 
-    `at` is the time of the commit, in seconds since the epoch. `BatchReport` describes the
-    remaining attributes.
+    `at` is the time of the commit, in seconds since the epoch. All other attributes are those of
+    `BatchReport`.
     """
 
     topic: str
@@ -132,8 +132,9 @@ class TopicStatus:
             table has no Iceberg metadata.
         routed_tables: tables of `route-by` by name; None if the topic has one table, or they
             aren't known yet. `files`, `small_files` and `table_bytes` include them.
-        letters_waiting: number of rows in the dead letter table; None if not counted yet.
-        letters_by_reason: `letters_waiting` by kind of reason; empty if there are too many rows.
+        letters_waiting: number of dead letters in the dead letter table; None if not counted yet.
+        letters_by_reason: number of dead letters by kind of reason; empty if there are too many to
+            read their reasons.
         samples: values of the last hour, oldest first.
     """
 
@@ -220,5 +221,5 @@ class PipelineStatus:
 
     @property
     def healthy(self) -> bool:
-        """Whether at least one topic hasn't failed, or there are no topics."""
+        """Whether not all topics have failed. True if there are no topics."""
         return not self.topics or any(topic.state != "failed" for topic in self.topics)

@@ -34,7 +34,7 @@ from bayou.version import VERSION
 
 _MAX_SAMPLES = 360
 _SAMPLE_INTERVAL = 10.0
-"""Minimum seconds between samples (the newest may be closer). `_MAX_SAMPLES` cover an hour."""
+"""Seconds between samples, of which `_MAX_SAMPLES` cover an hour."""
 _MAX_COMMITS = 50
 _RATE_SECONDS = 60.0
 _MAX_ARRIVALS = 1_024
@@ -43,8 +43,8 @@ _MAX_ARRIVALS = 1_024
 class StatusStore:
     """Collects the status of a run from its events: a `Reporter`. Thread-safe.
 
-    Times are measured with a monotonic clock, and converted to the system clock for `status`. So
-    ages and rates stay correct if the system clock is set.
+    Times are measured with a monotonic clock, and converted to the system clock for `status`, so
+    that ages and rates stay correct if the system clock is changed.
     """
 
     def __init__(
@@ -146,8 +146,8 @@ class StatusStore:
         """Set the end offset of each partition of a topic.
 
         Args:
-            first_waiting: for each partition that `unknown_arrivals` returns, the timestamp of the
-                first unread record, in seconds since the epoch.
+            first_waiting: the timestamp of the first unread record, in seconds since the epoch, for
+                each partition in the result of `unknown_arrivals`.
         """
         now, jump = self._now(), self._jump()
         written = {partition: time - jump for partition, time in first_waiting.items()}
@@ -157,7 +157,7 @@ class StatusStore:
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
         """Return the next offset of each partition that has unread records at its first poll.
 
-        The store doesn't know when these records arrived in Kafka.
+        The arrival time of these records isn't known, so the caller reads their timestamps.
         """
         with self._lock:
             return self._topics[topic].unknown_arrivals(ends)
@@ -175,11 +175,11 @@ class StatusStore:
         reasons: Mapping[str, int] | None = None,
         routed_tables: Iterable[RoutedTable] | None = None,
     ) -> None:
-        """Set what the last poll found of a topic's tables.
+        """Set the state of a topic's tables from the last poll.
 
         Args:
             iceberg_lag: versions that aren't in the Iceberg metadata; None if there is none.
-            reasons: number of dead letters by kind of reason; None keeps the known numbers.
+            reasons: number of dead letters by kind of reason; None if they haven't changed.
             routed_tables: tables of `route-by`; None if the topic has one table.
         """
         with self._lock:
@@ -215,11 +215,11 @@ class StatusStore:
             )
 
     def _now(self) -> float:
-        """Return seconds since the epoch; changes of the system clock during a run are ignored."""
+        """Return the seconds since the epoch; changes of the system clock are ignored."""
         return self._steady() + self._since
 
     def _jump(self) -> float:
-        """Return the seconds by which the system clock was set forward; 0 if at most one second."""
+        """Return by how many seconds the system clock was changed; 0 up to one second."""
         jump = self._clock() - self._now()
         return jump if abs(jump) > 1.0 else 0.0
 
@@ -237,13 +237,12 @@ def _result(result: str, reason: str | None) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
-    """The end offsets of a partition over time, which show how old its first unread record is.
+    """The end offsets of a partition over time, to compute the age of its first unread record.
 
     Attributes:
-        arrivals: pairs of a time and the end offset at this time, oldest first. All records
-            below the end offset of the oldest pair have been read, so the first unread record
-            arrived after the oldest pair's time. Records that were already unread at the first
-            poll are an exception.
+        arrivals: pairs of a time and the end offset at this time, oldest first. All records below
+            the oldest end offset have been read, so the first unread record arrived after its time,
+            unless it was already unread at the first poll.
         waiting_since: timestamp of the first record that was unread at the first poll; None if
             there is no such record or its timestamp is unknown.
     """
@@ -268,8 +267,8 @@ class _Partition:
     def age(self, position: int, now: float) -> float | None:
         """Return an upper bound of the age of the first unread record, in seconds.
 
-        The result is 0 if all records have been read, and None if the age is unknown. `position` is
-        the next offset to read.
+        `position` is the next offset to read. The result is 0 if all records have been read, and
+        None if the age is unknown.
         """
         if not self.arrivals:
             return None
@@ -281,10 +280,9 @@ class _Partition:
 
 
 class _Topics(dict[str, "_Topic"]):
-    """The topics by key.
+    """The state of each topic, by key.
 
-    A topic that a pattern matches and that was created after the start of the run is added when it
-    is first used.
+    A topic that was created during the run is added when it is first used.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -385,7 +383,7 @@ class _Topic:
         self.follow({number: span.end for number, span in event.spans.items()}, now)
 
     def saw_version(self, version: int | None) -> None:
-        """Set the version if no later version is known: reports may arrive out of order."""
+        """Set the version unless a later one is known, because events may arrive out of order."""
         if version is not None:
             self.version = version if self.version is None else max(version, self.version)
 
@@ -428,7 +426,7 @@ class _Topic:
             self.misses += self.objective is not None and sample.freshness > self.objective
 
     def status(self, now: float, jump: float) -> TopicStatus:
-        """Return the status. `jump` seconds are added to its times: the clock was set forward."""
+        """Return the status; add `jump`, the change of the system clock, to all times."""
         sample = self._sample(now)
         return TopicStatus(
             topic=self.topic,

@@ -28,21 +28,21 @@ from bayou.redaction import without_secrets
 _TABLES_INTERVAL = 60.0
 _SMALL_FILE = 16 << 20
 _MAX_COUNTED_LETTERS = 200_000
-"""Maximum number of dead letters that are counted by reason, because their reasons are read."""
+"""Maximum number of dead letters whose reasons are read, to count them by kind."""
 _MAX_COUNTED_FILES = 20_000
-"""Maximum number of files whose sizes are read."""
+"""Maximum number of data files whose sizes are read, to count small files."""
 
 
 def _iceberg_lag(handles: Sequence[TableHandle]) -> int | None:
-    """Return the largest number of unconverted versions; None if no table has the format."""
+    """Return the largest number of versions without Iceberg metadata; None without the format."""
     lags = [lag for handle in handles if (lag := handle.iceberg.lag()) is not None]
     return max(lags, default=None)
 
 
 class Watch:
-    """Polls the end offsets of running and failed topics, and table sizes of running topics.
+    """Polls the end offsets of running and failed topics, and the tables of running topics.
 
-    Use it as a context manager: it polls until the end of the `with` block.
+    A context manager, which polls in a background thread until its end.
     """
 
     def __init__(self, configuration: Configuration, store: StatusStore, interval: float) -> None:
@@ -92,7 +92,7 @@ class Watch:
         self._store.watched(error or next(table_errors, None))
 
     def _run(self) -> None:
-        # A short interval first, so that the status page soon has values.
+        # The first interval is short, so that the status page soon has values.
         pause = min(1.0, self._interval)
         while not self._closing.wait(pause):
             try:
@@ -184,7 +184,7 @@ class Watch:
     def _reasons(
         self, topic: str, tables: TopicTables, version: int, letters: int
     ) -> dict[str, int] | None:
-        """Count the dead letters by kind of reason; None if their table hasn't changed."""
+        """Count the dead letters by kind of reason; None if they haven't changed."""
         if self._counted.get(topic) == version:
             return None
         self._counted[topic] = version

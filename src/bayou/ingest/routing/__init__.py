@@ -1,6 +1,6 @@
 """`route-by`: one topic in several tables, by the value of an expression.
 
-`RecordRouter` splits records by table in tasks, `RoutedTables` holds the tables in the driver, and
-`RoutedBatchWriter` commits a batch to them. The default table registers the others, and commits
-last.
+In tasks, `RecordRouter` splits records by table. In the driver, `RoutedTables` holds the tables,
+and `RoutedBatchWriter` commits batches. The default table records which other tables exist, and
+commits last.
 """

@@ -1,4 +1,4 @@
-"""The tables of `route-by` that a topic has, for commands that start no pipeline."""
+"""Reads the tables of `route-by` of a topic, without a running pipeline."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def routed_statuses(
 
 
 def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, ...]:
-    """Return the topic with each registered table of `route-by` as its only table.
+    """Return one topic for each registered table of `route-by`, with this table as its only table.
 
-    Some tables may not exist, because no batch has committed rows to them.
+    A registered table may not exist yet, because no batch has committed rows to it.
 
     Args:
-        default: the default table; None if it doesn't exist.
+        default: the snapshot of the default table; None if the table doesn't exist.
     """
     routes = topic.routes
     if routes is None or default is None:

@@ -1,10 +1,10 @@
-"""The tables of `route-by` that a topic has, as transaction identifiers of its default table.
+"""Records the tables of `route-by` of a topic as transaction identifiers of the default table.
 
 A table is registered before it is created: the default table gets the identifier
 `kafka/CLUSTER/TOPIC/route/PATH/registered`. Each commit of a batch to the default table then
 records the version of each table that the batch has written, as
-`kafka/CLUSTER/TOPIC/route/PATH/TABLE-ID`. So a run knows all tables, even if the configuration has
-changed, and notices if a table was deleted, replaced or rolled back.
+`kafka/CLUSTER/TOPIC/route/PATH/TABLE-ID`. From these identifiers, a run knows all tables, even if
+the configuration has changed, and detects that a table was deleted, replaced or rolled back.
 
 `PATH` is relative to the folder of the default table, so that the tables can be moved together.
 """
@@ -24,7 +24,7 @@ _ENTRY = re.compile(r"kafka/[^/]*/[^/]*/route/(.+)/([^/]+)\Z", re.DOTALL)
 _REGISTERED = "registered"
 _WRITTEN = "written"
 REGISTRATIONS = "bayou-routes"
-"""Application id of the number of registrations, with which concurrent registrations conflict."""
+"""Application id that counts registrations, so that concurrent registrations conflict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,8 @@ class RegisteredTable:
     Attributes:
         path: the table's path, relative to the folder of the default table.
         fingerprint: the `value_fingerprint` of the table's value; 0 for a listed table.
-        versions: the last recorded version by table id; empty if no batch was committed that has
-            rows for the table.
+        versions: the last recorded version of the table, by table id; empty before the first
+            committed batch with rows of the table.
     """
 
     path: str
@@ -69,14 +69,14 @@ def registration_id(topic: KafkaTopic, path: str) -> str:
 
 
 def version_id(topic: KafkaTopic, path: str, table_id: str) -> str:
-    """Return the application id of the last version of a table that a topic has written."""
+    """Return the application id that records which version of a table a topic has written last."""
     return f"{_prefix(topic)}route/{path}/{table_id}"
 
 
 def written_id(topic: KafkaTopic) -> str:
-    """Return the application id, in a table of `route-by`, of the number of a topic's commits.
+    """Return the application id that counts a topic's commits in a table of `route-by`.
 
-    Each commit increments it, so that commits of two pipelines conflict even if one of them only
+    Each commit increments it, so that commits of two pipelines conflict, even if one of them only
     repeats a batch.
     """
     return f"{_prefix(topic)}{_WRITTEN}"
@@ -85,7 +85,7 @@ def written_id(topic: KafkaTopic) -> str:
 def check_table(
     topic: Topic, known: RegisteredTable, table_id: str | None, version: int | None
 ) -> None:
-    """Check that a table is the one of which a version is recorded, and that it has this version.
+    """Check that a table is the recorded table, and that it still has the recorded version.
 
     Args:
         topic: the topic with this table as its only table.

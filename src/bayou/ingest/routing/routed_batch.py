@@ -1,9 +1,9 @@
 """The driver side of a micro-batch with `route-by`.
 
-A batch commits in this order: dead letters, the registration of new tables in the default table,
-the rows of each routed table, and the rows of the default table with the offsets of the batch. If a
-run ends before the last commit, the next run repeats the batch, and leaves out the dead letters and
-rows that the tables already have.
+A batch makes these commits: dead letters, the registration of new tables in the default table, rows
+to each routed table, and rows to the default table with the offsets of the batch. If a run ends
+before the last commit, the next run repeats the batch, and skips the dead letters and rows that the
+tables already have.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class RoutedBatchWriter(MicroBatchWriter):
     def _commit_all(
         self, outputs: Sequence[RoutedOutput], results: Sequence[RoutedResult], report: BatchReport
     ) -> BatchReport:
-        """Commit dead letters, then the rows of routed tables, then those of the default table."""
+        """Commit dead letters, then rows to the routed tables, then rows to the default table."""
         files = _files(results)
         spans = report.spans
         default, *others = outputs
@@ -234,9 +234,9 @@ class RoutedBatchWriter(MicroBatchWriter):
         results: Sequence[Any],
     ) -> RoutedRows:
         table, target = output.table, output.table.target
-        assert output.transaction is not None  # otherwise the tasks fail
+        assert output.transaction is not None  # the tasks only succeed if the table can be created
         created = target.version is None
-        # A table that is ahead may already cover offsets of this batch.
+        # A table that is ahead may have recorded offsets of this batch already.
         new = {p: s for p, s in spans.items() if s.end > target.covered.get(p, 0)}
         ids = {**target.transaction_ids(new), **self.tables.written_ids(table)}
         ignored = {name for r in results if r is not None for name in r.ignored}
@@ -290,7 +290,7 @@ def _state(output: RoutedOutput) -> bytes | None:
 def _extend(
     columns: RoutedColumns, outputs: Sequence[RoutedOutput], results: Sequence[RoutedResult]
 ) -> bool:
-    """Add columns and tables that the results require; return whether there are any."""
+    """Add the columns and tables that the results require; return whether any were added."""
     values: Counter[str] = Counter()
     for result in results:
         values.update(result.new_values)
@@ -313,7 +313,7 @@ def _merged(schemas: Iterable[StructType]) -> StructType:
 
 
 def _files(results: Sequence[Any]) -> dict[int, list[AddFile]]:
-    """Return the files of each table that has any, by the table's number."""
+    """Return the data files that the tasks wrote to each table, by the table's number."""
     actions: dict[int, list[bytes]] = {}
     for result in results:
         for number, table in result.tables.items():

@@ -1,7 +1,7 @@
-"""The columns of all tables in one batch, and how the batch's records are split.
+"""The columns of all tables of a topic for one batch, and the routing of the batch's records.
 
-A batch is read repeatedly: each time the records have new fields, or values without a known table,
-`RoutedColumns` is extended, until the last reading needs no extension.
+If a batch has new fields, or values whose table isn't known, `RoutedColumns` is extended and the
+batch is read again, until nothing is new.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bayou.protocol.schema import StructField, StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedOutput:
-    """A table in one reading of a batch.
+    """A table to which the records of a batch are written.
 
     Attributes:
         transaction: a transaction without offsets; None if the table can't be created yet, because
@@ -57,11 +57,11 @@ class RoutedColumns:
         self._tables = tables
         self._schema = schema
         self._read_at = read_at
-        every = (tables.default, *tables.routed)
-        self._columns = {table: table.policy.columns() for table in every}
+        all_tables = (tables.default, *tables.routed)
+        self._columns = {table: table.policy.columns() for table in all_tables}
 
     def outputs(self) -> tuple[RoutedOutput, ...]:
-        """Return the tables; the number of a table is its index. The first is the default table."""
+        """Return the tables, the default table first. The number of a table is its index."""
         complete = self._tables.with_layout_columns(list(self._columns.values()))
         return tuple(map(self._output, self._columns, complete))
 
@@ -92,9 +92,9 @@ class RoutedColumns:
         """Add columns and tables; return whether the batch must be read again.
 
         Args:
-            routing_fields: fields of the router without a column.
-            new_fields: fields without a column, for each table.
-            values: number of records of each value without a known table.
+            routing_fields: fields that the router reads and that aren't in a column yet.
+            new_fields: for each table, fields of its records without a column.
+            values: number of records of each value whose table isn't known.
         """
         if routing_fields.fields:
             self._widen(self._tables.default, routing_fields)
@@ -115,7 +115,7 @@ class RoutedColumns:
     def _output(self, table: RoutedTable, columns: StructType) -> RoutedOutput:
         layout = table.policy.layout(columns)
         reading = table.policy.reading(layout, self._read_at)
-        # The router has filtered the records.
+        # The router has already filtered the records.
         unfiltered = replace(reading.expressions, where=None)
         transaction: Transaction | None = None
         added: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class RoutedColumns:
 
 
 def all_columns(schemas: Iterable[StructType]) -> StructType:
-    """Return the columns of several tables; a column has the type that it has in the first one."""
+    """Merge the columns of several tables; the first table with a column determines its type."""
     columns: dict[str, StructField] = {}
     for schema in schemas:
         for field in schema:
@@ -141,11 +141,11 @@ def all_columns(schemas: Iterable[StructType]) -> StructType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedRecordsRead:
-    """Records that were read in this process, as rows of several tables.
+    """The rows of several tables, from records that were read in this process.
 
     Attributes:
-        rows: the rows of each table, with the number of the batch from which they come.
-        dead_letters: dead letters, with the number of the batch.
+        rows: batches of rows by table number, each with the index of the input batch.
+        dead_letters: batches of dead letters, each with the index of the input batch.
         filtered: number of records that `where` has filtered out.
     """
 
@@ -158,10 +158,10 @@ class RoutedRecordsRead:
 def read_routed(
     columns: RoutedColumns, batches: Callable[[], Iterable[pa.RecordBatch]]
 ) -> RoutedRecordsRead:
-    """Read records in this process; add columns and read again while records have new fields.
+    """Decode records in this process; extend the columns and repeat while there are new fields.
 
     Args:
-        batches: returns the batches of records, with the columns of the Kafka source.
+        batches: function that returns the batches of records, with the columns of the Kafka source.
     """
     while True:
         outputs = columns.outputs()
@@ -203,7 +203,7 @@ def record_routing(
 
     Args:
         outputs: the tables; the number of a table is its index.
-        plan: the plan that decodes the records of the default table.
+        plan: the plan with which records of the default table are decoded.
         read_at: the ingestion timestamp, in microseconds since the epoch.
 
     Raises:
@@ -218,7 +218,7 @@ def record_routing(
     known = {field.name.lower() for field in plan.columns}
     read = {*value.fields, *(() if where is None else where.fields)}
     unseen = {*value.unseen, *(() if where is None else where.unseen)}
-    # The types of these fields are the same in all tables.
+    # These fields have the same types in all tables.
     layout = {name for name in layout_fields(topic) if name not in known}
     read |= layout
     columns = StructType(tuple(f for f in plan.columns if f.name.lower() in read))

@@ -1,9 +1,9 @@
-"""The tables of a topic with `route-by`, as the driver sees them.
+"""The state of all tables of a topic with `route-by`, in the driver.
 
-The *default table* is the table of `destination.table-path`. It covers the offsets of all tables,
-because a batch commits to it last. A routed table can be *ahead*: it has rows of a batch that was
-interrupted before the commit to the default table. These rows are left out when the batch is
-repeated.
+The *default table* is the table of `destination.table-path`. A batch commits to it last, so its
+offsets are valid for all tables. A routed table can be *ahead* of it: it has rows of a batch that
+was interrupted before the commit to the default table. When the batch is repeated, these rows are
+skipped.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ _MAX_OFFSET = 2**62
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RoutedTable:
-    """One table of a topic.
+    """The default table or a routed table of a topic.
 
     Attributes:
-        topic: the topic with this table as its only table.
+        topic: a copy of the topic with this table as its only table.
         relative: the path by which the table is registered; empty for the default table.
         value_name: see `RouteTable`.
         fingerprint: see `RouteTable`.
-        recorded: the last version that the default table has recorded; -1 if it has none.
+        recorded: the version of this table that the default table has recorded last; -1 if none.
         is_registered: whether the default table has registered this table.
         is_stale: whether the table must be read again before the next batch.
-        must_record: whether the next commit to the default table records the table's version.
+        must_record: whether the next commit to the default table must record this table's version.
     """
 
     topic: Topic
@@ -86,7 +86,7 @@ class RoutedTables:
 
     Args:
         topic: the topic, with `route-by`.
-        tables: has the default table, which the caller opens.
+        tables: the target is the default table, which the caller opens.
         schema: the schema of the topic's records.
 
     Attributes:
@@ -120,7 +120,7 @@ class RoutedTables:
 
     @property
     def routed(self) -> tuple[RoutedTable, ...]:
-        """The routed tables that are known, in no particular order; some don't exist yet."""
+        """The known routed tables in no particular order; some of them may not exist yet."""
         return tuple(self._tables.values())
 
     @property
@@ -144,10 +144,10 @@ class RoutedTables:
             self._attach(path, table, known[path][0])
 
     def refresh(self) -> None:
-        """Read the tables that the last batch has written, and tables that others registered."""
+        """Read the tables that the last batch has written, and newly registered tables."""
         known = self._registered()
         for path in self._tables.keys() - known.keys():
-            del self._tables[path]  # a value was new in a batch that has no row of it
+            del self._tables[path]  # a table for a value that got no rows in the last batch
         for path in known.keys() - self._tables.keys():
             table = self._new(*known[path])
             table.target.open()
@@ -158,7 +158,7 @@ class RoutedTables:
             table.is_stale = False
 
     def find(self, value: str) -> RoutedTable | None:
-        """Return the known table of a value; None if it has none."""
+        """Return the known table of a value; None if the value has no known table."""
         table = self._routes.table(value, self.reserved)
         return None if table is None else self._tables.get(normalized_table_path(table.path))
 
@@ -186,10 +186,10 @@ class RoutedTables:
             table.is_registered = False
 
     def _refusal(self, table: RoutedTable) -> str | None:
-        """Open the table of a new value; return why the value can't have it, or None.
+        """Open the table of a new value; return the reason if the table can't be used, or None.
 
-        The value of a record can be the name of any folder beside the tables. It must neither stop
-        the topic nor let VACUUM delete other files.
+        A value can lead to any folder beside the tables. It must neither stop the topic nor lead to
+        a table whose VACUUM deletes other files.
         """
         try:
             table.target.open()
@@ -208,7 +208,7 @@ class RoutedTables:
         return created >= self._routes.max_tables
 
     def known_rows(self, spans: Mapping[int, OffsetSpan]) -> dict[int, frozenset[int]]:
-        """Return the offsets in `spans` of rows that are ahead of the default table."""
+        """Return the offsets of the rows in `spans` that are ahead of the default table."""
         found: dict[int, frozenset[int]] = {}
         for partition, span in spans.items():
             rows = self._rows.get(partition)
@@ -217,7 +217,7 @@ class RoutedTables:
         return found
 
     def register(self, tables: Iterable[RoutedTable]) -> None:
-        """Register tables that will be created; the default table exists.
+        """Register tables in the default table, before they are created.
 
         Raises:
             CommitConflictError: another topic has registered tables at the same time.
@@ -232,18 +232,18 @@ class RoutedTables:
             table.is_registered = True
 
     def written_ids(self, table: RoutedTable) -> dict[str, int]:
-        """Return the transaction identifier that each commit to a routed table increments."""
+        """Return the next `written_id` of a routed table, for a commit of rows."""
         snapshot = table.target.snapshot
         known = {} if snapshot is None else snapshot.transactions
         application = written_id(self._kafka)
         return {application: known.get(application, -1) + 1}
 
     def written(self, table: RoutedTable) -> None:
-        """Note that a batch has committed rows to a routed table."""
+        """Mark a routed table to which a batch has committed rows."""
         table.is_stale = table.must_record = True
 
     def version_ids(self) -> dict[str, int]:
-        """Return the identifiers that record versions of tables in the default table."""
+        """Return the transaction identifiers that record the versions of changed routed tables."""
         ids: dict[str, int] = {}
         for table in self.existing:
             version, table_id = table.target.version, table.target.table_id
@@ -253,14 +253,14 @@ class RoutedTables:
         return ids
 
     def recorded(self) -> None:
-        """Note that the default table has recorded the `version_ids`."""
+        """Mark the `version_ids` as recorded, after a commit to the default table."""
         for table in self.existing:
             if table.must_record:
                 table.recorded = max(table.recorded, table.target.version or 0)
                 table.must_record = False
 
     def with_layout_columns(self, columns: Sequence[StructType]) -> list[StructType]:
-        """Add missing columns that the layout of all tables needs, with their types in others.
+        """Add missing partition and clustering columns, with the types that other tables have.
 
         Args:
             columns: the columns of the record fields of each table.
@@ -305,7 +305,7 @@ class RoutedTables:
         )
 
     def _attach(self, path: str, table: RoutedTable, entry: RegisteredTable) -> None:
-        """Add a table that was read: check its version, and find its rows that are ahead."""
+        """Check the recorded version of a table, add it, and find its rows that are ahead."""
         target = table.target
         check_table(table.topic, entry, target.table_id, target.version)
         table.recorded = entry.versions.get(target.table_id or "", -1)
@@ -328,7 +328,7 @@ class RoutedTables:
 
 
 def reserved_names(topic: Topic) -> frozenset[str]:
-    """Return the names of values whose tables would be other tables of a topic."""
+    """Return the names of values that would lead to other tables of a topic."""
     routes = topic.routes
     if routes is None or routes.table_path is None:
         return frozenset()
@@ -340,10 +340,10 @@ def reserved_names(topic: Topic) -> frozenset[str]:
 
 
 def layout_fields(topic: Topic) -> tuple[str, ...]:
-    """Return the lowercase names of the fields that the layout of each table needs.
+    """Return the lowercase names of the fields by which tables are partitioned or clustered.
 
-    These are the fields of partition columns, clustering columns and `event-time`. A derived column
-    is replaced by the fields that it reads.
+    These are the partition columns, the clustering columns and `event-time`. A derived column is
+    replaced by the fields that its expression reads.
     """
     config = topic.config
     destination = config.destination
@@ -362,6 +362,6 @@ def layout_fields(topic: Topic) -> tuple[str, ...]:
 def for_each_table(
     function: Callable[[RoutedTable], object], tables: Sequence[RoutedTable]
 ) -> None:
-    """Call a function for each table, a few at the same time; see `run_parallel`."""
+    """Call a function for each table, for up to 16 tables in parallel; see `run_parallel`."""
     for first in range(0, len(tables), _CONCURRENT_TABLES):
         run_parallel(function, tables[first : first + _CONCURRENT_TABLES])

@@ -18,7 +18,7 @@ from bayou.protocol.schema import StructType
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 64 << 20
-"""When the rows of all tables in memory reach this size, those of the largest are written."""
+"""Size in bytes of all rows in memory from which the rows of the largest table are written."""
 
 
 _CONCURRENT_FILES = 8
@@ -55,7 +55,7 @@ class TableResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedResult(BatchTaskResult):
-    """The result of a task. `new_fields` are those that the router needs.
+    """The result of a task; `new_fields` are new fields that the router reads.
 
     Attributes:
         tables: the result of each table, by its number.
@@ -79,7 +79,7 @@ class RoutedBatchTask(BatchTask):
     outputs: tuple[TableOutput, ...]
 
     def run(self, task_number: int) -> RoutedResult:
-        """Process the records of one task; `task_number` is the task's number."""
+        """Route, decode and write the records of the task with this number."""
         try:
             return _RoutedTaskRun(self).run(self.records.read(task_number))
         except BayouError as error:
@@ -150,9 +150,9 @@ class _RoutedTaskRun(TaskRun):
             self._flush(max(self._sizes, key=self._sizes.__getitem__))
 
     def _flush_all(self) -> None:
-        """Write the waiting rows of all tables, several at the same time, as a store is slow."""
+        """Write the rows of all tables in memory, several tables in parallel."""
         with ThreadPoolExecutor(_CONCURRENT_FILES) as pool:
-            # The pool waits for all tables, so that their files are known after an error.
+            # The pool waits for all writes, so that all files are known after an error.
             for _ in pool.map(self._flush, list(self._rows_waiting)):
                 pass
 

@@ -1,7 +1,7 @@
-"""Splits records by the value of `route-by`, before the records of each table are decoded.
+"""Splits records by the value of `route-by`, before they are decoded for their tables.
 
-The router decodes only the fields that `route-by` and `processing.where` read. Records that `where`
-filters out are counted and dropped here, so they create no table.
+The router only decodes the fields that `route-by` and `processing.where` read. It removes records
+that `where` filters out, so that they create no table.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ SETTING = "destination.route-by"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRouting:
-    """How records are split. Can be pickled.
+    """The rules by which records are split. Can be pickled.
 
     Attributes:
-        plan: decodes the fields that the expressions read.
+        plan: the plan that decodes the fields that the expressions read.
         expressions: the filter, and the masks that are applied before expressions are evaluated.
         value: the expression of `route-by`, which returns a string.
-        listed: for each value in `route-by.tables`, the number of its table; None if the value must
-            be reported in `RecordRouter.new_values` first.
+        listed: the number of the table of each value in `route-by.tables`; None if the table isn't
+            open yet, so the value must be reported in `RecordRouter.new_values`.
         named: for each `value_name`, the number of the table and the `value_fingerprint` of its
             value.
         reserved: see `RouteByConfig.table`.
         refused: for each value whose table can't be created, the reason.
-        unknown: what happens to a record with another value: None if the value is reported in
-            `RecordRouter.new_values`, otherwise the number of a table, or the reason why the record
-            becomes a dead letter.
-        null: the number of the table of records without a value; None for dead letters.
+        unknown: for all other values: the number of their table, the reason why their records
+            become dead letters, or None if they are reported in `RecordRouter.new_values`.
+        null: the number of the table of records whose value is NULL; None if they become dead
+            letters.
         ingestion_timestamp: microseconds since the epoch.
     """
 
@@ -82,8 +82,8 @@ class RecordRouter:
     """Splits batches of records by table. Not thread-safe.
 
     Attributes:
-        new_fields: fields that an expression reads and whose type isn't known yet. After the first
-            one, `split` returns no records.
+        new_fields: fields that an expression reads and whose type isn't known yet. From the first
+            one on, `split` returns no records.
         new_values: number of records of each new value; at most 10,000 values.
         filtered: number of records that `where` has filtered out.
     """
@@ -111,7 +111,7 @@ class RecordRouter:
         found = [self._target_of(name) for name in names]
         numbers = [_number(target) for target in found]
         null = _DEAD_LETTER if routing.null is None else routing.null
-        # The last number is that of the value NULL.
+        # The last number stands for the value NULL.
         indices = pc.fill_null(encoded.indices, len(numbers)).cast(pa.int64())
         targets = pa.array([*numbers, null], pa.int64()).take(indices)
         if _UNKNOWN in numbers:
@@ -139,7 +139,7 @@ class RecordRouter:
         return dead_letter_rows(decoded, source, self._routing.ingestion_timestamp)
 
     def _target_of(self, value: str) -> int | str | None:
-        """Return the number of a value's table, the reason why it has none, or None if unknown."""
+        """Return a value's table number, the reason why it has no table, or None if it is new."""
         routing = self._routing
         if value in routing.listed:
             return routing.listed[value]

@@ -1,4 +1,4 @@
-"""Keeps the catalog entry of a topic's table current, without delaying batches."""
+"""Updates the catalog entry of a topic's table in the background, without delaying batches."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ from bayou.ingest.runtime.catalog_registration import Registration
 from bayou.ingest.topic_errors import SparkFailedError, to_bayou_error
 
 _RETRIED = (StorageError, SparkFailedError)
-"""Errors after which the registration is retried: the rows are committed, and a catalog that isn't
-reachable, or that refuses the entry, stops no topic."""
+"""Errors after which an update is retried. They don't stop the topic, whose rows are committed."""
 
 _END_SECONDS = 2.0
 
 
 class BackgroundRegistration:
-    """Updates a catalog entry in a background thread, as often as `request` requires.
+    """Updates a catalog entry in a background thread when `request` was called.
 
     Args:
         topic: the topic's key, for messages.
         slots: limits how many catalog entries are updated at the same time.
         on_failure: called with the error of an update that will be retried, the number of
             consecutive failures, and the seconds until the retry.
-        stops: whether an error that a retry can't correct, such as a name of another table, is
-            raised. False for tables whose names depend on values of records, because a record must
-            not stop its topic.
+        stops: whether an error that a retry can't correct, such as a name that belongs to another
+            table, stops the topic. False for tables whose names depend on values of records,
+            because a record must not stop its topic.
     """
 
     def __init__(
@@ -56,11 +55,11 @@ class BackgroundRegistration:
         self._failures = 0
 
     def request(self) -> None:
-        """Request an update; after a failure it waits for the retry."""
+        """Request an update. After a failure, it starts at the time of the next retry."""
         self._is_requested = True
 
     def poll(self, spark: SparkSession) -> None:
-        """Start an update that is requested and due. Doesn't block.
+        """Start the requested update if it is due. Doesn't block.
 
         Raises:
             BayouError: an update has failed, and a retry can't succeed.
@@ -74,14 +73,14 @@ class BackgroundRegistration:
             self._task = BackgroundTask(lambda: self._update(spark))
 
     def end(self, spark: SparkSession) -> None:
-        """Wait a moment for an update that is requested; the next run updates the entry anyway."""
+        """Wait a moment for the requested update; otherwise the next run updates the entry."""
         if self._is_requested and self._task is None and not self._failures:
             self._task = BackgroundTask(lambda: self._update(spark))
         if self._task is not None:
             self._task.wait(_END_SECONDS)
 
     def complete(self, spark: SparkSession) -> None:
-        """Update the entry in the calling thread, after an update in progress has ended.
+        """Wait for an update in progress, then update the entry in the calling thread.
 
         Raises:
             BayouError: the update failed.

@@ -39,7 +39,7 @@ from bayou.spark.session.prerequisites import check_java
 
 _POLL_SECONDS = 0.2
 _MAX_CONCURRENT_MAINTENANCE = 4
-"""Maximum number of tables under maintenance at once; several, because one store may hang."""
+"""Maximum number of tables under maintenance at once; more than one, because a store may hang."""
 
 
 def run_pipeline(
@@ -145,7 +145,8 @@ def _wait(
 ) -> None:
     """Wait until all topics have ended or `stop` is set; report each topic as soon as it ends.
 
-    With a pattern, wait for new topics even if all topics have ended, unless `once`.
+    If the configuration has a pattern, wait for new topics even if all topics have ended, unless
+    `once`.
 
     Args:
         runs: the run of each topic by the topic's key. Restarted runs replace ended runs, and runs

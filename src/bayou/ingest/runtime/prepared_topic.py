@@ -1,4 +1,4 @@
-"""Prepares a topic for a run: queries the brokers, opens its tables, finds its start offsets."""
+"""Prepares a topic for a run: describes the Kafka topic, opens tables, finds start offsets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PreparedTopic:
 
     Attributes:
         positions: the next offset to read, for each partition.
-        started: the event that reports the start of the topic.
+        started: the event with which the start of the topic is reported.
     """
 
     target: TargetTable
@@ -47,13 +47,13 @@ class PreparedTopic:
 
     @property
     def planned_start(self) -> Mapping[int, int]:
-        """The start offsets of a first run that hasn't committed offsets yet; else empty."""
+        """The start offsets, if no offsets have been committed yet; otherwise empty."""
         return {} if self.target.covered else self.positions
 
     def record_start(self) -> None:
-        """Record the `planned_start` in the dead letter table, after a batch failed.
+        """Record the `planned_start` in the dead letter table, after the first batch failed.
 
-        So a later run notices records that Kafka deletes before it reads them.
+        A later run then notices if Kafka has deleted records before they were read.
         """
         if self.planned_start:
             self.dead_letters.record_start(self.planned_start, self.dead_letters.recorded_start())
@@ -73,8 +73,8 @@ def prepare_topic(
     Args:
         schema: content of the topic's schema file.
         change_lock: see `SharedTables.change_lock`; None if no other topic writes the table.
-        before: the result of this run's previous call. If that call planned the start of a first
-            run, the start stays the same.
+        before: the result of the previous preparation of the topic, whose `planned_start` is used
+            again.
     """
     topic.check_table()
     connector = configuration.connector
@@ -156,8 +156,7 @@ def _start_positions(
     created later starts at offset 0.
 
     Args:
-        planned: the start offsets that this run planned before its first batch failed; empty if
-            there are none.
+        planned: the `planned_start` of the previous preparation; empty if there is none.
     """
     target, dead_letters = tables.target, tables.dead_letters
     writer.open()

@@ -1,10 +1,10 @@
 """Schedules the micro-batches of all topics, and runs several batches concurrently.
 
-The end offsets of all topics are requested over one connection. A topic's batch is due when a full
-batch of records is waiting, or when the first waiting record has waited for the flush interval. Due
-batches wait in a first-in, first-out queue for a thread of a pool. At most one batch of each topic
-is queued or running. So a busy topic doesn't delay other topics, and a topic that hangs occupies
-only one thread.
+The end offsets of all topics are polled over one connection. A topic's batch is due when Kafka has
+`batch-size` unread records, or when the first of them has waited for `flush-interval`. Batches that
+are due wait in a first-in, first-out queue for a thread of a pool. At most one batch of each topic
+is queued or running, so that a busy topic doesn't delay other topics, and a topic that hangs
+occupies only one thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _THREADS = 16
 _MIN_POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 0.5
 _MAX_POLL_FRACTION = 0.1
-"""Requests for end offsets take at most this fraction of the time."""
+"""Maximum fraction of the time that is spent on requests for end offsets."""
 
 
 class Scheduler:
@@ -79,14 +79,14 @@ class Scheduler:
         self._changed.set()
 
     def use(self, spark: SparkSession) -> None:
-        """Run batches and maintenance in this session from now on: Spark has started."""
+        """Set the started Spark session, in which batches and maintenance run from now on."""
         self._spark = spark
         for topic in self._topics:
             topic.run.use(spark)
         self._changed.set()
 
     def stop(self) -> None:
-        """Start no further batches, and return without waiting for running batches."""
+        """Start no more batches. Doesn't wait for running batches."""
         self._stopped.set()
         self._changed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -110,8 +110,8 @@ class Scheduler:
 
         Topics with a queued or running batch, or in the pause before a retry, are omitted. If the
         brokers don't report a topic, its end offsets are None. If the request for all topics raises
-        an unexpected exception, one request is sent for each topic. So the exception only stops the
-        topics whose own request fails.
+        an unexpected exception, each topic is requested separately, so that only topics whose own
+        request fails are stopped.
         """
         now = self._clock()
         topics = [topic for topic in topics if not topic.busy and topic.not_before <= now]
@@ -123,7 +123,7 @@ class Scheduler:
             for topic in topics:
                 self._broker_failed(topic, error)
             return []
-        except Exception:  # noqa: BLE001  # repeated for each topic, to find the one that fails
+        except Exception:  # noqa: BLE001  # repeated for each topic, to find the cause
             return [result for topic in topics for result in self._latest_of(topic)]
         for topic in topics:
             topic.broker_failures = 0
@@ -140,7 +140,7 @@ class Scheduler:
         now = self._clock()
         position = topic.run.position
         if ends is None or any(end < position.get(p, 0) for p, end in ends.items()):
-            self._submit(topic, None)  # the topic is missing, or was deleted and recreated
+            self._submit(topic, None)  # the topic doesn't exist, or was recreated
             return
         if self._once:
             topic.target = ends if topic.target is None else topic.target
@@ -156,7 +156,7 @@ class Scheduler:
         limit = topic.run.batch_limit
         if isinstance(self._spark, StartupSession):
             if waiting > MAX_RECORDS and not topic.run.has_columns:
-                return  # the columns are inferred from a whole batch
+                return  # wait for a full batch, from which columns are inferred
             limit = min(limit, MAX_RECORDS)
         flush_interval = topic.run.topic.config.processing.flush_interval
         if self._once or waiting >= limit or now - topic.waiting_since >= flush_interval:
@@ -191,7 +191,7 @@ class Scheduler:
             topic.not_before = self._clock() + pause
 
     def _end(self, topic: _ScheduledTopic, error: BayouError | None = None) -> None:
-        """End a topic in the background, because its running batch or maintenance may take long."""
+        """End a topic in the background, because a running batch or maintenance may take long."""
         if not topic.ended:
             topic.ended = True
             BackgroundTask(lambda: topic.run.end(error))
@@ -203,8 +203,8 @@ class _ScheduledTopic:
 
     Attributes:
         waiting_since: time at which a poll first saw a waiting record; None if no record waits.
-        not_before: the end of the pause after a failure; no batch starts earlier.
-        broker_failures: number of consecutive requests that no broker answered.
+        not_before: the end of the pause after a failure, before which no batch starts.
+        broker_failures: number of consecutive requests without an answer of a broker.
         target: for `once`, the end offsets at which the topic stops.
     """
 

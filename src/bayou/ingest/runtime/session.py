@@ -24,7 +24,7 @@ LOG_NAME = "spark.log"
 """Spark's log file in the state path."""
 
 _CONF = {
-    # Each topic has its own pool: a small batch doesn't wait for all tasks of a large one.
+    # Each topic has its own pool, so that small batches don't wait for tasks of large ones.
     "spark.scheduler.mode": "FAIR",
     "spark.python.daemon.module": "bayou.ingest.runtime.worker_daemon",
 }
@@ -56,7 +56,7 @@ def pipeline_session(
         except (PySparkException, JvmError, ConnectionError) as error:
             raise _start_error(error, log) from error
     counters: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
-    if counters is not None:  # this server prints a traceback when the JVM is killed
+    if counters is not None:  # its server prints a traceback if the JVM is killed
         counters.handle_error = lambda *_: None
     return spark
 
@@ -64,7 +64,7 @@ def pipeline_session(
 def start_workers(spark: SparkSession) -> BackgroundTask:
     """Start Spark's Python workers in the background, so that they are ready for the first batch.
 
-    Errors of the returned task can be ignored: if workers can't start, the first batch fails too.
+    Errors of the returned task can be ignored, because the first batch reports the same error.
     """
     context = spark.sparkContext
     tasks = context.defaultParallelism
@@ -82,7 +82,7 @@ def stop_session(spark: SparkSession) -> None:
 def _stderr_of_children(file: Path) -> Iterator[None]:
     """Redirect the stderr of processes that are started in the context to a file.
 
-    `sys.stderr` still writes to this process's stderr, because batches run meanwhile.
+    `sys.stderr` still writes to the original stderr, because batches run at the same time.
     """
     try:
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
@@ -106,14 +106,14 @@ def _stderr_of_children(file: Path) -> Iterator[None]:
 
 
 def _start_error(error: Exception, log: Path) -> BayouError:
-    """Return the error for a session that doesn't start; the reason comes from Spark's log."""
+    """Return the error for a session that doesn't start, with the reason from Spark's log."""
     content = log.read_text(encoding="utf-8", errors="replace")
     if taken := _TAKEN_PORT.search(content):
         service, port = taken[1].rpartition(".")[2], taken[2]
         setting = _PORTS.get(service)
         action = f"set {setting} to a free port in connector.spark" if setting else "free the port"
         return PrerequisiteError(
-            f"Spark doesn't start: port {port} is taken by another process. Stop that process, or "
+            f"Spark doesn't start: port {port} is in use by another process. Stop that process, or "
             f"{action}.",
             what="port",
         )

@@ -1,4 +1,4 @@
-"""What the topics of one table share during a run: its maintenance and its catalog entry."""
+"""The maintenance and the catalog entry of each table, which topics of one table share."""
 
 from __future__ import annotations
 
@@ -38,17 +38,16 @@ class SharedTables:
         self._changes: dict[str, threading.Lock] = {}
 
     def change_lock(self, topic: Topic) -> threading.Lock:
-        """Return the lock of a topic's table that is held while a batch creates the table.
+        """Return the lock of a topic's table, which prevents repeated conflicts between topics.
 
-        It is also held while a batch is retried after a conflict, and while the table is changed to
-        its configured definition. So topics that share a table
-        don't delay each other by repeated conflicts.
+        A batch holds it while it creates the table, or while it is retried after a conflict. It is
+        also held while the table is changed to its configured definition.
         """
         with self._lock:
             return self._changes.setdefault(topic.table_key, threading.Lock())
 
     def open_maintenance(self, topic: Topic, batches: threading.Lock) -> TopicMaintenance:
-        """Return the maintenance of a topic's table; call `close_maintenance` when it isn't needed.
+        """Return the maintenance of a topic's table; call `close_maintenance` afterwards.
 
         Args:
             batches: the lock that a batch of the topic holds while it changes the table.

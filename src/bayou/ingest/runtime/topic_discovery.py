@@ -19,12 +19,12 @@ INTERVAL = 20.0
 
 
 class TopicDiscovery:
-    """Finds new topics at the brokers, and prepares a run of each in the background.
+    """Finds new topics at the brokers, and prepares a run of each topic in the background.
 
-    A topic that was deleted is started again when the brokers have a topic of its name again.
+    A topic that was deleted is started again if a topic with its name is created.
 
     Args:
-        configuration: has the topics that are known at the start of the run.
+        configuration: the configuration, with the topics that exist at the start of the run.
         restarts: the restarts of failed topics; the restart of a deleted topic is canceled.
         interval: seconds between requests to the brokers; None for `INTERVAL`.
     """
@@ -52,7 +52,7 @@ class TopicDiscovery:
         return bool(self._configuration.patterns)
 
     def prepared(self, runs: Mapping[str, TopicRun]) -> list[TopicRun]:
-        """Return the runs of new topics whose preparation has ended. Doesn't block.
+        """Return the runs of new topics that are prepared by now. Doesn't block.
 
         Args:
             runs: the current run of each topic by the topic's key.
@@ -105,7 +105,7 @@ class _Request:
     """A request for the names of all topics, in the background.
 
     Attributes:
-        names: the answer; None while there is none, and if the request failed.
+        names: the names; None while the request runs, and if it failed.
     """
 
     def __init__(self, configuration: Configuration) -> None:

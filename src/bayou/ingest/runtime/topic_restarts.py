@@ -1,8 +1,7 @@
-"""Restarts topics that stopped with a transient error while other topics run.
+"""Restarts topics that stopped with a transient error, while other topics run.
 
-A finished run isn't reused. A new `TopicRun` reads the positions from the brokers and tables, in
-the same way as after a restart of the process. Before the topic's first commit, it starts where the
-finished run started.
+A new `TopicRun` replaces the finished run, and reads the offsets from brokers and tables, as after
+a restart of the process. If nothing is committed yet, it starts where the finished run started.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from bayou.ingest.runtime.topic_run import TopicRun
 
 
 class TopicRestarts:
-    """Remembers stopped topics and prepares a new run of each when its restart is due."""
+    """Stores when stopped topics are restarted, and prepares a new run of each topic in time."""
 
     def __init__(self, new_run: Callable[[Topic, TopicRun | None], TopicRun]) -> None:
         self._new_run = new_run

@@ -1,7 +1,7 @@
 """One topic of a run, from its preparation to its summary.
 
-The scheduler decides when the next micro-batch of a topic is due. `TopicRun` executes the batch,
-and stores the topic's position, number of failures and totals.
+The scheduler decides when the next micro-batch of a topic starts. `TopicRun` runs the batch, and
+holds the topic's position, number of failures and totals.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _MAX_PARTITIONS_SHOWN = 8
 class TopicRun:
     """One topic of a run, from its preparation to its summary.
 
-    Methods don't raise errors of the topic: an error ends the topic and is part of the summary that
-    `finish` returns.
+    Methods don't raise errors of the topic. An error ends the topic, and `finish` returns it in the
+    summary.
 
     Args:
         schema: content of the topic's schema file.
-        tables: the maintenance and catalog entries of all tables of the run.
-        before: the run of this topic that this run replaces.
+        tables: the maintenance and the catalog entries of all tables of the pipeline.
+        before: the finished run of this topic that this run replaces; None for the first run.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TopicRun:
 
     @property
     def last_prepared(self) -> PreparedTopic | None:
-        """The result of the last preparation that succeeded, in this run or in a run before it."""
+        """The result of the last successful preparation, of this run or an earlier run."""
         return self._prepared or self._previous
 
     @property
@@ -120,9 +120,9 @@ class TopicRun:
         return self._error is None and self._prepared is not None and self._is_needed
 
     def prepare(self, *, once: bool) -> None:
-        """Query brokers and open tables. An error isn't raised; `finish` returns it in the summary.
+        """Describe the Kafka topic and open the tables; see `prepare_topic`.
 
-        If `once` is true, a topic whose records are all in the table has no work.
+        If `once`, a topic whose records are all in the table has no work.
         """
         with self._errors():
             self._topic.check_table()
@@ -143,18 +143,18 @@ class TopicRun:
 
     @property
     def has_columns(self) -> bool:
-        """Whether the table has columns or a schema file, so that none are inferred."""
+        """Whether the columns are known from the table or a schema file, not inferred."""
         return self._has_schema or (
             self._prepared is not None and self._prepared.target.version is not None
         )
 
     def use(self, spark: SparkSession) -> None:
-        """Use a session for maintenance and catalog entries from now on."""
+        """Set the session that maintenance and catalog entries use from now on."""
         with self._errors():
             self._upkeep.start(spark)
 
     def start(self, spark: SparkSession | StartupSession) -> None:
-        """Report the start; from now on the scheduler calls `run_batch`."""
+        """Report the start of the topic, before the first call of `run_batch`."""
         self._started = True
         if not isinstance(spark, StartupSession):
             self.use(spark)
@@ -195,14 +195,14 @@ class TopicRun:
         return None
 
     def retry_pause(self, error: BayouError, failures: int) -> float | None:
-        """Report a failure if it will be retried; `failures` counts consecutive failures.
+        """Decide whether a failure is retried, and report the retry.
 
         Returns:
             Seconds to wait before the next attempt; None if the topic ends with this error.
         """
         retries = self._topic.config.processing.max_retries
         if isinstance(error, RecordsLostError):
-            retries = max(1, retries)  # the retry prepares the topic, which applies on-data-loss
+            retries = max(1, retries)  # the retry prepares the topic again, with on-data-loss
         if not isinstance(error, _RETRIED) or failures > retries:
             return None
         event = attempt_failed_event(self._topic, "topic", failures, error)
@@ -223,7 +223,7 @@ class TopicRun:
                 self._upkeep.poll()
 
     def complete(self) -> None:
-        """Run maintenance that is due and wait for it; a run with `once` calls this at its end."""
+        """Run due maintenance and wait for it, at the end of a run with `once`."""
         if self._error is None and self._started:
             with self._errors():
                 self._upkeep.complete_registrations()
@@ -281,9 +281,9 @@ class TopicRun:
         return prepared
 
     def _record_start(self, error: BayouError) -> None:
-        """Record the start of a first run whose batch failed, unless the store failed.
+        """Record the start offsets of a first run whose batch failed, unless the store failed.
 
-        After a failure of the store, the preparation for the next attempt records the start.
+        After a failure of the store, the preparation of the next attempt records them.
         """
         if self._prepared is not None and not isinstance(error, StorageError):
             with suppress(BayouError):
@@ -291,7 +291,7 @@ class TopicRun:
 
     def _take(self, spark: SparkSession | StartupSession, end: Mapping[int, int]) -> None:
         """Run a batch; the caller holds `_in_batch`."""
-        assert self._prepared is not None  # `start` follows `prepare`
+        assert self._prepared is not None  # `start` is called after `prepare`
         spans = ranges_between(self._positions, end)
         self._batches += 1
         with translate_errors(self._topic.key):
@@ -303,7 +303,7 @@ class TopicRun:
         end = {**end, **{p: span.end for p, span in report.spans.items()}}
         if offsets := sum(s.end - s.start for s in report.spans.values()):
             self._bytes_per_record = report.record_bytes / offsets
-        # If the topic was prepared again, its position may already be beyond this end.
+        # After another preparation, the position may already be beyond this end.
         self._positions |= {p: max(o, self._positions.get(p, 0)) for p, o in end.items()}
         self._totals = replace(
             self._totals,

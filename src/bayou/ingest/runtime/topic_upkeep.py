@@ -40,10 +40,10 @@ class TopicUpkeep:
         self._registrations: dict[str, BackgroundRegistration] = {}
 
     def open(self, topics: Sequence[Topic]) -> None:
-        """Start the upkeep of tables; those that are already opened are skipped.
+        """Start maintenance and catalog entries of tables, unless they are already open.
 
         Args:
-            topics: the topic with each table as its only table.
+            topics: one topic for each table, with this table as its only table.
         """
         for topic in topics:
             path = topic.table_path
@@ -65,7 +65,7 @@ class TopicUpkeep:
                 self._maintenance[path].use_executors(self._spark)
 
     def start(self, spark: SparkSession) -> None:
-        """Use a session for maintenance and catalog entries from now on."""
+        """Set the session that maintenance and catalog entries use from now on."""
         self._spark = spark
         for maintenance in self._maintenance.values():
             maintenance.use_executors(spark)

@@ -1,9 +1,9 @@
-"""A replacement of `pyspark.daemon` that imports the modules of the pipeline's tasks first.
+"""A replacement of `pyspark.daemon` that imports the modules of the pipeline's tasks in advance.
 
-Spark's Python workers are forks of this daemon, so the modules are already imported in a worker.
-Without the daemon, each worker would import the modules, which takes about one second of CPU.
-`spark.python.daemon.module` names this module. Spark starts one daemon for each kind of worker;
-only the daemon of the workers that run tasks imports the modules.
+Spark forks its Python workers from the daemon that `spark.python.daemon.module` names, so each
+worker already has the modules. Without this, each worker would import them, which takes about a
+second of CPU. Spark starts one daemon for each kind of worker; only the daemon of workers that run
+tasks imports the modules.
 """
 
 from __future__ import annotations
