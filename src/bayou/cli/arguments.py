@@ -151,9 +151,9 @@ Yes: TypeAlias = Annotated[
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask a question on a terminal; if the answer isn't yes, exit with code 1.
+    """Ask for confirmation on a terminal; exit with code 1 if the answer isn't yes.
 
-    Without a terminal, or with `--yes`, nothing is asked.
+    Without a terminal, or with `--yes`, the question isn't asked.
     """
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
@@ -199,7 +199,7 @@ def select_topics(configuration: Configuration, names: Sequence[str] | None) -> 
 
 
 def load_topics(file: Path, settings: Sequence[str] | None) -> Configuration:
-    """Load a configuration, with the brokers' topics that match a `kafka-topic-pattern`."""
+    """Load a configuration, and add the brokers' topics that match a `kafka-topic-pattern`."""
     from bayou.ingest.config import load_configuration
 
     configuration = load_configuration(file, settings=settings or ())
@@ -223,10 +223,11 @@ def format_utc(milliseconds: int | None) -> str:
 
 
 def table_differences_warning(differences: Sequence[str], *, changed: bool) -> str:
-    """Return the notice about differences between a table and its definition in the YAML file.
+    """Return the notice about settings of the YAML file that a table doesn't match.
 
     Args:
-        changed: whether the pipeline changes the table to match the YAML file.
+        changed: whether the pipeline changes the table to match the settings
+            (`apply-table-changes`).
     """
     listed = "; ".join(differences)
     if changed:

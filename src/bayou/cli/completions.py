@@ -1,7 +1,7 @@
 """Completions of topics, tables and columns, from the configurations in the current folder.
 
-A configuration is read as plain YAML: completion connects to no broker and resolves no variables.
-Whatever can't be read is left out, because an error would be printed into the user's command.
+A configuration is read as plain YAML, without connecting to brokers or resolving variables. Errors
+are ignored, because they would be printed into the user's command line.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def versions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the columns of the table that the command names, after the last comma."""
+    """Return the columns of the command's table, to complete the name after the last comma."""
     before, comma, last = incomplete.rpartition(",")
-    # While the option that is completed has no value, arguments aren't assigned to parameters.
+    # While an option has no value, click doesn't assign arguments to parameters.
     table = str(ctx.params.get("table") or ctx.params.get("before") or next(iter(ctx.args), ""))
     with contextlib.suppress(Exception):
         names = _handle(ctx, table).snapshot().schema.names
@@ -67,7 +67,7 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _handle(ctx: typer.Context, table: str) -> Any:
-    """Open a local table by its path, or by its topic. No other store is asked."""
+    """Open a local table by its path or topic. Tables in object stores aren't opened."""
     path, _, _ = split_reference(table)
     for key, section in _sections(ctx):
         destination = section.get("destination") or {}
@@ -104,7 +104,7 @@ def _plain_yaml(file: Path) -> Any:
 
 
 def _folders(incomplete: str) -> Iterator[str]:
-    """Yield folders that begin with `incomplete`: tables, and with `/` the others."""
+    """Yield folders that begin with `incomplete`; folders that aren't tables end with `/`."""
     if "://" in incomplete:
         return
     parent, slash, _ = incomplete.rpartition("/")

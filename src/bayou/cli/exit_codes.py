@@ -1,4 +1,4 @@
-"""Exit codes, and the translation of exceptions into messages and exit codes.
+"""Exit codes of commands, and the conversion of exceptions to messages and exit codes.
 
 | code | |
 |---|---|
@@ -37,15 +37,15 @@ WRONG_USAGE = 2
 INTERRUPTED = 130
 
 _OPTIONS = frozenset({"columns", "key", "limit", "retention_hours", "target_size", "version"})
-"""Arguments of the Python methods that are options of commands under the same name."""
+"""Arguments of Python methods that commands have as options with the same name."""
 
 
 @contextlib.contextmanager
 def exit_on_error(output: Messages, *, where: str | None = None) -> Iterator[None]:
-    """Context manager that prints an exception on one line and exits with the exit code for it.
+    """Context manager that prints an exception as one line, and exits with its exit code.
 
     Args:
-        where: the value of the option `--where`, which messages about conditions then name.
+        where: the value of the option `--where`; an error in this condition then names the option.
 
     If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.
     """
@@ -126,7 +126,7 @@ def _describe(error: BaseException) -> str:
 
 
 def _similar_table(path: str) -> str:
-    """Suggest a table beside a local path that has no table."""
+    """Suggest a table with a similar name in the same folder as a local path without a table."""
     folder = Path(path).parent
     if "://" in path or not folder.is_dir():
         return ""

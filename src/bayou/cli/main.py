@@ -57,7 +57,7 @@ app.add_typer(uniform, name="uniform", rich_help_panel="Tables")
 
 
 def main() -> None:
-    """Run the command that the arguments name, and exit."""
+    """Run the `bayou` command with the arguments of the process, and exit."""
     if sys.version_info < (3, 11):  # noqa: UP036  # pip checks it, a copied source tree doesn't
         sys.stderr.write("error: Bayou needs Python 3.11 or newer.\n")
         raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""The script `bayou`: runs the command line, or says which extra it needs."""
+"""The script `bayou`: runs the command line, or reports that the extra `cli` isn't installed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run `bayou.cli.main`, whose packages are those of the extra `cli`."""
+    """Run `bayou.cli.main`, which needs the packages of the extra `cli`."""
     try:
         from bayou.cli.main import main as run
 

@@ -1,4 +1,4 @@
-"""Opens the tables that arguments name, and checks their columns."""
+"""Opens the tables in arguments of commands, and checks column names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help texts and messages about wrong usage, in one style for all commands."""
+"""Formats help texts and messages about wrong usage, for all commands."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands; as the root group it prints messages about wrong usage."""
+    """A group of commands; the root group also prints messages about wrong usage."""
 
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run the command that the arguments name. See `click.Command.main`."""
+        """Run the command in the arguments; see `click.Command.main`."""
         if not options.get("standalone_mode", True):
             return super().main(*args, **options)
         try:
@@ -78,7 +78,7 @@ def option_name(option: Any) -> str:
 
 
 def parameter_help(parameter: Any) -> str:
-    """Return what a parameter means, with its default."""
+    """Return the description of a parameter, with its default value."""
     text = parameter.help or ""
     default = parameter.default
     if isinstance(parameter.show_default, str):
@@ -115,7 +115,7 @@ def help_text(command: Any, ctx: Any) -> str:
 
 
 def _commands(command: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield the sections of a group: title, and each command with its first line of help."""
+    """Yield the sections of a group's help: a title, and the first help line of each command."""
     sections: dict[str, list[tuple[str, str]]] = {}
     for name, sub in getattr(command, "commands", {}).items():
         panel = getattr(sub, "rich_help_panel", None)
@@ -197,7 +197,7 @@ def usage_message(error: Any) -> str:
             options = [
                 name for name in ("settings", "security_setting") if ctx and ctx.params.get(name)
             ]
-            if options:  # the value of an option that was separated with a space: may be a secret
+            if options:  # may be a secret: the value of an option, after a space instead of =
                 return f"{command}: unexpected argument. Write the options' values as KEY=VALUE."
             found = re.search(r"\(([^()]*)\)\.?$", error.message)
             extra = found[1] if found else error.message
@@ -207,7 +207,7 @@ def usage_message(error: Any) -> str:
 
 
 def _bad_value(error: Any) -> str:
-    """Return what is wrong with a value, in the words of this command."""
+    """Return a message about an invalid value of an argument or option."""
     cause = error.__cause__
     details = cause.errors() if hasattr(cause, "errors") else []
     if not details:

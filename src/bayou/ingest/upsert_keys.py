@@ -4,13 +4,12 @@ Records of a key are ordered by (ordering column if configured, Kafka timestamp,
 nulls first. The last record of a key becomes the key's row, or deletes the row.
 
 A tombstone has no ordering value. It gets the highest ordering value of the key's records that
-arrived before the tombstone. So the tombstone deletes the existing row, and records that are older
-than the deleted row don't restore the row. The order of arrival is the order of offsets, so all
-records of a key must be in one partition, as Kafka's partitioner ensures. Rows of the table count
-as arrived before the batch. If a tombstone is replayed from the dead letters, the table may have
-rows of the tombstone's partition with a higher offset: these rows count as arrived later. Offsets
-are compared only within a partition of the same topic, because the Kafka topic of a table may have
-been changed.
+arrived before it, so that it deletes the existing row, and older records don't restore the row. The
+order of arrival is the order of offsets. All records of a key must therefore be in one partition,
+as Kafka's partitioner ensures. Rows of the table count as arrived before the batch, except rows of
+the tombstone's partition with a higher offset, which exist if the tombstone is replayed from the
+dead letters. Offsets are only compared within a partition of the same topic, because the Kafka
+topic of a table may have been changed.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class UpsertKeys:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns that order a key's records, the most significant first."""
+        """The columns by which the records of a key are ordered, the most significant first."""
         return (*(() if self.ordering is None else (self.ordering,)), *_KAFKA_ORDER)
 
     @property
@@ -94,7 +93,7 @@ class UpsertKeys:
 def last_of_each_key(
     keys: UpsertKeys, rows: pa.Table, deleted: pa.Table, orderings: pa.Table
 ) -> pa.Table:
-    """Return rows of a batch that may change a table: the last of each key, superseded tombstones.
+    """Return the rows of a batch that may change the table or the deleted keys.
 
     Args:
         rows: the batch, with `DELETED`.
@@ -105,9 +104,9 @@ def last_of_each_key(
             sets the tombstone's ordering value.
 
     Returns:
-        Rows of the batch, with the columns `FORCED`, `BARE` and `SUPERSEDED`. A bare tombstone has
-        the highest ordering value of the key's records that arrived before the tombstone. Each key
-        has at most one row for which `SUPERSEDED` is false.
+        The last row of each key and superseded tombstones, with the columns `FORCED`, `BARE` and
+        `SUPERSEDED`. A bare tombstone has the highest ordering value of the key's records that
+        arrived before it. Each key has at most one row for which `SUPERSEDED` is false.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:
@@ -141,7 +140,7 @@ def last_of_each_key(
         _AT, pa.array(range(everything.num_rows), pa.int64())
     )
     candidates = candidates.filter(competing)
-    # Among equal records, the batch's record comes last, so that a retried batch deletes again.
+    # Among equal records, the record of the batch is last, so that a retried batch deletes again.
     sort_keys = [(c, "ascending", "at_start") for c in keys.order]
     if keys.ordering and ordering is not None and pa.types.is_floating(ordering.type):
         # With nulls first, Arrow sorts NaN before all numbers, but SQL sorts it after them.
@@ -184,9 +183,9 @@ def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
 
 
 def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
-    """Return the keys of the batch's tombstones whose ordering value must be read from the table.
+    """Return the keys of the tombstones whose ordering value must be read from the table.
 
-    The result is None if no tombstone needs the value, or if no ordering column is configured.
+    The result is None if there are none, or if no ordering column is configured.
     """
     if keys.ordering is None:
         return None
@@ -273,7 +272,7 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
 
 
 def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -> Any:
-    """Compare the offset of each row with that of its key's last tombstone.
+    """Compare the offset of each row with the offset of the last tombstone of its key.
 
     Args:
         is_last: mask of the last tombstones.
@@ -307,7 +306,7 @@ def _positions(everything: pa.Table, kinds: Any) -> tuple[Any, Any]:
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:
-    """Return for each row the aggregate `function` over the values of all rows with its key."""
+    """Aggregate values by key with `function`; return the aggregate of its key for each row."""
     grouped: Any = pa.table({"key": ids, "value": values}).group_by("key")
     result = grouped.aggregate([("value", function)])
     keys = result.column("key").combine_chunks()

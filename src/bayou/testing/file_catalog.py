@@ -17,11 +17,10 @@ from bayou.kernel.transaction.committers import stage_commit
 class FileCatalog:
     """A catalog that stores a file for each ratified version. Several processes can use it at once.
 
-    The file contains the name of the version's staged commit. When the commit is published, the
-    file is emptied, not deleted.
+    The file contains the name of the staged commit. It becomes empty when the commit is published.
 
     Args:
-        folder: folder in which the catalog stores these files.
+        folder: the folder in which the catalog stores its files.
         maintenance: whether clients may run VACUUM, OPTIMIZE and log cleanup on the catalog's
             tables.
 

@@ -84,10 +84,10 @@ def run(
 
 
 class _ErrorReporter:
-    """A `Reporter` that prints an error when the error stops a topic.
+    """A `Reporter` that prints the errors that stop topics.
 
-    An error that stops several topics, such as unreachable brokers, is printed once. If a topic is
-    restarted and the same error stops the topic again, the error is printed again.
+    An error that stops several topics, such as unreachable brokers, is printed once. If the same
+    error stops a topic again after a restart, it is printed again.
     """
 
     def __init__(self, output: Output) -> None:

@@ -143,7 +143,7 @@ def diff(
 def _first(handle: TableHandle) -> SnapshotHandle:
     """Return the snapshot of the earliest version that can be read.
 
-    The history may begin with commits whose versions can no longer be reconstructed.
+    The history may contain earlier commits whose versions can no longer be read.
     """
     from bayou.errors import VersionNotFoundError
 

@@ -95,7 +95,7 @@ def _table_row(topic_status: TopicStatusReport) -> dict[str, Any]:
 
 
 def _without_empty_columns(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out the columns that no row has a value for, which makes the table narrower."""
+    """Remove columns without any value, to make the table narrower."""
     used = {name for row in rows for name, value in row.items() if value not in ("", None)}
     return [{name: value for name, value in row.items() if name in used} for row in rows]
 

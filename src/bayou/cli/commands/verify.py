@@ -125,7 +125,7 @@ def _verify_topics(
 
 
 def _has_equal_iceberg(output: Output, report: TableReport) -> bool:
-    """Report differences between the table and its Iceberg metadata; whether there is none."""
+    """Report differences between a table and its Iceberg metadata; return False if any."""
     status = report.iceberg
     if status is None:
         return True

@@ -1,4 +1,4 @@
-"""Values of columns as the cells of a printed table."""
+"""Formats values as cells of a printed table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def format_cell(value: Any, max_length: int = MAX_LENGTH) -> Any:
-    """Return a column's value as the printed table shows it; long strings are shortened."""
+    """Format a value as a cell of a printed table; long strings are shortened."""
     match value:
         case None:
             return value

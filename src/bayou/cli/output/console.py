@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
 
 _UNLIMITED_WIDTH = 4_000
-"""Console width for output to a pipe or a file: so large that no path or reason is wrapped."""
+"""Console width for output to a pipe or a file, at which no path or reason is wrapped."""
 
 
 class ConsoleOutput:
     """Prints text and tables for people; implements `Output` and `RowsOutput`.
 
-    If stdout isn't a terminal, rows and facts are tab-separated, and numbers have no separators.
+    If stdout isn't a terminal, values are tab-separated, and numbers have no thousands separators.
 
     Args:
         table: print tables even if stdout isn't a terminal.
@@ -46,7 +46,7 @@ class ConsoleOutput:
     def __init__(self, *, table: bool = False) -> None:
         self._out = _Console(highlight=False, soft_wrap=True)
         self._formats = table or self._out.is_terminal
-        self._blank = self._out.is_terminal  # whether a title follows a blank line
+        self._blank = self._out.is_terminal  # whether to print a blank line before a title
         if not self._out.is_terminal:
             self._out.width = _UNLIMITED_WIDTH
         self._err = _Console(highlight=False, stderr=True, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Output of rows as data, for programs: stdout or a file has nothing but the rows."""
+"""Output of rows as data for programs: stdout or the file contains only the rows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DataOutput:
         keys = [name.replace(" ", "_") for name in names]
         table = pa.Table.from_arrays(arrays, names=keys)
         if not names and self._destination.format in {RowFormat.CSV, RowFormat.TSV}:
-            return  # the columns of no rows aren't known
+            return  # without rows, the columns aren't known
         self.batches(table.to_reader())
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
@@ -125,7 +125,7 @@ def _replaced_file(file: Path) -> Iterator[IO[bytes]]:
 
 
 def _array(values: list[Any], *, as_json: bool) -> Any:
-    """Return the values of a column; nested values are JSON, except for JSON output itself."""
+    """Convert values to a column; nested values become JSON strings, except for JSON output."""
     import pyarrow as pa
 
     encode: Callable[[Any], str] = lambda value: msgspec.json.encode(  # noqa: E731

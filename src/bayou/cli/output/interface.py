@@ -1,4 +1,4 @@
-"""The interface of command output, and a reporter that tolerates failures of the output."""
+"""The interfaces for the output of commands, and a reporter that ignores failures of output."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Messages(Protocol):
 
 
 class RowsOutput(Messages, Protocol):
-    """Prints rows: as a table for people, or as data with nothing else on stdout.
+    """Prints rows as a table for people, or as data for programs.
 
-    `ConsoleOutput` prints the table, `DataOutput` all other formats of `--output`.
+    `ConsoleOutput` prints tables, `DataOutput` prints all other formats of `--output`.
     """
 
     @property
     def is_table(self) -> bool:
-        """Whether the rows are formatted for people, who don't need all columns and digits."""
+        """Whether rows are printed as a table for people, which may omit columns and digits."""
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
@@ -57,7 +57,7 @@ class RowsOutput(Messages, Protocol):
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print one row, in a table as a line per value."""
+        """Print one row; a table has one line for each of its values."""
         ...
 
     def batches(
@@ -86,7 +86,7 @@ class Output(Messages, Protocol):
     """
 
     def step(self, text: str) -> None:
-        """Announce a step that takes a while."""
+        """Print that a long step starts."""
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
@@ -94,7 +94,7 @@ class Output(Messages, Protocol):
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print a few named values; `event` is the event type in JSON output."""
+        """Print a few values with names; `event` is the type of the object in JSON output."""
         ...
 
     def text(self, title: str, text: str) -> None:
@@ -107,7 +107,7 @@ class Output(Messages, Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Whether `watch` shows a live display, which needs a monitor that collects the status."""
+        """Whether `watch` shows a live display, for which the monitor must collect the status."""
         ...
 
     def watch(self, monitor: Monitor) -> AbstractContextManager[Reporter]:
@@ -121,7 +121,7 @@ Event = TypeVar("Event")
 class ResilientReporter:
     """A `Reporter` that forwards events to a listener, and ignores failures of the listener.
 
-    Events are reported in the middle of a batch: an exception would fail the batch.
+    Events are reported during a batch, and an exception would fail the batch.
 
     Args:
         on_closed: function that is called when the reader of stdout has closed the pipe.
@@ -158,4 +158,4 @@ class ResilientReporter:
         except ReaderClosedError:
             self._on_closed()
         except (OSError, ValueError):
-            """A full disk, a closed file, or characters outside the encoding: skip the line."""
+            """Errors after which a line of output is skipped: full disk, closed file, encoding."""

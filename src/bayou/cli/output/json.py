@@ -1,6 +1,6 @@
 """JSON output: one object per line on stdout, including errors.
 
-The key `event` tells the type of an object, such as `batch_committed`. Keys are in snake_case.
+The key `event` contains the type of the object, such as `batch_committed`. Keys are in snake_case.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _write(row: Mapping[str, Any]) -> None:
     if sys.stdout is None:  # closed by the parent process
         return
     try:
-        with _LOCK:  # topics report from several threads
+        with _LOCK:  # events arrive from several threads
             sys.stdout.write(line)
             sys.stdout.flush()
     except BrokenPipeError as error:

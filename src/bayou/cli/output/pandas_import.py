@@ -1,7 +1,7 @@
-"""Keeps pyarrow from importing pandas in commands that print rows.
+"""Prevents pyarrow from importing pandas in commands that print rows.
 
-pyarrow imports pandas with the first conversion of a Python value, to recognize its objects. That
-takes longer than reading a small table, and these commands have no objects of pandas.
+pyarrow imports pandas when it first converts a Python value, to recognize objects of pandas. These
+commands have no such objects, and the import takes longer than reading a small table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import ModuleType
 
 
 class _Refusal:
-    """A finder that refuses pandas, as if it weren't installed."""
+    """A module finder that reports pandas as not installed."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -24,7 +24,7 @@ class _Refusal:
 
 
 def skip_pandas() -> None:
-    """Let pyarrow look for pandas now, and not find it. Other imports of pandas aren't affected."""
+    """Make pyarrow look for pandas now, without success. Later imports of pandas still work."""
     if "pandas" in sys.modules:
         return
     import pyarrow as pa

@@ -37,12 +37,12 @@ _BY_ENDING = {
 }
 
 _MAX_BYTES = 1 << 26
-"""Batches of more bytes are divided before they become text, to bound memory."""
+"""Size in bytes above which batches are divided before they are converted to text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """Where rows are written, and in which format.
+    """The destination and the format of rows.
 
     Attributes:
         format: the format of the rows.
@@ -54,7 +54,7 @@ class Destination:
 
 
 def parse_destination(value: str) -> Destination:
-    """Parse a value of `--output`: a format, or a file whose ending says the format.
+    """Parse a value of `--output`: a format, or a file whose name ends with a format.
 
     Raises:
         ArgumentError: the value is neither.
@@ -107,7 +107,7 @@ class _ParquetWriter:
 
 
 class _TextWriter:
-    """Writes a line per row: JSON, CSV or tab-separated."""
+    """Writes one line for each row: JSON, CSV or tab-separated."""
 
     def __init__(self, format: RowFormat, stream: IO[bytes], schema: pa.Schema) -> None:
         import pyarrow as pa

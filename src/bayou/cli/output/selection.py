@@ -62,11 +62,12 @@ def rows_output(value: str | None, *, as_json: bool = False) -> RowsOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLimit:
-    """How many rows a command prints; None stands for all.
+    """How many rows a command reads and prints; None stands for all rows.
 
     Attributes:
         shown: number of rows to print.
-        read: number of rows to read. A table reads one more, to know whether there are more rows.
+        read: number of rows to read: for a table one more than `shown`, to know whether there are
+            more.
     """
 
     shown: int | None
@@ -74,7 +75,7 @@ class RowLimit:
 
 
 def row_limit(printed: RowsOutput, limit: int | None) -> RowLimit:
-    """Return the limit of the option `--limit`; 0 is no limit, None the default of the output."""
+    """Convert a value of `--limit`: 0 stands for no limit, None for the default of the output."""
     shown = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
     one_more = 1 if printed.is_table else 0
     return RowLimit(shown=shown, read=None if shown is None else shown + one_more)

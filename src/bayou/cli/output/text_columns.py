@@ -1,4 +1,4 @@
-"""Arrow columns as fields of CSV and tab-separated lines, a string per value.
+"""Converts Arrow columns to fields of CSV and tab-separated lines, one string for each value.
 
 Values are written as in JSON (`bayou.api.rows.json_text`), without the quotes of JSON strings.
 """

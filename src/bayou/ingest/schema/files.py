@@ -18,7 +18,7 @@ from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
 
 def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
-    """Return the content of each section's schema file by the section's key; None for no file."""
+    """Read the schema file of each section; return the contents by key, None without a file."""
     topics = {topic.section: topic for topic in configuration.topics}
     topics |= {section.key: section.topic("topic") for section in configuration.patterns}
     return {key: _schema(configuration, topic) for key, topic in topics.items()}
@@ -118,7 +118,7 @@ def _check_keys(configuration: Configuration, topic: Topic, columns: StructType)
 
 
 def _check_masks(configuration: Configuration, topic: Topic, columns: StructType) -> None:
-    """Check that every mask's field exists; a wrong path would leave a field unmasked."""
+    """Check that the field of each mask exists: with a misspelled path, a field isn't masked."""
     schema = to_arrow_schema(columns)
     for path, mask in topic.config.masks.items():
         paths = topic.config.column_paths(path)

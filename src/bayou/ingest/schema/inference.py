@@ -16,10 +16,10 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 
 
 def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, Any]:
-    """Return the narrowest schema that all records satisfy.
+    """Return a JSON Schema with the types that the fields have in the records.
 
-    No field is required, and additional fields are allowed. A string field has a format if all its
-    values are dates or all are timestamps. A field with values of several types allows these types.
+    No field is required, and additional fields are allowed. A string field has the format `date` or
+    `date-time` if all its values have it. A field with values of several types allows all of them.
     """
     shape = _Shape()
     for record in records:
@@ -29,7 +29,7 @@ def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, 
 
 @dataclass(slots=True)
 class _Shape:
-    """Collects the types, string formats and nested fields of one field's values."""
+    """The types, string formats and nested fields of the values of one field."""
 
     types: dict[str, None] = field(default_factory=dict)
     formats: set[str] = field(default_factory=set)

@@ -1,9 +1,9 @@
-"""Adds new fields of records as columns of their table.
+"""Adds new fields of records to the columns of their table.
 
-The names of columns and nested columns must differ in more than case and can't contain some
-characters. If a nested field can't be a column, only this field is refused: the object that
-contains the field becomes a column without it. If names differ only in case, the lowercase name
-becomes the column, regardless of the order of records.
+Column names must differ in more than case, and can't contain some characters. If a nested field
+can't become a column, only this field is refused, and its object becomes a column without it. If
+the names of fields differ only in case, the lowercase name becomes the column, regardless of the
+order of records.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def with_new_columns(
 
     Args:
         new_fields: partial columns, see `unknown_fields`.
-        with_column: function that adds one column or partial column to the columns. It returns
-            None if the table can't have the column.
+        with_column: function that returns columns with one column or partial column added, or None
+            if the table can't have it.
 
     Returns:
         The columns, and the lowercase paths of the refused fields.
@@ -40,7 +40,7 @@ def with_new_columns(
         first = next((valid for valid in candidates if valid is not None), None)
         if first is None:
             refused.add(path.lower())
-        else:  # the other parts are checked field by field
+        else:  # check each nested field on its own
             columns, more = with_new_columns(first, (field,), with_column)
             refused |= more
     return columns, frozenset(refused)
@@ -49,12 +49,12 @@ def with_new_columns(
 def within_limit(
     columns: StructType, new_fields: Iterable[StructField], room: int
 ) -> tuple[StructType, frozenset[str]]:
-    """Return the new fields that fit within a limit; earlier fields take precedence.
+    """Return the first new fields, up to a maximum number.
 
     Args:
         new_fields: partial columns, see `unknown_fields`.
-        room: maximum number of fields to add. Each nested field counts as one; the object that
-            contains it doesn't count.
+        room: maximum number of fields. Nested fields count one by one, and the objects that contain
+            them don't count.
 
     Returns:
         The new fields, and the lowercase paths of the fields beyond the limit.
@@ -72,9 +72,9 @@ def within_limit(
 
 
 def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:
-    """Return the fields in order, but put fields whose paths differ only in case together.
+    """Group fields whose paths differ only in case, with the lowercase path first.
 
-    Of these fields, the one with the lowercase path comes first.
+    Otherwise the order is retained.
     """
     items = list(fields)
     positions: dict[str, int] = {}
@@ -84,7 +84,7 @@ def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, Stru
 
 
 def _parts(field: StructField) -> Iterator[StructField]:
-    """Split a column into partial columns with one nested field each, lowercase names first."""
+    """Split a column into partial columns of one nested field each, lowercase names first."""
     for kind in _narrowed(field.data_type):
         yield field.with_data_type(kind)
 

@@ -45,7 +45,7 @@ from bayou.protocol.type_changes import is_automatic_widening
 
 
 def check_keys(topic: Topic, layout: RowLayout) -> None:
-    """Raise if an upsert key isn't a valid column; skip the check if no columns are known yet."""
+    """Check that the key columns and the ordering column are valid, if columns are known."""
     if topic.upsert_keys is None or not layout.record.fields:
         return
     keys = topic.upsert_keys
@@ -60,7 +60,7 @@ def check_keys(topic: Topic, layout: RowLayout) -> None:
 
 
 def unfit_key(name: str, columns: StructType) -> str | None:
-    """Return why a column can't be a key column or ordering column; None if it can."""
+    """Return why a field can't be a key column or ordering column; None if it can."""
     field = next((f for f in columns if f.name == name), None)
     if field is None:
         return f"{name!r} isn't a field of the records"
@@ -70,9 +70,9 @@ def unfit_key(name: str, columns: StructType) -> str | None:
 
 
 def commit_tags(report: BatchReport, new_columns: Sequence[str]) -> dict[str, str]:
-    """Return the entries of `commitInfo` about a batch.
+    """Return the tags for the `commitInfo` of a batch.
 
-    These are the names of ignored fields and of new columns, and the number of filtered records.
+    They contain the names of ignored fields and of new columns, and the number of filtered records.
     """
     info = {
         "leftOut": ", ".join(report.ignored),
@@ -83,7 +83,7 @@ def commit_tags(report: BatchReport, new_columns: Sequence[str]) -> dict[str, st
 
 
 def check_masks(topic: Topic, columns: StructType) -> None:
-    """Raise if a mask can't be applied to its column. Masks of missing columns aren't checked."""
+    """Check that each mask can be applied to the type of its column, if the column exists."""
     reason = _unfit_masks(topic, columns)
     if reason is not None:
         raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
@@ -98,7 +98,7 @@ def _unfit_masks(topic: Topic, columns: StructType) -> str | None:
 def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
     """Return the paths of masks that match no column; empty if no columns are known yet.
 
-    If `flatten` is set, `drop` masks are skipped, because a dropped object has no column.
+    With `flatten`, masks `drop` are skipped, because a dropped object has no column.
     """
     config = topic.config
     if not columns.fields:
@@ -114,7 +114,7 @@ def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
 
 
 def read_columns(topic: Topic, columns: StructType) -> StructType:
-    """Return `columns` without the columns of fields that are neither stored nor read."""
+    """Remove the columns of fields that are neither stored nor read by an expression."""
     skipped = topic.config.skipped_fields
     return StructType(tuple(f for f in columns if f.name.lower() not in skipped))
 
@@ -124,7 +124,7 @@ def row_layout(
 ) -> RowLayout:
     """Return the layout of a topic's rows.
 
-    A derived column is omitted if its type isn't known yet.
+    Derived columns whose type isn't known yet are omitted.
 
     Args:
         columns: the columns of the record fields that are known so far; possibly none.
@@ -178,7 +178,7 @@ def row_expressions(topic: Topic, layout: RowLayout, read_at: int) -> RowExpress
 
 
 def _derived(topic: Topic, columns: StructType) -> dict[str, RowExpression]:
-    """Resolve the derived columns; the result is empty if no columns are known yet."""
+    """Resolve the derived columns; empty if no columns are known yet."""
     if not columns.fields:
         return {}
     with expression_errors(topic):
@@ -200,8 +200,8 @@ class SchemaPolicy:
     """The schema policy of one table, which determines the columns of its rows.
 
     Args:
-        shared: lowercase names of fields whose columns have the same types in all tables of
-            `route-by`, so that a new table gets them from another table.
+        shared: lowercase names of fields whose columns must have the same types in all tables of
+            `route-by`. A new table copies these types from another table.
     """
 
     def __init__(
@@ -220,13 +220,13 @@ class SchemaPolicy:
         self._unusable: frozenset[str] = frozenset()
         self._over_limit: frozenset[str] = frozenset()
         self._full = False  # no room for any new column in this batch
-        self._leaves: int | None = None  # of the table, before the columns of this batch
+        self._leaves: int | None = None  # the table's columns, before this batch
 
     def columns(self) -> StructType:
-        """Return the columns of record fields, including the columns of the schema file.
+        """Return the columns of record fields: of the table and of the schema file.
 
-        Call this method at the start of each batch: fields that `widened` refused in the previous
-        batch only are considered again.
+        Must be called at the start of each batch, because it resets the limits of the previous
+        batch, such as `max-new-columns`.
         """
         self._unusable = self._over_limit = frozenset()
         self._full = False
@@ -254,7 +254,7 @@ class SchemaPolicy:
         return StructType(tuple(f for f in columns if f.name.lower() not in unstored))
 
     def layout(self, columns: StructType) -> RowLayout:
-        """Return the layout of the table's rows for records with these columns."""
+        """Return the layout of the table's rows, for these columns of record fields."""
         config = self._topic.config
         layout = row_layout(self._topic, columns, self._target.schema, widens=self._target.widens)
         check_keys(self._topic, layout)
@@ -285,7 +285,7 @@ class SchemaPolicy:
                 )
 
     def plan(self, layout: RowLayout) -> DecodePlan:
-        """Return the plan that decodes records to the columns of a layout.
+        """Return the plan with which records are decoded to the columns of a layout.
 
         If the layout has no columns yet, all fields of the records are new fields.
         """
@@ -293,7 +293,7 @@ class SchemaPolicy:
         infers = self._infers_columns(layout)
         reserved = layout.reserved_names - self._topic.config.processing.unstored
         if not layout.record.fields and self._target.version is None:
-            # It isn't known yet whether the records have fields with these names.
+            # The records may have fields with these names, which then become columns.
             reserved -= frozenset(layout.time_parts)
         return DecodePlan(
             columns=layout.record,
@@ -315,9 +315,9 @@ class SchemaPolicy:
     def _infers_columns(self, layout: RowLayout) -> bool:
         """Whether the columns are inferred from this batch.
 
-        The fields that `where` and `route-by` read are inferred first, then the fields of the
-        records that aren't filtered out or written to other tables. The table may already exist: a
-        batch without rows for the table creates it.
+        First the fields that `where` and `route-by` read are inferred, then the other fields of the
+        records that become rows of this table. The table may already exist, because a batch without
+        rows can create it.
         """
         if self._schema.columns.fields:
             return not layout.record.fields
@@ -343,10 +343,10 @@ class SchemaPolicy:
         )
 
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:
-        """Return the columns with new fields added and, if the table allows it, types widened.
+        """Add new fields to the columns, and widen types of columns if the table allows it.
 
-        Fields that can't be columns are refused from now on. Fields beyond `max-new-columns`, or
-        with a mask or an expression that can't be applied, are refused for the rest of the batch.
+        Fields that can't become columns are refused from now on. Fields beyond `max-new-columns`,
+        and fields to which a mask or an expression can't be applied, are refused in this batch.
         """
         if self._target.widens:
             columns = widened(columns, new_fields)
@@ -362,7 +362,7 @@ class SchemaPolicy:
         return columns
 
     def without_limit(self) -> None:
-        """Let this batch add any number of columns; call it after `columns`."""
+        """Remove the limit `max-new-columns` for this batch. Must be called after `columns`."""
         self._leaves = None
 
     @property
@@ -382,8 +382,8 @@ class SchemaPolicy:
     def _is_restricted(self) -> bool:
         """Whether a new column is refused if a mask or an expression can't be applied to it.
 
-        False for a new table, because `layout` raises an error for a new table instead. A new table
-        of `route-by` is created whenever a record has a new value, and must not stop the topic.
+        False for a new table, for which `layout` raises an error instead. True for a new table of
+        `route-by`, because a record with a new value must not stop the topic.
         """
         config = self._topic.config
         is_read = bool(config.masks or config.processing.inputs or config.route_inputs)
@@ -407,5 +407,5 @@ class SchemaPolicy:
         partitions = self._topic.config.destination.partition_columns
         time_parts = {name.lower() for name in partitions if name in TIME_PARTS}
         if field.name.lower() in time_parts and field.name not in partitions:
-            return None  # the pipeline adds this partition column
+            return None  # a partition column that the pipeline adds
         return self._target.with_column(columns, field)

@@ -1,4 +1,4 @@
-"""The format and the columns of a topic's records, from its configuration and schema file."""
+"""The format and the columns of a topic's records, from configuration and schema file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordSchema:
 
     Attributes:
         format: how values are decoded to records.
-        columns: the columns that the configuration or the schema file defines, possibly none.
+        columns: the columns that the configuration or the schema file defines; may be empty.
         validated_by: the JSON Schema that validates decoded records; None if records aren't
             validated, or if `format` validates them.
     """
@@ -85,7 +85,7 @@ def _topic_format(configuration: Configuration, topic: Topic, schema: str | None
 
 
 def topic_columns(topic: Topic, schema: str | None) -> StructType:
-    """Return the columns of records that the configuration defines, possibly none."""
+    """Return the columns that the configuration or the schema file defines; may be empty."""
     config = topic.config
     match config.decode:
         case "string" | "binary" as kind:
@@ -113,7 +113,7 @@ def _validated_by(topic: Topic, schema: str | None) -> str | None:
 
 
 def _value_schema(config: TopicConfig, schema: str | None) -> str | None:
-    """Return the JSON Schema, changed to allow any value in the fields of `timestamp-formats`."""
+    """Change the JSON Schema to allow any value in the fields of `timestamp-formats`."""
     if schema is None or not config.timestamp_formats:
         return schema
     return schema_without(schema, config.timestamp_formats)

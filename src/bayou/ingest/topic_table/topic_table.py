@@ -1,4 +1,4 @@
-"""`TopicTable`: a topic's table in a Python program, without Kafka and Spark.
+"""`TopicTable`: access to a topic's table from a Python program, without Kafka and Spark.
 
 Records of a program are encoded as JSON. Dates, times, UUIDs, decimals and bytes (base64) become
 strings. Values of numpy and timestamps of pandas are converted. NaN and infinity become null.
@@ -54,7 +54,7 @@ def _encode_other(value: Any) -> Any:
     match value:
         case Mapping():
             return dict(value)
-        case dt.datetime():  # pandas has nanoseconds, and NaT, which isn't equal to itself
+        case dt.datetime():  # pandas: nanoseconds, and NaT, which isn't equal to itself
             return value.isoformat(timespec="microseconds") if value == value else None  # noqa: PLR0124
         case str():
             return str(value)

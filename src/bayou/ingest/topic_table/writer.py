@@ -1,9 +1,9 @@
 """Writes records of programs and files to a topic's table, like records of the Kafka topic.
 
-`_kafka_topic` is the topic's name. If a program wrote the record, `_kafka_partition` is `WRITTEN`
-and `_kafka_offset` is the record's index in the call of `write`. If the record was migrated,
-`_kafka_partition` is `MIGRATED` and `_kafka_offset` numbers the records of all migrations to the
-table. Both partitions are negative, so that these offsets aren't confused with Kafka offsets.
+`_kafka_topic` is the topic's name. For records of programs, `_kafka_partition` is `WRITTEN`, and
+`_kafka_offset` is the index in the call of `write`. For migrated records, `_kafka_partition` is
+`MIGRATED`, and `_kafka_offset` is the record's sequence number in all migrations to the table. Both
+partitions are negative, so that these offsets can't be confused with Kafka offsets.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class DirectWriter:
     """Writes records to one topic's table. Not thread-safe.
 
     Args:
-        records_of_topic: True if the records are encoded in the format of the Kafka topic, False
-            if they are JSON objects.
+        records_of_topic: whether the records are encoded in the format of the Kafka topic; if
+            False, they are JSON objects.
     """
 
     def __init__(
@@ -90,13 +90,14 @@ class DirectWriter:
     ) -> BatchReport:
         """Write records to the table: one commit for dead letters, then one for rows.
 
-        Conflicts are retried `max-retries` times. If the table has changed before a retry, dead
-        letters stay dead letters, and records that no longer fit become dead letters too.
+        Conflicts are retried `max-retries` times. If another commit has changed the table's
+        columns, a retry may refuse more records. Dead letters of an earlier attempt stay dead
+        letters.
 
         Args:
             records: batches with the columns of the Kafka source; see `record_batch`.
-            transaction_ids: transaction identifiers of both commits. A commit is skipped if its
-                table already has them, because an earlier attempt made this commit.
+            transaction_ids: transaction identifiers of both commits. If a table already has them,
+                an earlier attempt made the commit, and it is skipped.
 
         Raises:
             ConcurrentTransactionError: another process writes the same records.
@@ -231,7 +232,7 @@ class DirectWriter:
     def _refused_before(
         self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
     ) -> tuple[set[tuple[int, int]], Mapping[str, int]]:
-        """Return what an earlier attempt wrote to the dead letter table.
+        """Return the dead letters that an earlier attempt wrote.
 
         Returns:
             The (partition, offset) pairs of the records that are already dead letters, and the
@@ -282,7 +283,7 @@ class DirectWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadResult:
-    """Records as rows of a layout, and as dead letters."""
+    """The result of decoding records: rows of a layout, and dead letters."""
 
     layout: RowLayout
     rows: list[pa.RecordBatch]
@@ -292,7 +293,6 @@ class _ReadResult:
 
 
 def _unknown(transaction_ids: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
-    """Return the transaction identifiers that a table doesn't have yet."""
     known = snapshot.transactions
     return {app: number for app, number in transaction_ids.items() if known.get(app, -1) < number}
 
@@ -319,7 +319,7 @@ def _without(
 
 
 def _before_kafka(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Set the timestamps of migrated rows to null, so that records from Kafka count as newer.
+    """Set the timestamps of migrated rows to null, so that records from Kafka are newer.
 
     The modification time of a file isn't the time of its records.
     """

@@ -32,7 +32,7 @@ from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
 
 _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
-"""For each type, its name, and the smallest integer that can become equal to another integer."""
+"""For each floating-point type, its name and the first integer that it can't represent exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Change:
     """Records of a batch that are all rows, or all deletes.
 
     Attributes:
-        source: the records, in the columns of the Kafka source.
+        source: the records, with the columns of the Kafka source.
         decoded: the columns of the records; for deletes, only key and ordering columns have values.
         deleted: True if the records are deletes, False if they are rows.
     """
@@ -87,10 +87,10 @@ class ChangeReader:
         self._is_string_key = field is not None and field.data_type == STRING
 
     def read(self, source: pa.RecordBatch) -> Iterator[Change]:
-        """Yield the rows, then the deletes, then the records that are neither.
+        """Yield a `Change` with the rows, then one with the deletes, then one with refused records.
 
-        Records that are neither rows nor deletes become dead letters. If there are no records of
-        one of these kinds, its `Change` may be omitted.
+        Refused records are neither valid rows nor valid deletes, and become dead letters. A
+        `Change` without records may be omitted.
         """
         split = _Split()
         values: list[Any] = source.column("value").to_pylist() if self._debezium else []
@@ -129,7 +129,7 @@ class ChangeReader:
         keys = self._with_keys(
             self._with_all_columns(self._decode_keys.decode(values.take(filtered)))
         )
-        # A record without a valid key has no row, so it needn't be a dead letter.
+        # A filtered record without a valid key can't have a row, so it isn't refused.
         without_key = filtered.take(keys.bad_positions)
         yield Change(source=source, decoded=replace(decoded, filtered=without_key), deleted=False)
         deletes = replace(
@@ -142,7 +142,7 @@ class ChangeReader:
         yield Change(source=source, decoded=deletes, deleted=True)
 
     def _with_keys(self, decoded: Decoded) -> Decoded:
-        """Return the records with a valid key. Records without a valid key become dead letters."""
+        """Refuse decoded records without a valid key."""
         if decoded.new_fields.fields:
             return decoded
         keys = [n for n in self._keys.columns if self._columns.get(n) is not None]
@@ -168,7 +168,7 @@ class ChangeReader:
         return Change(source=source, decoded=self._with_keys(keys), deleted=True)
 
     def _with_all_columns(self, keys: Decoded) -> Decoded:
-        """Return decoded keys with all columns; columns that aren't in `keys` are null."""
+        """Extend decoded keys to all columns; all columns except the keys are null."""
         count = len(keys.positions)
         columns = [
             keys.columns.column(f.name)
@@ -182,9 +182,9 @@ class ChangeReader:
     def _enveloped(
         self, source: pa.RecordBatch, at: int, value: bytes | None
     ) -> tuple[bytes | None, bytes | None]:
-        """Return the row or the deleted key in an envelope, each as JSON.
+        """Return the row and the deleted key of Debezium's envelope, each as JSON or None.
 
-        For a row, the key is None; for a delete, the row is None; for a tombstone, both are None.
+        A row has no deleted key, a delete has no row, and a tombstone has neither.
         """
         if value is None:
             return None, None
@@ -200,11 +200,11 @@ class ChangeReader:
             case "d":
                 if _has_value(envelope.before):
                     before = self._flat(
-                        _decoded(_OBJECT, envelope.before, "before isn't an object")
+                        _decoded(_OBJECT, envelope.before, "the field 'before' isn't an object")
                     )
                     values = [before.get(name) for name in self._keys.columns]
                     complete = all(name in before for name in self._keys.columns)
-                    # Depending on its replica identity, a database may write nulls for columns.
+                    # `before` may lack the key or have nulls, depending on the replica identity.
                     if complete and any(value is not None for value in values):
                         return None, self._encode_key(before)
                 return None, self._kafka_key(source, at)
@@ -214,7 +214,7 @@ class ChangeReader:
                 raise _UnfitError(f"op {op!r} isn't a change of a row")
 
     def _kafka_key(self, source: pa.RecordBatch, at: int) -> bytes:
-        """Return the Kafka key as a JSON object with the key columns."""
+        """Convert the Kafka key to a JSON object with the key columns."""
         columns = self._keys.columns
         if any(self._columns.get(name) is None for name in columns):
             raise _UnfitError("the record deletes a key, but the type of the key isn't known yet")
@@ -271,7 +271,7 @@ class ChangeReader:
 
 
 def key_columns(columns: StructType, keys: UpsertKeys) -> StructType:
-    """Return the key columns and the ordering column among `columns`."""
+    """Select the key columns and the ordering column from `columns`."""
     names = (*keys.columns, *([keys.ordering] if keys.ordering else []))
     return StructType(tuple(f for f in columns if f.name in names))
 

@@ -1,4 +1,4 @@
-"""The deleted keys of an upsert, with the record that deleted each key.
+"""The deleted keys of an upsert, each with the position of the record that deleted it.
 
 The keys are stored in a Delta table beside the target, `<table>_deleted_keys`. Its columns are the
 key columns, the ordering column if configured, `_kafka_timestamp`, `_kafka_offset`,
@@ -33,14 +33,14 @@ from bayou.protocol.sql import quote_identifier
 from bayou.protocol.type_changes import is_widening
 
 REMEMBERED_AT = "_remembered_at"
-"""Timestamp column of the deleted keys: the time at which this machine wrote the delete."""
+"""Timestamp column of the deleted keys table: the time at which the delete was written."""
 
 _KAFKA_TIMESTAMP = "_kafka_timestamp"
 _BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
 
 
 class DeletedKeys:
-    """The deleted keys of one target, whose path is `table_path`."""
+    """The deleted keys table of the target at `table_path`."""
 
     def __init__(
         self, engine: Engine, table_path: str, keys: UpsertKeys, *, engine_info: str
@@ -55,7 +55,7 @@ class DeletedKeys:
         return self._table.path
 
     def of(self, rows: pa.Table) -> pa.Table:
-        """Return the deleted keys that occur in `rows`, and possibly other deleted keys."""
+        """Read the deleted keys that occur in `rows`; the result may contain more keys."""
         names = [*self._keys.all_columns, BARE]
         snapshot = self._snapshot() if rows.num_rows else None
         if snapshot is None:
@@ -63,7 +63,7 @@ class DeletedKeys:
         return rows_of_keys(self._engine, snapshot, self._keys.columns, names, rows)
 
     def remember(self, rows: pa.Table) -> None:
-        """Store the deletes among the rows of `last_of_each_key`."""
+        """Store the deletes in the result of `last_of_each_key`."""
         deletes = rows.filter(rows.column(DELETED))
         if deletes.num_rows == 0:
             return
@@ -86,7 +86,7 @@ class DeletedKeys:
     def forget_all(self) -> None:
         """Remove all keys, before the target is created.
 
-        The keys are from an earlier table at this path, or from a batch that is retried.
+        The keys are from a deleted table at this path, or from a failed attempt of this batch.
         """
         if self._table.exists(self._engine):
             snapshot = self._table.latest_snapshot(self._engine)
@@ -133,10 +133,10 @@ class DeletedKeys:
     def forget(self, retention: timedelta, *, now: datetime | None = None) -> int:
         """Remove keys whose delete is older than the retention, in one commit; return their number.
 
-        A delete is old if both its Kafka timestamp and `_remembered_at` are older than the
-        retention. Ages are measured from the Kafka timestamp of the newest delete, or from this
-        machine's time if the machine's time is earlier. So a clock that is ahead doesn't remove
-        keys too early. If a topic has no new deletes, its last keys are retained.
+        A delete is removed if both its Kafka timestamp and its `_remembered_at` are older than the
+        retention. Ages are measured from the Kafka timestamp of the newest delete, or from the time
+        of this machine if that is earlier, so that a clock that is ahead doesn't remove keys too
+        early. Without new deletes, the last keys are therefore retained.
         """
         snapshot = self._snapshot()
         newest = None if snapshot is None else self._newest(snapshot)
@@ -174,7 +174,7 @@ class DeletedKeys:
         return snapshot
 
     def _widened(self, snapshot: Snapshot, rows: pa.Schema) -> Snapshot:
-        """Widen columns to the types of `rows`: the target's columns may have been widened."""
+        """Widen columns to the types of `rows`, as columns of the target may have been widened."""
         wider = {
             field.name: kind
             for field in snapshot.schema
@@ -215,7 +215,7 @@ def rows_of_keys(
     names: Sequence[str],
     rows: pa.Table,
 ) -> pa.Table:
-    """Read the columns `names` of the rows that have a key in `rows`, and possibly of other rows.
+    """Read columns of the table's rows that have a key in `rows`; may return more rows.
 
     Memory use doesn't depend on the size of the table, because each batch is filtered when it is
     read.
@@ -238,10 +238,10 @@ def rows_of_keys(
 
 
 def _key_bounds(key_columns: Sequence[str], rows: pa.Table) -> Predicate | None:
-    """Return a predicate for data skipping: each key column is between its minimum and maximum.
+    """Return a predicate for data skipping: each key column is between its bounds in `rows`.
 
-    The minimum and maximum are computed from `rows`. Columns with nulls, or with a type that isn't
-    in `_BOUNDED`, are omitted. If all columns are omitted, the result is None.
+    Columns with nulls, and columns whose type isn't in `_BOUNDED`, are omitted. The result is None
+    if no column remains.
     """
     parts: list[Predicate] = []
     for name in key_columns:

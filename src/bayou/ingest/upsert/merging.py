@@ -1,4 +1,4 @@
-"""Merges the rows of a batch into the target, in one commit that also records the offsets."""
+"""Merges the last row of each key into the target, in one commit that also records offsets."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class UpsertResult:
     def add_to_report(
         self, report: BatchReport, records: int, new_columns: tuple[str, ...]
     ) -> BatchReport:
-        """Return `report` with the numbers of this result added.
+        """Add the numbers of this result to the report of a batch.
 
         `records` is the number of valid records in the batch. A record is counted as superseded if
         it neither changed nor deleted a row.
@@ -76,7 +76,7 @@ class UpsertResult:
 
 
 class UpsertTable:
-    """Upserts batches into one target."""
+    """The target table of an upsert, with its deleted keys table."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class UpsertTable:
         self.deleted_keys = DeletedKeys(engine, table_path, keys, engine_info=engine_info)
 
     def last_of_each_key(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
-        """Return the rows of a batch to merge, and the deletes for `DeletedKeys.remember`.
+        """Return the last row or delete of each key, for `merge` and `DeletedKeys.remember`.
 
         `snapshot` is None if the target doesn't exist yet.
         """
@@ -114,9 +114,10 @@ class UpsertTable:
         transaction_ids: Mapping[str, int],
         table_properties: Mapping[str, str],
     ) -> UpsertResult:
-        """Merge the rows of `last_of_each_key`; call `DeletedKeys.remember` first.
+        """Merge the result of `last_of_each_key` into the target, after `DeletedKeys.remember`.
 
-        Commits even if no row changes, because the transaction identifiers must be stored.
+        The merge commits even if no row changes, because the transaction identifiers must be
+        stored.
         """
         winners = winners.filter(pc.invert(winners.column(SUPERSEDED)))
         metrics = merge(

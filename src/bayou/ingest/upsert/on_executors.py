@@ -1,8 +1,8 @@
 """Upserts a large batch whose rows are cached on Spark's executors.
 
-Tasks write the rows to local disks. Spark shuffles the rows of a key to one task, which selects the
-last row, and joins the selected rows with the table. The driver only receives counts and files. If
-an executor is lost, Spark reads its rows from Kafka again.
+Tasks cache the rows on local disks. Spark shuffles all rows of a key to one task, which selects the
+last row, and joins the selected rows with the table. The driver only receives counts and `add`
+actions. If an executor is lost, Spark reads its records from Kafka again.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def merge_on_executors(
     transaction_ids: Mapping[str, int],
     table_properties: Mapping[str, str],
 ) -> UpsertResult:
-    """Upsert cached rows with Spark; replaces `UpsertTable.merge` and `DeletedKeys.remember`.
+    """Upsert cached rows with Spark, instead of `UpsertTable.merge` and `DeletedKeys.remember`.
 
     `columns` are the columns of the rows, without `DELETED`.
     """

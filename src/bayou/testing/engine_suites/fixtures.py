@@ -8,7 +8,7 @@ from bayou.kernel.engine import Engine
 
 
 class HandlerSuite:
-    """Base class of the suites. Tests of an engine subclass a suite and define its fixtures."""
+    """Base class of the suites. Subclass a suite and define these fixtures to test an engine."""
 
     @pytest.fixture
     def engine(self) -> Engine:

@@ -1,4 +1,4 @@
-"""Tests of `ParquetHandler` with files of other writers: legacy layouts, shredded variants."""
+"""Tests of `ParquetHandler` with files of other writers, such as legacy lists and variants."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _VARIANT: Any = pa.field(
 )
 _ONE, _TWO, _SEVEN = (struct.pack("<i", value) for value in (1, 2, 7))
 _TWO_LEVELS = [
-    # A repeated field that isn't a group is the element, whatever its name.
+    # A repeated field that isn't a group is the element, with any name.
     Group(
         name="l",
         repetition=OPTIONAL,

@@ -104,7 +104,7 @@ def _snapshot(reference: str, config: object, settings: object) -> SnapshotHandl
 def _show(
     printed: RowsOutput, title: str, changes: list[tuple[str, str | None, str | None]]
 ) -> None:
-    """Print differences of columns or properties: a table for people, otherwise notices."""
+    """Print differences of columns or properties: a table on a terminal, otherwise notices."""
     if not changes:
         return
     if printed.is_table:
@@ -119,7 +119,7 @@ def _show(
 def _counted(
     reader: pa.RecordBatchReader, counts: dict[str, int], change: str, most: int | None
 ) -> pa.RecordBatchReader:
-    """Count the rows by change while they are read, and read at most `most` rows."""
+    """Count the rows by kind of change while they are read, up to `max_rows` rows."""
     import pyarrow as pa
 
     def counted() -> Iterator[pa.RecordBatch]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bayou.ingest.config import Configuration
 
 _SYSTEM_TABLES = ("duckdb_", "pg_", "pragma_", "sqlite_")
-"""Prefixes of tables that DuckDB itself has."""
+"""Prefixes of DuckDB's own tables."""
 
 
 def sql(
@@ -77,7 +77,7 @@ def sql(
 def _open_tables(
     query: str, options: Sequence[str], config: Path | None, settings: Sequence[str] | None
 ) -> dict[str, SnapshotHandle]:
-    """Return the tables of a query by their names in it."""
+    """Open the tables of a query; return them by their names in the query."""
     from bayou.api.queries.duckdb_query import is_table_path, table_names
 
     tables: dict[str, SnapshotHandle] = {}
@@ -111,7 +111,7 @@ def _open_version(
 def _topic_table(
     name: str, given: Sequence[str], config: Path | None, settings: Sequence[str] | None
 ) -> TableHandle:
-    """Return the table of a topic in the configuration, or in those of the current folder."""
+    """Return a topic's table from the configuration, or from files of the current folder."""
     if config is not None:
         return open_table(name, config, settings)
     known = list(given)
