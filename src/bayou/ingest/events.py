@@ -261,7 +261,7 @@ class Reporter(Protocol):
         ...
 
     def migrated(self, event: MigrationReport) -> None:
-        """A topic's JSON files were migrated. The run hasn't read a record yet."""
+        """A topic's JSON files were migrated, before the run reads its first record."""
         ...
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:

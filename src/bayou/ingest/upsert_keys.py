@@ -214,10 +214,11 @@ def key_numbers(columns: Sequence[Any]) -> Any:
 
 
 _ROW, _GONE, _KNOWN = 0, 1, 2
+"""Values of the column `_KIND`: a row of the batch, of the deleted keys, of the table."""
 
 
 def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Return the ordering value of each row, and three masks of rows.
+    """Compute the ordering values of bare tombstones; return all ordering values and three masks.
 
     The last bare tombstone of a key gets the highest ordering value of the key's rows that arrived
     before the tombstone. The first mask selects these rows, which the tombstone deletes, and the
@@ -315,7 +316,10 @@ def _per_key(ids: Any, values: Any, function: str) -> Any:
 
 
 def _with_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
-    """Extend rows to the schema: `DELETED` is true, `_KIND` is `kind`, missing columns are null."""
+    """Extend rows of the table or the deleted keys to the columns of a batch.
+
+    `DELETED` is true, `_KIND` is `kind`, and all other missing columns are null.
+    """
     columns: dict[str, Any] = {
         name: rows.column(name).cast(schema.field(name).type) for name in rows.column_names
     }

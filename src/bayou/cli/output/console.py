@@ -100,7 +100,7 @@ class ConsoleOutput:
         *,
         title: str = "",
         empty: str = "",
-        most: int | None = None,
+        max_rows: int | None = None,
     ) -> None:
         from bayou.api.rows.arrow_stream import python_rows
 
@@ -108,7 +108,7 @@ class ConsoleOutput:
         numbered = [str(number) for number in range(len(reader.schema))]
         for batch in reader:  # several columns of a query may have the same name
             rows += (list(row.values()) for row in python_rows(batch.rename_columns(numbered)))
-            if most is not None and len(rows) > most:
+            if max_rows is not None and len(rows) > max_rows:
                 break
         if not rows and (empty or title):
             if empty:
@@ -116,13 +116,13 @@ class ConsoleOutput:
             return
         numbers = [_is_number(t) for t in reader.schema.types]
         for max_length in (MAX_LENGTH, 40, 24):  # shorten strings before the table becomes lines
-            cells = [[_cell(value, max_length) for value in row] for row in rows[:most]]
+            cells = [[_cell(value, max_length) for value in row] for row in rows[:max_rows]]
             if self._fits(reader.schema.names, cells):
                 break
         self._table(title, reader.schema.names, cells, numbers, folds=False)
-        if most is not None and len(rows) > most:
-            rows_are = "row is" if most == 1 else "rows are"
-            self.notice(f"only {most:,} {rows_are} shown. Use --limit 0 for all")
+        if max_rows is not None and len(rows) > max_rows:
+            rows_are = "row is" if max_rows == 1 else "rows are"
+            self.notice(f"only {max_rows:,} {rows_are} shown. Use --limit 0 for all")
 
     def _table(
         self,

@@ -71,7 +71,7 @@ class DataOutput:
         *,
         title: str = "",
         empty: str = "",
-        most: int | None = None,
+        max_rows: int | None = None,
     ) -> None:
         with self._stream() as stream:
             writer = row_writer(self._destination.format, stream, reader.schema)

@@ -66,14 +66,15 @@ class RowsOutput(Messages, Protocol):
         *,
         title: str = "",
         empty: str = "",
-        most: int | None = None,
+        max_rows: int | None = None,
     ) -> None:
-        """Print the rows of an Arrow stream, in bounded memory if they are data.
+        """Print the rows of an Arrow stream. Output as data needs constant memory.
 
         Args:
             title: the title of a table.
             empty: what the table prints if there are no rows.
-            most: maximum number of rows in a table; more rows print a notice. Data has all rows.
+            max_rows: maximum number of rows of a table, which prints a notice if there are more.
+                Output as data has no limit.
         """
         ...
 

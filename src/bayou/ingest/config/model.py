@@ -118,6 +118,6 @@ def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfi
 
 
 class PipelineConfig(Section):
-    """The whole file."""
+    """The root of the YAML file, which has one section: `connector`."""
 
     connector: ConnectorConfig = Field(description="The pipeline.")

@@ -227,7 +227,7 @@ class RoutedTables:
             return
         ids = {registration_id(self._kafka, table.relative): table.fingerprint for table in new}
         count = self._transactions.get(REGISTRATIONS, 0) + 1
-        self.default.target.record({REGISTRATIONS: count, **ids})
+        self.default.target.commit_ids({REGISTRATIONS: count, **ids})
         for table in new:
             table.is_registered = True
 

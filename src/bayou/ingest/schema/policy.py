@@ -187,7 +187,7 @@ def _derived(topic: Topic, columns: StructType) -> dict[str, RowExpression]:
 
 @contextlib.contextmanager
 def expression_errors(topic: Topic) -> Iterator[None]:
-    """Context manager that converts errors of expressions to errors of a topic."""
+    """Context manager that raises a `PipelineError` of the topic for a `PredicateError`."""
     try:
         yield
     except PredicateError as error:

@@ -90,7 +90,7 @@ def diff(
             rows,
             title="Rows" if schema or properties else "",
             empty="" if schema or properties else "no difference",
-            most=rows_limit.shown,
+            max_rows=rows_limit.shown,
         )
         if schema or properties or any(counts.values()):
             raise typer.Exit(FAILED)
@@ -117,20 +117,20 @@ def _show(
 
 
 def _counted(
-    reader: pa.RecordBatchReader, counts: dict[str, int], change: str, most: int | None
+    reader: pa.RecordBatchReader, counts: dict[str, int], change: str, max_rows: int | None
 ) -> pa.RecordBatchReader:
     """Count the rows by kind of change while they are read, up to `max_rows` rows."""
     import pyarrow as pa
 
     def counted() -> Iterator[pa.RecordBatch]:
-        left = most
+        remaining = max_rows
         for batch in reader:
             for mark in batch[change].to_pylist():
                 counts[str(mark)] += 1
-            yield batch if left is None else batch.slice(0, left)
-            if left is not None:
-                left -= batch.num_rows
-                if left <= 0:
+            yield batch if remaining is None else batch.slice(0, remaining)
+            if remaining is not None:
+                remaining -= batch.num_rows
+                if remaining <= 0:
                     return
 
     return pa.RecordBatchReader.from_batches(reader.schema, counted())

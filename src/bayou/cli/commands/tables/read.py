@@ -47,5 +47,5 @@ def read(
         printed.batches(
             snapshot.to_batches(names, where, rows_limit.read),
             empty="no row matches --where" if where else "the table has no rows",
-            most=rows_limit.shown,
+            max_rows=rows_limit.shown,
         )

@@ -70,7 +70,7 @@ def sql(
         printed.batches(
             query_batches(query, opened, rows_limit.read),
             empty="the query has no rows",
-            most=rows_limit.shown,
+            max_rows=rows_limit.shown,
         )
 
 

@@ -130,8 +130,8 @@ class TargetTable(TargetState):
         result.run_post_commit_hooks(self._engine)
         self.open()
 
-    def record(self, transaction_ids: Mapping[str, int]) -> None:
-        """Commit transaction identifiers without rows.
+    def commit_ids(self, transaction_ids: Mapping[str, int]) -> None:
+        """Commit transaction identifiers without rows and offsets.
 
         The commit doesn't conflict with a transaction that `begin` started earlier.
 
