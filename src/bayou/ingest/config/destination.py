@@ -111,7 +111,7 @@ class DeltaConfig(Section):
 
     @field_validator("table_properties", mode="before")
     @classmethod
-    def _are_strings(cls, value: object) -> object:
+    def _convert_properties(cls, value: object) -> object:
         if not isinstance(value, dict):
             return value
         for key, item in value.items():
@@ -121,7 +121,7 @@ class DeltaConfig(Section):
 
     @field_validator("table_properties")
     @classmethod
-    def _are_known(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_properties(cls, value: dict[str, str]) -> dict[str, str]:
         try:
             properties.validate(value)
         except PropertyValueError as error:
@@ -137,7 +137,7 @@ class DeltaConfig(Section):
         return value
 
     @model_validator(mode="after")
-    def _intervals_agree(self) -> DeltaConfig:
+    def _check_checkpoint_interval(self) -> DeltaConfig:
         if self.checkpoint_interval is not None and properties.CHECKPOINT_INTERVAL.key in (
             properties.normalize(self.table_properties)
         ):
@@ -214,7 +214,7 @@ class DestinationConfig(Section):
 
     @field_validator("format", mode="before")
     @classmethod
-    def _only_delta(cls, value: object) -> object:
+    def _check_format(cls, value: object) -> object:
         if value != "delta":
             raise ValueError(
                 f"format {value!r} isn't supported: without a transaction log, records can't be "
@@ -229,7 +229,7 @@ class DestinationConfig(Section):
 
     @field_validator("cluster_by", mode="after")
     @classmethod
-    def _can_cluster(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_cluster_by(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if len(value) > _MAX_CLUSTERING:
             raise ValueError(f"{len(value)} columns are listed; Delta allows {_MAX_CLUSTERING}")
         paths = [_path(name) for name in value]
@@ -241,13 +241,13 @@ class DestinationConfig(Section):
 
     @field_validator("column_comments")
     @classmethod
-    def _name_columns(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_column_comments(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
             _path(name)
         return value
 
     @model_validator(mode="after")
-    def _layouts_agree(self) -> DestinationConfig:
+    def _check_layout(self) -> DestinationConfig:
         if self.cluster_by and self.partition_columns:
             raise ValueError(
                 "a table is either clustered or partitioned; set cluster-by or partition-columns"
@@ -255,7 +255,7 @@ class DestinationConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _orders_agree(self) -> DestinationConfig:
+    def _check_z_order(self) -> DestinationConfig:
         columns = self.delta_config.z_order_by
         if columns and self.cluster_by:
             raise ValueError(
@@ -297,7 +297,7 @@ class DestinationConfig(Section):
         return self.key_columns or self.delta_config.key_columns
 
     @model_validator(mode="after")
-    def _bucket_agrees(self) -> DestinationConfig:
+    def _check_bucket(self) -> DestinationConfig:
         if self.table_path is None:
             if self.bucket is None or self.table_name is None:
                 raise ValueError(
@@ -320,7 +320,7 @@ class DestinationConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _routes_agree(self) -> DestinationConfig:
+    def _check_route_by(self) -> DestinationConfig:
         routes = self.route_by
         if routes is None:
             return self

@@ -66,15 +66,14 @@ class ConnectorConfig(Section):
 
     @field_validator("topics")
     @classmethod
-    def _have_no_slash(cls, value: dict[str, TopicConfig]) -> dict[str, TopicConfig]:
+    def _check_keys(cls, value: dict[str, TopicConfig]) -> dict[str, TopicConfig]:
         for key in value:
             if "/" in key:
                 raise ValueError(f"the key {key!r} contains a '/'; write another key")
         return value
 
     @model_validator(mode="after")
-    def _have_names(self) -> ConnectorConfig:
-        """Check that no two tables have the same name in the catalog."""
+    def _check_table_names(self) -> ConnectorConfig:
         if self.catalog is None:
             return self
         topics: dict[str, str] = {}

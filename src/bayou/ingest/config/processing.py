@@ -98,7 +98,7 @@ class ProcessingConfig(Section):
 
     @field_validator("columns")
     @classmethod
-    def _derive_columns(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_columns(cls, value: dict[str, str]) -> dict[str, str]:
         known: dict[str, str] = {}
         for name, sql in value.items():
             if not name.strip():
@@ -113,14 +113,14 @@ class ProcessingConfig(Section):
 
     @field_validator("where")
     @classmethod
-    def _filters(cls, value: str | None) -> str | None:
+    def _check_where(cls, value: str | None) -> str | None:
         if value is not None:
             check_expression(value)
         return value
 
     @field_validator("drop")
     @classmethod
-    def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_drop(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not all(name.strip() for name in value):
             raise ValueError("it has an empty name; remove it")
         for name in value:
@@ -129,7 +129,7 @@ class ProcessingConfig(Section):
         return value
 
     @model_validator(mode="after")
-    def _drops_fields(self) -> ProcessingConfig:
+    def _check_dropped_fields(self) -> ProcessingConfig:
         derived = {name.lower(): name for name in self.columns}
         for name in self.drop:
             if name.lower() in derived:

@@ -87,7 +87,7 @@ class RouteTableConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _may_be_path(cls, value: object) -> object:
+    def _convert_path(cls, value: object) -> object:
         return {"table-path": value} if isinstance(value, str) else value
 
     @classmethod
@@ -154,19 +154,19 @@ class RouteByConfig(Section):
 
     @field_validator("expression")
     @classmethod
-    def _is_expression(cls, value: str) -> str:
+    def _check_expression(cls, value: str) -> str:
         check_expression(value)
         return value
 
     @field_validator("tables", mode="before")
     @classmethod
-    def _values_are_strings(cls, value: object) -> object:
+    def _convert_values(cls, value: object) -> object:
         if not isinstance(value, dict):
             return value
         return {property_text(key): table for key, table in value.items()}
 
     @model_validator(mode="after")
-    def _has_tables(self) -> RouteByConfig:
+    def _check_tables(self) -> RouteByConfig:
         if self.table_path is None and not self.tables:
             raise ValueError(
                 f"the tables are missing; set table-path with {VALUE}, or list values in tables"

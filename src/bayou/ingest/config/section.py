@@ -37,7 +37,7 @@ class Section(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _is_one_line(cls, value: Any) -> Any:
+    def _check_control_characters(cls, value: Any) -> Any:
         """Refuse control characters in secrets: HTTP headers and logins can't contain them."""
         if isinstance(value, SecretStr) and not value.get_secret_value().isprintable():
             raise ValueError(

@@ -163,8 +163,7 @@ class TopicConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _has_topics(self) -> TopicConfig:
-        """Check that one of `kafka-topic`, `kafka-topics` and `kafka-topic-pattern` is set."""
+    def _check_topics(self) -> TopicConfig:
         fields = ("kafka_topic", "kafka_topics", "kafka_topic_pattern")
         written = [kebab(name) for name in fields if getattr(self, name)]
         if not written:
@@ -204,7 +203,7 @@ class TopicConfig(Section):
 
     @field_validator("starting_offsets", mode="before")
     @classmethod
-    def _is_start(cls, value: object) -> object:
+    def _check_starting_offsets(cls, value: object) -> object:
         match value:
             case "earliest" | "latest":
                 return value
@@ -225,7 +224,7 @@ class TopicConfig(Section):
 
     @field_validator("masks")
     @classmethod
-    def _are_masks(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_masks(cls, value: dict[str, str]) -> dict[str, str]:
         for path, mask in value.items():
             if not re.fullmatch(r"hash|drop|truncate:[1-9][0-9]*", mask):
                 raise ValueError(f"mask of {path}: {mask!r}; write hash, drop, or truncate:3")
@@ -241,7 +240,7 @@ class TopicConfig(Section):
 
     @field_validator("timestamp_formats")
     @classmethod
-    def _are_timestamp_formats(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_timestamp_formats(cls, value: dict[str, str]) -> dict[str, str]:
         for name, form in value.items():
             if not is_timestamp_format(form):
                 raise ValueError(
@@ -279,7 +278,7 @@ class TopicConfig(Section):
         )
 
     @model_validator(mode="after")
-    def _masks_fit_keys(self) -> TopicConfig:
+    def _check_masked_keys(self) -> TopicConfig:
         keys = {name.lower() for name in self.destination.upsert_keys}
         ordering = (self.destination.ordering_column or "").lower()
         for path, mask in self.column_masks.items():
@@ -299,7 +298,7 @@ class TopicConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _processing_fits(self) -> TopicConfig:
+    def _check_processing(self) -> TopicConfig:
         destination, processing = self.destination, self.processing
         derived = {name.lower() for name in processing.columns}
         dropped = {name.lower() for name in processing.drop}
@@ -377,7 +376,7 @@ class TopicConfig(Section):
         return self.processing.unstored - self.input_fields
 
     @model_validator(mode="after")
-    def _policies_agree(self) -> TopicConfig:
+    def _check_schema_policy(self) -> TopicConfig:
         delta = self.destination.delta_config
         if self.schema_policy is None or "enable_schema_evolution" not in delta.model_fields_set:
             return self
@@ -391,7 +390,7 @@ class TopicConfig(Section):
 
     @field_validator("kafka_topic", "kafka_topics")
     @classmethod
-    def _are_topics(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    def _check_topic_names(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         names = (value,) if isinstance(value, str) else value
         for name in names:
             if not _TOPIC_NAME.match(name) or name in (".", ".."):
@@ -406,7 +405,7 @@ class TopicConfig(Section):
 
     @field_validator("kafka_topic_pattern")
     @classmethod
-    def _is_pattern(cls, value: str | None) -> str | None:
+    def _check_pattern(cls, value: str | None) -> str | None:
         if value is not None:
             try:
                 re.compile(value)

@@ -47,7 +47,7 @@ class CatalogConfig(Section):
 
     @field_validator("uris")
     @classmethod
-    def _are_thrift(cls, value: str | None) -> str | None:
+    def _check_uris(cls, value: str | None) -> str | None:
         for uri in () if value is None else value.split(","):
             if _URI.match(uri.strip()) is None:
                 raise ValueError("each address must have the form thrift://HOST:PORT")
@@ -55,20 +55,20 @@ class CatalogConfig(Section):
 
     @field_validator("database")
     @classmethod
-    def _is_name(cls, value: str) -> str:
+    def _check_database(cls, value: str) -> str:
         if _NAME.match(value) is None:
             raise ValueError(f"{value!r} isn't a name of letters, digits and underscores")
         return value
 
     @model_validator(mode="after")
-    def _has_one_catalog(self) -> CatalogConfig:
+    def _check_unity(self) -> CatalogConfig:
         others = sorted(self.model_fields_set - {"unity"})
         if self.unity is not None and others:
             raise ValueError(f"{', '.join(others)} can't be used with unity; remove it")
         return self
 
     @model_validator(mode="after")
-    def _has_uris_only_for_hive(self) -> CatalogConfig:
+    def _check_uris_are_used(self) -> CatalogConfig:
         if self.uris is not None and self.type != "hive":
             raise ValueError("uris is only used with type: hive; remove uris, or set type: hive")
         return self

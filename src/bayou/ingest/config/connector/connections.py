@@ -46,7 +46,7 @@ class KafkaConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _only_librdkafka_beside(cls, values: object) -> object:
+    def _check_properties(cls, values: object) -> object:
         if not isinstance(values, dict):
             return values
         values = dict(values)
@@ -60,7 +60,7 @@ class KafkaConfig(Section):
         return checked_properties(values, known=("bootstrap-servers", "security"))
 
     @model_validator(mode="after")
-    def _set_once(self) -> KafkaConfig:
+    def _check_duplicates(self) -> KafkaConfig:
         if self.security is not None:
             extra = (self.model_extra or {}).keys()
             twice = sorted(extra & ({*self.security.properties(), *ALWAYS_IN_SECURITY}))
@@ -75,7 +75,7 @@ class KafkaConfig(Section):
 
     @field_validator("bootstrap_servers")
     @classmethod
-    def _are_addresses(cls, value: str | None) -> str | None:
+    def _check_addresses(cls, value: str | None) -> str | None:
         for server in (value or "").split(","):
             if problem := _address_problem(server.strip()):
                 raise ValueError(problem)
@@ -131,7 +131,7 @@ class SparkConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _only_spark_beside(cls, values: object) -> object:
+    def _check_confs(cls, values: object) -> object:
         if not isinstance(values, dict):
             return values
         for key in values:

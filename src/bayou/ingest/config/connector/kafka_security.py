@@ -42,7 +42,7 @@ class KafkaOAuth(Section):
     )
 
     @model_validator(mode="after")
-    def _one_source(self) -> KafkaOAuth:
+    def _check_source(self) -> KafkaOAuth:
         endpoint = {
             "token-endpoint-url": self.token_endpoint_url,
             "client-id": self.client_id,
@@ -103,7 +103,7 @@ class KafkaSecurity(Section):
     )
 
     @model_validator(mode="after")
-    def _protocol_agrees(self) -> KafkaSecurity:
+    def _check_protocol(self) -> KafkaSecurity:
         sasl = self.protocol.startswith("SASL")
         if not sasl and (self.mechanism or self.username or self.password):
             raise ValueError(
@@ -122,7 +122,7 @@ class KafkaSecurity(Section):
         return self
 
     @model_validator(mode="after")
-    def _mechanism_agrees(self) -> KafkaSecurity:
+    def _check_mechanism(self) -> KafkaSecurity:
         for key, section, mechanism in (
             ("oauth", self.oauth, "OAUTHBEARER"),
             ("kerberos", self.kerberos, "GSSAPI"),

@@ -34,7 +34,7 @@ class MonitoringConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _token_for_remote_readers(self) -> MonitoringConfig:
+    def _check_token(self) -> MonitoringConfig:
         if self.enabled and self.token is not None and not self.token.get_secret_value():
             raise ValueError("token is empty, so everybody could read the metrics; set a token")
         if self.enabled and self.token is None and not is_loopback(self.host):
@@ -57,7 +57,7 @@ class MaintenanceConfig(Section):
 
     @field_validator("schedule")
     @classmethod
-    def _is_schedule(cls, value: str) -> str:
+    def _check_schedule(cls, value: str) -> str:
         if value not in _SCHEDULES and not re.fullmatch(r"[1-9][0-9]*[smh]", value):
             raise ValueError(
                 f"{value!r} isn't a valid schedule; write hourly, daily, off, or an interval: 15m"

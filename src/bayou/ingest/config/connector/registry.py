@@ -97,7 +97,7 @@ class SchemaRegistryConfig(Section):
         return value
 
     @model_validator(mode="after")
-    def _one_login(self) -> SchemaRegistryConfig:
+    def _check_credentials(self) -> SchemaRegistryConfig:
         logins = {"username": self.username, "token": self.token, "oauth": self.oauth}
         # An unset variable with an empty default gives an empty user: no authentication.
         given = [key for key, value in logins.items() if value]
