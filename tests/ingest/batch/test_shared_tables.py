@@ -292,7 +292,7 @@ def test_a_topic_of_a_pattern_gets_no_table_in_a_folder_of_others(tmp_path):
         for run in (orders, raw):
             run.prepare(once=False)
         assert orders.has_work
-        assert "raw isn't a table, but has other files" in raw.finish().error.message
+        assert "raw isn't a Delta table, but contains files" in raw.finish().error.message
         plans = plan_run(configuration, configuration.topics)
         assert [plan.error is None for plan in plans] == [True, False]
         orders.finish()

@@ -448,7 +448,10 @@ def test_a_value_with_the_name_of_a_folder_of_others_gets_no_table(routed):
     assert (report.rows, report.dead_letters) == (1, 4)
     assert ids(pipeline, "click") == [3]
     assert not (lake / "raw" / "_delta_log").exists()
-    assert sum("isn't a table, but has other files" in reason for reason in reasons(pipeline)) == 3
+    assert (
+        sum("isn't a Delta table, but contains files" in reason for reason in reasons(pipeline))
+        == 3
+    )
     assert any("orders has no column '_kafka_topic'" in reason for reason in reasons(pipeline))
     assert proof(pipeline).holds
     pipeline.produce({"id": 5, "kind": "raw"}, {"id": 6, "kind": "click"})

@@ -199,7 +199,7 @@ class RoutedTables:
         file = foreign_file(table.topic, table.engine) if table.target.version is None else None
         if file is None:
             return None
-        return f"has no table: {path} isn't a table, but has other files, such as {file}"
+        return f"has no table: {path} isn't a Delta table, but contains files, such as {file}"
 
     @property
     def is_full(self) -> bool:
