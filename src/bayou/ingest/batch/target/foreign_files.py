@@ -62,8 +62,8 @@ def check_new_folder(topic: Topic, engine: Engine, version: int | None) -> None:
     file = foreign_file(topic, engine)
     if file is not None:
         raise PipelineError(
-            f"topic {topic.key!r}: {topic.table_path} isn't a Delta table, but contains files, such "
-            f"as {file}, which VACUUM would delete. Move the files to another folder, or set "
+            f"topic {topic.key!r}: {topic.table_path} isn't a Delta table, but contains files, "
+            f"such as {file}, which VACUUM would delete. Move the files to another folder, or set "
             "another table-path.",
             topic=topic.key,
         )
