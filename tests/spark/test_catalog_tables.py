@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 
 import bayou
 from bayou.errors import ArgumentError, StorageError
+from bayou.spark import DeltaTable, enable
 from bayou.spark.catalog_tables import CatalogEntry
 from bayou.spark.jvm.catalog import CatalogTable
 
@@ -81,6 +83,39 @@ def test_a_name_of_something_else_is_refused(spark, name, path, tmp_path):
 def test_a_database_that_does_not_exist_is_named(spark, path):
     with pytest.raises(StorageError, match="nowhere.events: the catalog doesn't accept the table"):
         entry(path).write(spark, "nowhere.events", path)
+
+
+@pytest.mark.parametrize(
+    ("use", "condition"),
+    [
+        (
+            lambda spark: spark.range(1).write.format("delta").saveAsTable("nowhere.t"),
+            "SCHEMA_NOT_FOUND",
+        ),
+        (
+            lambda spark: spark.range(1).writeTo("nowhere.t").using("delta").create(),
+            "SCHEMA_NOT_FOUND",
+        ),
+        (
+            lambda spark: spark.sql("CREATE TABLE nowhere.t (id INT) USING delta"),
+            "SCHEMA_NOT_FOUND",
+        ),
+        (
+            lambda spark: (
+                DeltaTable.create(spark).tableName("nowhere.t").addColumn("id", "INT").execute()
+            ),
+            "SCHEMA_NOT_FOUND",
+        ),
+        (lambda spark: spark.range(1).writeTo("nowhere.t").append(), "TABLE_OR_VIEW_NOT_FOUND"),
+        (lambda spark: spark.table("nowhere.t"), "TABLE_OR_VIEW_NOT_FOUND"),
+        (lambda spark: DeltaTable.forName(spark, "nowhere.t"), "DELTA_MISSING_DELTA_TABLE"),
+    ],
+)
+def test_a_schema_that_does_not_exist_is_an_analysis_exception(spark, use, condition):
+    enable(spark)
+    with pytest.raises(AnalysisException) as caught:
+        use(spark)
+    assert caught.value.getCondition() == condition
 
 
 @pytest.mark.parametrize("scheme", ["s3://", "s3a://", "s3n://"])

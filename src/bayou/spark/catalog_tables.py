@@ -160,11 +160,8 @@ def read(request: TableReadRequest) -> Any:
 def named_table(spark: Any, name: str) -> NamedTable | None:
     """Resolve a name in the session's catalog.
 
-    Returns None for a view, a table of another format or a malformed name.
-
-    Raises:
-        ArgumentError: the catalog has no location for a table of this name, for example because the
-            database doesn't exist.
+    Returns None for a view, a table of another format, a name in a schema that doesn't exist, and a
+    malformed name.
     """
     table: CatalogTable | ConnectCatalogTable
     try:
@@ -178,15 +175,31 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
     if not table.exists():
         try:
             path = table.default_location()
-        except (JvmError, PySparkException) as error:
-            raise ArgumentError(
-                f"{name}: this isn't a valid table name: {error_reason(error)}", argument="name"
-            ) from error
+        except (JvmError, PySparkException):
+            return None
         return NamedTable(name=name, path=path, exists=False)
     location = table.location
     if location is None or (table.provider or "").lower() != "delta":
         return None
     return NamedTable(name=name, path=location, exists=True)
+
+
+def why_unusable(spark: Any, name: str) -> str:
+    """Say why a name that `named_table` doesn't resolve can't be used, and what to do."""
+    try:
+        table = CatalogTable(spark, name) if is_classic(spark) else ConnectCatalogTable(spark, name)
+        schema = table.database
+        if schema is not None and not spark.catalog.databaseExists(schema):
+            return (
+                f"the schema {schema} doesn't exist (SCHEMA_NOT_FOUND). Create it with CREATE "
+                "SCHEMA, or use another name."
+            )
+    except (JvmError, PySparkException) as error:
+        return f"this isn't a valid table name: {error_reason(error)}"
+    return (
+        "the name belongs to a view, or to a table of another format. Use another name, or a path: "
+        "delta.`/path`."
+    )
 
 
 def refresh_columns(spark: Any, name: str, path: str) -> None:

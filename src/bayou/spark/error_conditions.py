@@ -204,6 +204,7 @@ CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "DELTA_ZORDERING_ON_PARTITION_COLUMN": ("42P10", "argument"),
     "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS": ("42802", "analysis"),
     "PARSE_SYNTAX_ERROR": ("42601", "parse"),
+    "SCHEMA_NOT_FOUND": ("42704", "analysis"),
     "TABLE_OR_VIEW_ALREADY_EXISTS": ("42P07", "analysis"),
     "TABLE_OR_VIEW_NOT_FOUND": ("42P01", "analysis"),
     "UNRESOLVED_INSERT_REPLACE_USING_COLUMN": ("42703", "analysis"),

@@ -20,7 +20,7 @@ from bayou.kernel.commands.create_table import (
 from bayou.protocol.property_strings import column_paths
 from bayou.protocol.schema import SchemaJsonError, StructField, StructType
 from bayou.protocol.sql import parse_field
-from bayou.spark.catalog_tables import NamedTable, named_table
+from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.arguments import check_boolean, check_names, check_string
 from bayou.spark.exceptions import methods_raise_spark_exceptions
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
@@ -231,7 +231,7 @@ class DeltaTableBuilder(Generic[TableT]):
         named = named_table(self._spark, name)
         if named is None:
             raise ArgumentError(
-                f"{name}: this is a view, or a table of another format. Use another name.",
+                f"{name}: {why_unusable(self._spark, name)}",
                 argument="identifier",
             )
         if named.is_path and self._location not in (None, named.path):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bayou.errors import ArgumentError, StatementError
+from bayou.errors import StatementError
 from bayou.protocol.sql import quote_identifier
-from bayou.spark.catalog_tables import NamedTable, named_table
+from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.result_dataframes import empty_frame
 from bayou.spark.target import TargetTable
 
@@ -71,8 +71,7 @@ class StatementContext:
         resolved = named_table(self.spark, quoted_table_name(table))
         if resolved is None:
             raise StatementError(
-                f"Table {'.'.join(table)}: the name can't be used for a Delta table, because it "
-                "belongs to another object of the catalog. Use a path: delta.`/path`.",
+                f"Table {'.'.join(table)}: {why_unusable(self.spark, quoted_table_name(table))}",
                 statement=self.text,
             )
         return resolved
@@ -93,10 +92,7 @@ def location_of(spark: Any, table: Sequence[str]) -> str | None:
     """Return the path of a Delta table in the session catalog; None if no Delta table has it."""
     if len(table) > 3:
         return None
-    try:
-        resolved = named_table(spark, quoted_table_name(table))
-    except ArgumentError:
-        return None
+    resolved = named_table(spark, quoted_table_name(table))
     return resolved.path if resolved is not None and resolved.exists else None
 
 
