@@ -10,12 +10,21 @@ import bayou
 
 pytestmark = pytest.mark.process
 
+SLOW = {
+    "duckdb",
+    "pandas",
+    "polars",
+    "pyarrow.compute",
+    "pyarrow.dataset",
+    "pyarrow.fs",
+    "sqlglot",
+    "ssl",
+}
 READ = """
 import sys
 import bayou
 bayou.table(sys.argv[1]).to_arrow()
-slow = ("duckdb", "pandas", "polars", "pyarrow.compute", "pyarrow.dataset", "pyarrow.fs", "sqlglot", "ssl")
-print(*[name for name in slow if name in sys.modules])
+print(*sys.modules)
 """
 
 
@@ -25,4 +34,4 @@ def test_a_small_read_imports_no_slow_module(tmp_path):
     output = subprocess.run(
         [sys.executable, "-c", READ, path], capture_output=True, text=True, check=True
     )
-    assert output.stdout.split() == []
+    assert SLOW.isdisjoint(output.stdout.split())
