@@ -47,7 +47,9 @@ def checked_condition(condition: object, argument: str) -> Predicate | str | Non
     )
 
 
-def both(one: Predicate | str | None, other: Predicate | str | None) -> Predicate | str | None:
+def combine_with_and(
+    one: Predicate | str | None, other: Predicate | str | None
+) -> Predicate | str | None:
     """Combine two checked conditions with AND; None stands for no condition."""
     if one is None or other is None:
         return other if one is None else one

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from bayou.api.conditions import Condition, both, checked_condition
+from bayou.api.conditions import Condition, checked_condition, combine_with_and
 from bayou.api.optional_packages import missing_extra
 from bayou.errors import ArgumentError
 from bayou.kernel.arrow.compute import pc
@@ -125,7 +125,9 @@ class DataFrames(ABC):
 
 
 def _combined(partitions: Condition | None, filters: Condition | None) -> Condition | None:
-    return both(checked_condition(partitions, "partitions"), checked_condition(filters, "filters"))
+    return combine_with_and(
+        checked_condition(partitions, "partitions"), checked_condition(filters, "filters")
+    )
 
 
 def _pandas() -> Any:

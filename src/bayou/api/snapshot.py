@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bayou.api.conditions import Condition, both, checked_condition
+from bayou.api.conditions import Condition, checked_condition, combine_with_and
 from bayou.api.data_frames import DataFrames
 from bayou.api.files import add_actions, file_batches, file_uris, partitions
 from bayou.api.rows.read import PlannedRead, row_count_from_statistics
@@ -207,7 +207,7 @@ class SnapshotHandle(DataFrames):
         """
         from bayou.api.datasets.dataset import to_dataset
 
-        condition = both(
+        condition = combine_with_and(
             checked_condition(partitions, "partitions"), checked_condition(filter, "filter")
         )
         return to_dataset(self._engine, self._snapshot, condition)

@@ -237,11 +237,11 @@ class UnityClient:
         except (OSError, http.client.HTTPException):
             content = b""
         code, message = _error_of(content)
-        said = ": ".join(filter(None, (code, self._clean(message)))) or error.reason
+        message = ": ".join(filter(None, (code, self._clean(message)))) or error.reason
         action = _ACTIONS.get(code or error.code) or _ACTIONS.get(error.code, "Try again later")
         raise CatalogError(
             f"{name}: the catalog at {self._settings.uri} answers with status {error.code}: "
-            f"{said.rstrip('.')}. {action}.",
+            f"{message.rstrip('.')}. {action}.",
             path=str(name),
             status=error.code,
             code=code or None,

@@ -28,7 +28,7 @@ from bayou.kernel.commands.vacuum.orphan_files import (
     filter_inventory,
     list_range,
 )
-from bayou.kernel.commands.vacuum.plan import ListShares
+from bayou.kernel.commands.vacuum.plan import ListRanges
 from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 from bayou.kernel.commands.vacuum.vacuum import DeleteFiles, VacuumMetrics, vacuum
 from bayou.spark.executors.executor_tasks import number_of_tasks, run_tasks
@@ -166,8 +166,8 @@ def vacuum_table(
         list_ranges=_list_function(spark, engine, table.path)
         if inventory is None
         else inventory.look_through,
-        lists_everything=inventory is None,  # an inventory may omit files that aren't data files
-        tells_history=_flag(spark, _LOGGING, default=True),
+        lists_logs=inventory is None,  # an inventory may omit files that aren't data files
+        records_history=_flag(spark, _LOGGING, default=True),
     )
 
 
@@ -181,7 +181,7 @@ def _max_local_files(spark: Any) -> int:
     return _LOCAL_FILES if local is None else local
 
 
-def _list_function(spark: Any, engine: Engine, table: str) -> ListShares | None:
+def _list_function(spark: Any, engine: Engine, table: str) -> ListRanges | None:
     """Return a function that lists a table's folder in an object store, on executors if large.
 
     An object store returns only a thousand files per request. For other file systems and with

@@ -43,7 +43,7 @@ def decide(
     plan = MergePlan.build(path, table.schema, given.schema, definition)
     joined = given.rows.rename_columns([f"source.{n}" for n in given.schema.names])
     matcher = Matcher(plan.condition, plan.names.schema, joined)
-    columns = table.schema.select(list(plan.deciding_columns))
+    columns = table.schema.select(list(plan.condition_columns))
     builder = ScanBuilder(table).with_read_schema(columns).with_metadata_columns([ROW_INDEX_COLUMN])
     scan = builder.build()
     decisions = Decisions(engine, plan, matcher, joined, scan.scan_state(engine), rows=rows)

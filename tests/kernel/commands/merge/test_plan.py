@@ -79,9 +79,9 @@ def test_all_columns_of_a_source_that_lacks_one_are_refused() -> None:
         plan(update(), source=schema(id=LONG, n=LONG))
 
 
-def test_deciding_columns_are_those_of_conditions_only() -> None:
+def test_condition_columns_are_those_of_conditions_only() -> None:
     found = plan(delete("target.n > source.n"), update({"s": "source.s"}))
-    assert found.deciding_columns == ("id", "n")
+    assert found.condition_columns == ("id", "n")
     assert found.updates_need_target
 
 

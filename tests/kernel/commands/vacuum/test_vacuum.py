@@ -303,7 +303,7 @@ def test_an_inventory_that_lacks_the_log_of_another_table_costs_it_no_file(log):
         0,
         enforce_retention_duration=False,
         list_ranges=only_data,
-        lists_everything=False,
+        lists_logs=False,
     )
     assert names(log) == ["sub/t/0.parquet", "sub/t/_delta_log/0.json"]
 

@@ -87,14 +87,16 @@ def update_values(
     after: StructType,
     assignments: Sequence[Assignment],
     *,
-    growing: bool,
+    schema_evolution: bool,
 ) -> tuple[ColumnValue, ...]:
     """Return the values of an updated row, one for each column of the schema `after`.
 
     Args:
-        growing: whether the merge uses schema evolution; see `check_assignable`.
+        schema_evolution: whether the merge uses schema evolution; see `check_assignable`.
     """
-    return tuple(_update_values(table, before, after, assignments, "", growing=growing))
+    return tuple(
+        _update_values(table, before, after, assignments, "", schema_evolution=schema_evolution)
+    )
 
 
 def _update_values(
@@ -104,7 +106,7 @@ def _update_values(
     assignments: Sequence[Assignment],
     prefix: str,
     *,
-    growing: bool,
+    schema_evolution: bool,
 ) -> Iterator[ColumnValue]:
     depth = prefix.count("\0")
     for field in after:
@@ -127,7 +129,9 @@ def _update_values(
                 column=name,
             )
         if whole:
-            yield assigned_value(table, name, whole[0], field.data_type, growing=growing)
+            yield assigned_value(
+                table, name, whole[0], field.data_type, schema_evolution=schema_evolution
+            )
         elif isinstance(field.data_type, StructType):
             inner = None if old is None else old.data_type
             yield Fields(
@@ -138,7 +142,7 @@ def _update_values(
                         field.data_type,
                         of_field,
                         f"{prefix}{field.name}\0",
-                        growing=growing,
+                        schema_evolution=schema_evolution,
                     )
                 )
             )
@@ -153,11 +157,13 @@ def _update_values(
 
 
 def assigned_value(
-    table: str, name: str, assignment: Assignment, data_type: DataType, *, growing: bool
+    table: str, name: str, assignment: Assignment, data_type: DataType, *, schema_evolution: bool
 ) -> Assigned:
     """Return the value that an assignment gives to a column of type `data_type`."""
     check_assignable(
-        TargetColumn(table, name, data_type), assignment.data_type, schema_evolution=growing
+        TargetColumn(table, name, data_type),
+        assignment.data_type,
+        schema_evolution=schema_evolution,
     )
     return Assigned(assignment.value, assignment.data_type, assignment.keeps_fields)
 

@@ -103,7 +103,7 @@ class Decisions:
     Target rows are processed in chunks; a chunk can contain rows of several files.
 
     Args:
-        read: scan state that reads `plan.deciding_columns` and the row index.
+        read: scan state that reads `plan.condition_columns` and the row index.
         rows: maximum number of target rows in a chunk, or the number of source rows if it is
             higher.
     """
@@ -129,7 +129,7 @@ class Decisions:
     def of_files(self, files: Iterable[ScanFile]) -> Iterator[FileDecisions]:
         """Yield the decisions for each file with changed rows.
 
-        One chunk of target rows at a time is in memory, with `plan.deciding_columns` only. A chunk
+        One chunk of target rows at a time is in memory, with `plan.condition_columns` only. A chunk
         ends when it has the configured number of rows, or 512 MiB.
         """
         pending: list[_FileParts] = []

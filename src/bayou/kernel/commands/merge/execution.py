@@ -69,7 +69,7 @@ class MergeOperation:
         self._transaction = MergeTransaction(engine, table, self._plan, definition, **options)
         builder = (
             ScanBuilder(table)
-            .with_read_schema(table.schema.select(list(self._plan.deciding_columns)))
+            .with_read_schema(table.schema.select(list(self._plan.condition_columns)))
             .with_metadata_columns([ROW_INDEX_COLUMN])
         )
         task = MergeTask(
@@ -123,7 +123,7 @@ class MergeOperation:
         return self._transaction.commit(
             engine,
             result.changes,
-            list(zip(self._plan.target_clauses, result.taken, strict=False)),
+            list(zip(self._plan.target_clauses, result.clause_counts, strict=False)),
             source_rows=self.source.rows.num_rows,
             source_seconds=self._source_seconds,
         )

@@ -155,7 +155,7 @@ class Matcher:
         self._keys = SourceKeys(keys, null_safe, rows) if keys and len(rows) else None
 
     @property
-    def finds_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no source row can match."""
         return self.candidates.true_count == 0
 
@@ -165,7 +165,7 @@ class Matcher:
         If the condition has neither keys nor a residual, only some pairs are returned; see
         `_cross_join`.
         """
-        if self.finds_nothing or target.num_rows == 0:
+        if self.is_empty or target.num_rows == 0:
             return
         condition = self._condition
         rows: Any = None

@@ -152,7 +152,7 @@ class MergePlan:
             source_alias=definition.source_alias,
         )
         on = names.predicate(definition.on, "ON condition")
-        planner = _Planner(table, names, growing=definition.schema_evolution)
+        planner = _Planner(table, names, schema_evolution=definition.schema_evolution)
         assigned = planner.all_assignments(definition.clauses)
         schema = planner.resulting_schema(assigned, widens=widens)
         joined = names.schema
@@ -212,7 +212,7 @@ class MergePlan:
                 return self.only_inserts
 
     @cached_property
-    def deciding_columns(self) -> tuple[str, ...]:
+    def condition_columns(self) -> tuple[str, ...]:
         """Target columns that the ON condition and the clauses' conditions need, in table order."""
         conditions = [c.condition for c in self.target_clauses if c.condition is not None]
         needed = columns_of([*self.condition.target_expressions, *conditions], TARGET)
@@ -244,13 +244,13 @@ class MergePlan:
 
 
 class _Planner:
-    def __init__(self, table: str, names: JoinedColumns, *, growing: bool) -> None:
+    def __init__(self, table: str, names: JoinedColumns, *, schema_evolution: bool) -> None:
         self._table = table
         self._names = names
-        self._growing = growing
+        self._schema_evolution = schema_evolution
 
     def with_names(self, names: JoinedColumns) -> _Planner:
-        return _Planner(self._table, names, growing=self._growing)
+        return _Planner(self._table, names, schema_evolution=self._schema_evolution)
 
     def all_assignments(
         self, clauses: Sequence[MergeClause]
@@ -278,7 +278,7 @@ class _Planner:
     def resulting_schema(
         self, assigned: Sequence[tuple[MergeClause, tuple[Assignment, ...]]], *, widens: bool
     ) -> StructType:
-        if not self._growing:
+        if not self._schema_evolution:
             return self._names.target
         with_source = [(c, a) for c, a in assigned if c.kind != "NOT MATCHED BY SOURCE"]
         return evolved_schema(
@@ -304,7 +304,11 @@ class _Planner:
         if clause.action == "update":
             self._check_no_identity(assignments)
             values = update_values(
-                self._table, self._names.target, schema, assignments, growing=self._growing
+                self._table,
+                self._names.target,
+                schema,
+                assignments,
+                schema_evolution=self._schema_evolution,
             )
         elif clause.action == "insert":
             values = tuple(self._insert_values(assignments, schema))
@@ -317,7 +321,7 @@ class _Planner:
         )
 
     def _all_columns(self, clause: MergeClause) -> Iterator[Assignment]:
-        if self._growing:
+        if self._schema_evolution:
             columns = [field.name for field in self._names.source]
         else:
             columns = [field.name for field in self._names.target]
@@ -333,7 +337,7 @@ class _Planner:
                 )
             value = Column((f"{SOURCE}.{source.name}",))
             yield self._assignment(
-                (name,), value, keeps_fields=self._growing and clause.action == "update"
+                (name,), value, keeps_fields=self._schema_evolution and clause.action == "update"
             )
 
     def _assignment(
@@ -378,7 +382,7 @@ class _Planner:
             )
         path = parsed.path
         schemas = [self._names.target]
-        if self._growing and clause.kind != "NOT MATCHED BY SOURCE":
+        if self._schema_evolution and clause.kind != "NOT MATCHED BY SOURCE":
             schemas.append(self._names.source)
         for schema in schemas:
             qualified = len(path) > 1 and path[0].lower() == self._names.target_alias.lower()
@@ -443,7 +447,11 @@ class _Planner:
                     column=field.name,
                 )
             yield assigned_value(
-                self._table, field.name, explicit, field.data_type, growing=self._growing
+                self._table,
+                field.name,
+                explicit,
+                field.data_type,
+                schema_evolution=self._schema_evolution,
             )
 
 

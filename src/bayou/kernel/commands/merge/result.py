@@ -18,13 +18,12 @@ class MergeResult(PickledTask):
 
     Attributes:
         matched: numbers of the source rows that match a row of the task's target files.
-        taken: for each clause of `MergePlan.target_clauses`, the number of target rows that it
-            changes.
+        clause_counts: number of target rows that each clause of `MergePlan.target_clauses` changes.
     """
 
     changes: RowChanges
     matched: BitMap64 = field(default_factory=BitMap64)
-    taken: tuple[int, ...] = ()
+    clause_counts: tuple[int, ...] = ()
 
     @classmethod
     def combined(cls, results: Iterable[MergeResult]) -> MergeResult:
@@ -33,12 +32,12 @@ class MergeResult(PickledTask):
         matched = BitMap64()
         for result in all_results:
             matched |= result.matched
-        clauses = max((len(result.taken) for result in all_results), default=0)
+        clauses = max((len(result.clause_counts) for result in all_results), default=0)
         return cls(
             changes=RowChanges.combined(result.changes for result in all_results),
             matched=matched,
-            taken=tuple(
-                sum(result.taken[n] for result in all_results if result.taken)
+            clause_counts=tuple(
+                sum(result.clause_counts[n] for result in all_results if result.clause_counts)
                 for n in range(clauses)
             ),
         )

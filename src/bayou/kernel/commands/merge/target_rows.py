@@ -55,7 +55,7 @@ def may_match(
         matcher: the source's join keys. If None, the predicate is derived without join keys.
         bounds_only: whether `matcher` contains only the minimum and maximum of each join key.
     """
-    if matcher is not None and matcher.finds_nothing:
+    if matcher is not None and matcher.is_empty:
         return Literal(False, BOOLEAN)
     parts: list[Predicate] = []
     if condition.target_filter is not None:

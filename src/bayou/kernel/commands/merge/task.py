@@ -48,7 +48,7 @@ class MergeTask(PickledTask):
     without a match, and `insert` inserts them.
 
     Attributes:
-        scan_state: scan state for reading `plan.deciding_columns` and the row index.
+        scan_state: scan state for reading `plan.condition_columns` and the row index.
     """
 
     plan: MergePlan
@@ -135,7 +135,7 @@ class _Run:
         return MergeResult(
             changes=changes,
             matched=to_bitmap(self._decisions.matched.rows()),
-            taken=tuple(self._counts),
+            clause_counts=tuple(self._counts),
         )
 
     def _changed_files(

@@ -89,7 +89,7 @@ class MergeTransaction:
         self.started = options.get("started") or time.perf_counter()
         transaction_ids = options.get("transaction_ids") or {}
         self._table = table
-        self._commits_progress = bool(transaction_ids)
+        self._commits_without_changes = bool(transaction_ids)
         self._is_write = definition.write_parameters is not None
         builder = (
             TransactionBuilder(
@@ -152,7 +152,7 @@ class MergeTransaction:
         self,
         engine: Engine,
         changes: RowChanges,
-        taken: Sequence[tuple[PlannedClause, int]],
+        clause_counts: Sequence[tuple[PlannedClause, int]],
         *,
         source_rows: int | None = None,
         source_seconds: float = 0.0,
@@ -161,13 +161,13 @@ class MergeTransaction:
 
         Args:
             changes: combined changes of all workers.
-            taken: pairs of a clause and the number of rows that it updates or deletes.
+            clause_counts: pairs of a clause and the number of rows that it updates or deletes.
             source_seconds: time for reading the source into memory, for the metrics.
         """
         elapsed = time.perf_counter() - self.started
         rest = max(0.0, elapsed - source_seconds - changes.scan_seconds)
         counts = {
-            **_counts(changes, taken, source_rows),
+            **_counts(changes, clause_counts, source_rows),
             "execution_time_ms": round(elapsed * 1000),
             "materialize_source_time_ms": round(source_seconds * 1000),
             "scan_time_ms": round(changes.scan_seconds * 1000),
@@ -178,18 +178,19 @@ class MergeTransaction:
             self._transaction,
             changes,
             _write_metrics(counts, changes) if self._is_write else history_metrics(counts),
-            commits_progress=self._commits_progress or self._transaction.changes_metadata,
+            commits_without_changes=self._commits_without_changes
+            or self._transaction.changes_metadata,
         )
         return MergeMetrics(version=version, **counts)
 
 
 def _counts(
-    changes: RowChanges, taken: Sequence[tuple[PlannedClause, int]], source_rows: int | None
+    changes: RowChanges, clause_counts: Sequence[tuple[PlannedClause, int]], source_rows: int | None
 ) -> dict[str, Any]:
     """Return the fields of `MergeMetrics` except for times and version."""
 
     def rows(action: ClauseAction, kind: ClauseKind) -> int:
-        return sum(n for c, n in taken if (c.action, c.kind) == (action, kind))
+        return sum(n for c, n in clause_counts if (c.action, c.kind) == (action, kind))
 
     kinds: tuple[ClauseKind, ...] = ("MATCHED", "NOT MATCHED BY SOURCE")
     updated = [rows("update", kind) for kind in kinds]

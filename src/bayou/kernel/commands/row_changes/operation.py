@@ -140,7 +140,7 @@ class RowOperation:
             self.transaction,
             changes,
             history_metrics(counts),
-            commits_progress=self.commits_without_changes,
+            commits_without_changes=self.commits_without_changes,
         )
 
 
@@ -150,7 +150,7 @@ def commit_row_changes(
     changes: RowChanges,
     metrics: Mapping[str, object],
     *,
-    commits_progress: bool = False,
+    commits_without_changes: bool = False,
 ) -> int:
     """Commit row changes and run the post-commit hooks; return the table's version.
 
@@ -159,11 +159,11 @@ def commit_row_changes(
 
     Args:
         metrics: `operationMetrics` of the commit.
-        commits_progress: whether to commit even if nothing changes, to record a transaction
+        commits_without_changes: whether to commit even if nothing changes, to record a transaction
             identifier.
     """
     actions = changes.actions
-    if not actions and not commits_progress:
+    if not actions and not commits_without_changes:
         return transaction.read_version
     with discard_unless_committed(lambda: changes.discard(engine, transaction.table)):
         result = transaction.commit(engine, actions, operation_metrics=metrics)

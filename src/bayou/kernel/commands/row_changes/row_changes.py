@@ -225,16 +225,20 @@ class _Work:
         else:
             self._mark(file.add, removed | old, physical)
 
-    def _num_rows(self, file: ScanFile, gone: BitMap64) -> int:
+    def _num_rows(self, file: ScanFile, deleted: BitMap64) -> int:
         """Return the number of rows in a file, including deleted rows.
 
         Statistics of other writers may count too few rows. If all rows that they count are deleted,
         the row count in the Parquet footer is used instead. Otherwise, the file would be removed
         together with the rows that weren't counted.
         """
-        stated = file.num_records
-        if stated is not None and len(gone) < stated and (not gone or gone.max() < stated):
-            return stated
+        num_records = file.num_records
+        if (
+            num_records is not None
+            and len(deleted) < num_records
+            and (not deleted or deleted.max() < num_records)
+        ):
+            return num_records
         return num_rows(self._engine, file)
 
     def _mark(self, add: AddFile, deleted: BitMap64, physical: int) -> None:

@@ -195,9 +195,11 @@ class HeldLease:
         with suppress(BayouError):
             now = files.status(self.lease.heartbeat_path).modification_time
             with files.list_from(f"{log_path(self.lease.table)}/{_PREFIX}") as statuses:
-                ours = [s for s in statuses if s.path.rpartition("/")[2].startswith(_PREFIX)]
-            recent = {_lease_id(s.path) for s in ours if s.modification_time > now - _KEPT_MS}
-            files.delete_files([s.path for s in ours if _lease_id(s.path) not in recent])
+                lease_files = [s for s in statuses if s.path.rpartition("/")[2].startswith(_PREFIX)]
+            recent = {
+                _lease_id(s.path) for s in lease_files if s.modification_time > now - _KEPT_MS
+            }
+            files.delete_files([s.path for s in lease_files if _lease_id(s.path) not in recent])
 
 
 def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: bool) -> None:

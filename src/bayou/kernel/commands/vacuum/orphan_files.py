@@ -51,44 +51,46 @@ class ListingResult:
     Attributes:
         files: unreferenced files, in `INVENTORY_SCHEMA`.
         folders: folders in the store, without the table's root folder.
-        holding: folders that aren't empty.
-        nested: folders that contain the log of another table.
+        non_empty_folders: folders that aren't empty.
+        other_tables: folders that contain the log of another table.
     """
 
     files: pa.Table = field(default_factory=INVENTORY_SCHEMA.empty_table)
     folders: frozenset[str] = frozenset()
-    holding: frozenset[str] = frozenset()
-    nested: frozenset[str] = frozenset()
+    non_empty_folders: frozenset[str] = frozenset()
+    other_tables: frozenset[str] = frozenset()
 
     @classmethod
-    def combined(cls, shares: Iterable[ListingResult]) -> ListingResult:
-        results = [cls(), *shares]
+    def combined(cls, results: Iterable[ListingResult]) -> ListingResult:
+        all_results = [cls(), *results]
         return cls(
-            files=pa.concat_tables([result.files for result in results]),
-            folders=frozenset().union(*(result.folders for result in results)),
-            holding=frozenset().union(*(result.holding for result in results)),
-            nested=frozenset().union(*(result.nested for result in results)),
+            files=pa.concat_tables([result.files for result in all_results]),
+            folders=frozenset().union(*(result.folders for result in all_results)),
+            non_empty_folders=frozenset().union(
+                *(result.non_empty_folders for result in all_results)
+            ),
+            other_tables=frozenset().union(*(result.other_tables for result in all_results)),
         )
 
     def own_files(self) -> pa.Table:
         """Return the files that don't belong to another table."""
-        if not self.nested:
+        if not self.other_tables:
             return self.files
         folders = pc.list_element(
             _split_names(self.files.column("path").combine_chunks()), 0
         ).dictionary_encode()
         parents: list[Any] = folders.dictionary.to_pylist()
-        own: Any = pa.array([not self._is_nested(folder) for folder in parents], pa.bool_())
+        own: Any = pa.array([not self._is_in_other_table(folder) for folder in parents], pa.bool_())
         return self.files.filter(own.take(folders.indices))
 
     def empty_folders(self) -> list[str]:
         """Return the empty folders that don't belong to another table, deepest first."""
-        empty = (f for f in self.folders - self.holding if not self._is_nested(f))
+        empty = (f for f in self.folders - self.non_empty_folders if not self._is_in_other_table(f))
         return sorted(empty, key=lambda f: f.count("/"), reverse=True)
 
-    def _is_nested(self, folder: str) -> bool:
+    def _is_in_other_table(self, folder: str) -> bool:
         while folder:
-            if folder in self.nested:
+            if folder in self.other_tables:
                 return True
             folder = folder.rpartition("/")[0]
         return False
@@ -110,8 +112,8 @@ class ListingFilter:
         self._referenced = referenced
         self._own = {root: True}
         self._folders: set[str] = set()
-        self._holding: set[str] = set()
-        self._nested: set[str] = set()
+        self._non_empty_folders: set[str] = set()
+        self._other_tables: set[str] = set()
         self._candidates: list[pa.RecordBatch] = []
         self._rows = 0
         # Each comparison builds a hash table of all referenced files.
@@ -120,7 +122,7 @@ class ListingFilter:
 
     def skips(self, folder: str) -> bool:
         """Whether a folder can't have files of the table, so it isn't listed."""
-        self._holding.add(folder.rpartition("/")[0])
+        self._non_empty_folders.add(folder.rpartition("/")[0])
         return not self._is_own(folder)
 
     def add(self, listed: pa.RecordBatch) -> None:
@@ -134,7 +136,7 @@ class ListingFilter:
         parts = _split_names(listed.column("path"))
         folders = pc.list_element(parts, 0).dictionary_encode()
         parents: list[Any] = folders.dictionary.to_pylist()
-        self._holding.update(parents)
+        self._non_empty_folders.update(parents)
         own: Any = pa.array([self._is_own(folder) for folder in parents], pa.bool_())
         hidden = self._names.hide_files(pc.list_element(parts, 1))
         old = pc.less(listed.column("modification_time"), self._before)
@@ -146,20 +148,20 @@ class ListingFilter:
         if self._rows >= self._max_candidates:
             self._compare()
 
-    def found(self) -> ListingResult:
+    def result(self) -> ListingResult:
         """Return the result for all batches so far."""
         self._compare()
         return ListingResult(
             files=pa.concat_tables([INVENTORY_SCHEMA.empty_table(), *self._unreferenced]),
             folders=frozenset(self._folders),
-            holding=frozenset(self._holding),
-            nested=frozenset(self._nested),
+            non_empty_folders=frozenset(self._non_empty_folders),
+            other_tables=frozenset(self._other_tables),
         )
 
     def _add_folders(self, paths: pa.Array[Any]) -> None:
         folders: list[Any] = paths.to_pylist()
         for path in folders:
-            self._holding.add(path.rpartition("/")[0])
+            self._non_empty_folders.add(path.rpartition("/")[0])
             if path != self._root and self._is_own(path):
                 self._folders.add(path)
 
@@ -169,7 +171,7 @@ class ListingFilter:
         if own is None:
             parent, _, name = folder.rpartition("/")
             if name == LOG_DIRECTORY and parent != self._root:
-                self._nested.add(parent)
+                self._other_tables.add(parent)
             own = self._own[folder] = self._is_own(parent) and not self._names.hide_folder(name)
         return own
 
@@ -211,9 +213,9 @@ class ListingRange:
         """Return the range of all paths below a table."""
         return cls(root=state.path, names=HiddenNames.of(state), before=before)
 
-    def split(self, referenced: ReferencedFiles, max_shares: int) -> list[ListingRange]:
-        """Split into at most `max_shares` ranges with similar numbers of referenced files."""
-        ends = [f"{self.root}/{path}" for path in referenced.boundaries(max_shares)]
+    def split(self, referenced: ReferencedFiles, max_ranges: int) -> list[ListingRange]:
+        """Split into at most `max_ranges` ranges with similar numbers of referenced files."""
+        ends = [f"{self.root}/{path}" for path in referenced.boundaries(max_ranges)]
         ranges = pairwise([self.after, *ends, self.until])
         return [replace(self, after=after, until=until) for after, until in ranges]
 
@@ -221,21 +223,28 @@ class ListingRange:
         return ListingFilter(self.root, self.names, self.before, referenced)
 
 
-def list_range(engine: Engine, share: ListingRange, referenced: ReferencedFiles) -> ListingResult:
+def list_range(
+    engine: Engine, listing_range: ListingRange, referenced: ReferencedFiles
+) -> ListingResult:
     """List a range of paths, and return the unreferenced files. Memory holds only these files.
 
     Files whose names aren't valid Unicode are ignored, because no log can reference them.
     """
-    sieve = share.filter(referenced)
-    tree = engine.files.list_tree(share.root, sieve.skips, after=share.after, until=share.until)
+    listing_filter = listing_range.filter(referenced)
+    tree = engine.files.list_tree(
+        listing_range.root,
+        listing_filter.skips,
+        after=listing_range.after,
+        until=listing_range.until,
+    )
     with tree as statuses:
         while batch := list(islice(statuses, _BATCH_SIZE)):
-            sieve.add(_columns(batch))
-    return sieve.found()
+            listing_filter.add(_columns(batch))
+    return listing_filter.result()
 
 
 def filter_inventory(
-    share: ListingRange,
+    listing_range: ListingRange,
     referenced: ReferencedFiles,
     listed: Iterable[pa.RecordBatch],
     spellings: Sequence[str] = (),
@@ -246,16 +255,16 @@ def filter_inventory(
     `is_folder` is null.
 
     Args:
-        share: a range that covers all paths of the table.
+        listing_range: a range that covers all paths of the table.
         listed: batches of `LISTING_SCHEMA` with unique paths; folders may have a trailing slash.
         spellings: other forms of the table's path that the inventory may use, such as `s3a://`.
     """
-    sieve = share.filter(referenced)
+    listing_filter = listing_range.filter(referenced)
     for batch in listed:
         complete = batch.filter(_is_complete(batch))
-        for root in dict.fromkeys((share.root, *spellings)):
-            sieve.add(_below(complete, root, share.root))
-    return sieve.found()
+        for root in dict.fromkeys((listing_range.root, *spellings)):
+            listing_filter.add(_below(complete, root, listing_range.root))
+    return listing_filter.result()
 
 
 def _columns(statuses: list[FileStatus]) -> pa.RecordBatch:

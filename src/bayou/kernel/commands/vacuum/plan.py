@@ -38,7 +38,7 @@ from bayou.kernel.log.segment import commit_files, log_path
 from bayou.kernel.log.table_state import TableState
 from bayou.protocol.actions import Action, AddCDCFile, RemoveFile
 
-ListShares: TypeAlias = Callable[[ListingRange, ReferencedFiles], Iterable[ListingResult]]
+ListRanges: TypeAlias = Callable[[ListingRange, ReferencedFiles], Iterable[ListingResult]]
 """Function that lists the folder in other processes: it runs `list_range` for the parts of
 `ListingRange.split`, or `filter_inventory` for an existing inventory."""
 
@@ -53,13 +53,13 @@ class VacuumPlan:
     Attributes:
         files: unreferenced files, in `INVENTORY_SCHEMA`.
         folders: empty folders, deepest first.
-        folders_seen: number of the listed folders, including the root; 1 for a lite plan.
+        num_folders: number of the listed folders, including the root; 1 for a lite plan.
         last_version: newest version that a lite plan covers; None for a full plan.
     """
 
     files: pa.Table
     folders: tuple[str, ...] = ()
-    folders_seen: int = 1
+    num_folders: int = 1
     last_version: int | None = None
 
     @property
@@ -72,9 +72,9 @@ def plan_full(
     engine: Engine,
     state: TableState,
     before: int,
-    list_shares: ListShares | None = None,
+    list_ranges: ListRanges | None = None,
     *,
-    lists_everything: bool = True,
+    lists_logs: bool = True,
 ) -> VacuumPlan:
     """Plan the deletion of unreferenced files, from a listing of the table's folder and the log.
 
@@ -83,22 +83,22 @@ def plan_full(
     Args:
         before: cutoff in milliseconds since the epoch; files modified or removed at or after it
             are retained.
-        list_shares: function that lists the folder in other processes. If None, this process lists
+        list_ranges: function that lists the folder in other processes. If None, this process lists
             it.
-        lists_everything: whether the listing includes the logs of other tables in the folder. If
+        lists_logs: whether the listing includes the logs of other tables in the folder. If
             False, `plan_full` lists the folder to find these logs.
     """
-    referenced = referenced_files(engine, state, before, stable_hash=list_shares is not None)
+    referenced = referenced_files(engine, state, before, stable_hash=list_ranges is not None)
     whole = ListingRange.whole(state, before)
-    if list_shares is None:
+    if list_ranges is None:
         listing = list_range(engine, whole, referenced)
     else:
-        listing = ListingResult.combined(list_shares(whole, referenced))
+        listing = ListingResult.combined(list_ranges(whole, referenced))
     files = TableFolder(engine, state.path).own_files(listing.own_files())
     return VacuumPlan(
-        files=files if lists_everything else _outside_other_tables(engine, state, files),
+        files=files if lists_logs else _outside_other_tables(engine, state, files),
         folders=tuple(listing.empty_folders()),
-        folders_seen=len(listing.folders) + 1,
+        num_folders=len(listing.folders) + 1,
     )
 
 

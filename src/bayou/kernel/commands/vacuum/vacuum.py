@@ -22,7 +22,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.commands.vacuum.lease import LEASE_TAG, HeldLease, VacuumLease
 from bayou.kernel.commands.vacuum.plan import (
-    ListShares,
+    ListRanges,
     VacuumPlan,
     plan_full,
     plan_lite,
@@ -103,9 +103,9 @@ def vacuum(
     engine_info: str = "bayou",
     catalog: Catalog | None = None,
     delete_files: DeleteFiles | None = None,
-    list_ranges: ListShares | None = None,
-    lists_everything: bool = True,
-    tells_history: bool = True,
+    list_ranges: ListRanges | None = None,
+    lists_logs: bool = True,
+    records_history: bool = True,
 ) -> VacuumMetrics:
     """Delete files in the table's folder that no version within the retention period references.
 
@@ -124,8 +124,8 @@ def vacuum(
             process delete them.
         list_ranges: function that lists the folder in other processes. If None, this process lists
             it.
-        lists_everything: see `plan_full`.
-        tells_history: whether to commit VACUUM START and VACUUM END.
+        lists_logs: see `plan_full`.
+        records_history: whether to commit VACUUM START and VACUUM END.
     """
     # Computed before the version is read, so files of later versions are newer than the cutoff.
     now = time.time_ns() // 1_000_000
@@ -139,13 +139,13 @@ def vacuum(
     if lite:
         plan = plan_lite(engine, state, before)
     else:
-        plan = plan_full(engine, state, before, list_ranges, lists_everything=lists_everything)
+        plan = plan_full(engine, state, before, list_ranges, lists_logs=lists_logs)
     planned = VacuumMetrics(
         dry_run=dry_run,
         inventory=plan.files,
         num_files_to_delete=plan.files.num_rows + len(plan.folders),
         size_of_data_to_delete=plan.size,
-        num_vacuumed_directories=plan.folders_seen,
+        num_vacuumed_directories=plan.num_folders,
     )
     if dry_run:
         return planned
@@ -160,7 +160,7 @@ def vacuum(
         "sizeOfDataToDelete": planned.size_of_data_to_delete,
     }
     with HeldLease(engine, state.path, state.version) as held:
-        history = _History(engine, state, engine_info, held.lease.lease_id, enabled=tells_history)
+        history = _History(engine, state, engine_info, held.lease.lease_id, enabled=records_history)
         try:
             history.commit(Operation.VACUUM_START, parameters, metrics)
         except BayouError:
@@ -182,7 +182,7 @@ def vacuum(
         held.release()
         metrics = {
             "numDeletedFiles": deleted,
-            "numVacuumedDirectories": plan.folders_seen,
+            "numVacuumedDirectories": plan.num_folders,
         }
         history.commit_end("COMPLETED", metrics)
     return VacuumMetrics(
@@ -191,7 +191,7 @@ def vacuum(
         num_files_to_delete=planned.num_files_to_delete,
         size_of_data_to_delete=planned.size_of_data_to_delete,
         num_deleted_files=deleted,
-        num_vacuumed_directories=plan.folders_seen,
+        num_vacuumed_directories=plan.num_folders,
     )
 
 
