@@ -1,4 +1,4 @@
-"""Argument validation of the short API, and the base class of the API's handles."""
+"""Argument validation, and the base class of handles."""
 
 from __future__ import annotations
 

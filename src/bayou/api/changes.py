@@ -1,4 +1,4 @@
-"""The short API's change data feed: `ChangesHandle`."""
+"""The change data feed of a table: `ChangesHandle`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short API's `create` and `exists`."""
+"""Creation of empty tables: `create`, and `exists`."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _compared_columns(
             if name not in on_both:
                 raise ArgumentError(
                     f"{argument}: no column {name!r} is in both schemas."
-                    f"{did_you_mean(name, on_both)} Columns of both are {', '.join(on_both)}.",
+                    f"{did_you_mean(name, on_both)} The common columns are {', '.join(on_both)}.",
                     argument=argument,
                 )
     selected = on_both if requested is None else list(requested)

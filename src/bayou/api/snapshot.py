@@ -1,4 +1,4 @@
-"""A table version in the short API: `SnapshotHandle`."""
+"""A version of a table: `SnapshotHandle`."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class SnapshotHandle(DataFrames):
 
         Args:
             columns: names of these columns, in result order; None for all. Without `num_records`
-                    and `stats`, statistics aren't read.
+                and `stats`, statistics aren't read.
 
         Examples:
             >>> bayou.table("lake/orders").snapshot().files(["path", "size"])

@@ -137,7 +137,8 @@ class UnityCatalog:
     def _load(self) -> LoadedTable:
         if self._staging is not None:
             raise TableNotFoundError(
-                f"{self._name}: the table isn't created yet.", table=str(self._name)
+                f"{self._name}: the table doesn't exist yet. Write rows to create it.",
+                table=str(self._name),
             )
         loaded = self._client.load_table(self._name)
         if loaded.metadata.table_uuid != self._table_id or not loaded.is_managed:

@@ -204,7 +204,7 @@ def _protocol_body(protocol: Protocol) -> dict[str, object]:
 
 
 def _domain_body(domain: DomainMetadata) -> dict[str, Any]:
-    """Return the field of a domain that the API supports."""
+    """Return a domain's configuration as the API defines it."""
     field = _DOMAINS[domain.domain]
     return {field: msgspec.json.decode(domain.configuration)[field]}
 

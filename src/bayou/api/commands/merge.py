@@ -1,4 +1,4 @@
-"""The short API's MERGE: `TableMerger` collects the clauses and runs them."""
+"""MERGE: `TableMerger` collects the clauses and runs the merge."""
 
 from __future__ import annotations
 

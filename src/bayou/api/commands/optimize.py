@@ -1,4 +1,4 @@
-"""OPTIMIZE, Z-order and PURGE in the short API: `TableOptimizer`."""
+"""OPTIMIZE, Z-order and REORG: `TableOptimizer`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE in the short API."""
+"""DELETE, UPDATE and MERGE of a table handle."""
 
 from __future__ import annotations
 

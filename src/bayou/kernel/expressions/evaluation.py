@@ -360,7 +360,10 @@ class DefaultExpressionHandler:
             )
         selection: Any = pa.array(values[start:end], pa.bool_())
         if selection.null_count:
-            raise ArgumentError("values: a selection vector can't contain None.", argument="values")
+            raise ArgumentError(
+                "values: a selection vector can't contain None. Use False for excluded rows.",
+                argument="values",
+            )
         vector: pa.BooleanArray = selection
         return vector
 
@@ -403,8 +406,8 @@ class DefaultPredicateEvaluator:
     ) -> pa.BooleanArray:
         if selection is not None and len(selection) != batch.num_rows:
             raise ArgumentError(
-                f"selection: it has {len(selection)} values, but the batch has {batch.num_rows} "
-                "rows.",
+                f"selection: {len(selection)} values for {batch.num_rows} rows. Pass one value for "
+                "each row.",
                 argument="selection",
             )
         if selection is not None and selection.null_count:

@@ -140,9 +140,9 @@ def unknown_option(scheme: str, message: str) -> ArgumentError:
     key = match.group(1) if match else ""
     known = [f"{_SERVICES[scheme]}{key}" for key in _KNOWN_KEYS[_SERVICES[scheme]]]
     close = difflib.get_close_matches(key.lower(), [*known, *sorted(_CLIENT_KEYS)], n=1)
-    hint = f". Did you mean {close[0]!r}?" if close else ""
+    hint = f"Did you mean {close[0]!r}?" if close else "Remove the option."
     return ArgumentError(
-        f"storage option {key!r}: unknown for {scheme}://{hint}", argument="storage_options"
+        f"storage option {key!r}: unknown for {scheme}://. {hint}", argument="storage_options"
     )
 
 

@@ -76,7 +76,9 @@ def storage_errors(path: str, operation: str) -> Iterator[None]:
         if code in _NO_BUCKET:
             bucket = path.partition("://")[2].partition("/")[0]
             raise FileMissingError(
-                f"{path}: can't {operation}: the store has no bucket {bucket!r}", path=path
+                f"{path}: can't {operation}: the store has no bucket {bucket!r}. Check the name, "
+                "or create the bucket.",
+                path=path,
             ) from None
         if isinstance(error, NotFoundError | FileNotFoundError):
             missing = (

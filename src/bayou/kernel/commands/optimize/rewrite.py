@@ -109,7 +109,7 @@ def _write_files(
             delete_data_files(engine, work.state.table, adds)
         except BayouError as error:
             _LOG.warning(
-                "%s: %d files of a failed rewrite weren't deleted: %s",
+                "%s: can't delete %d files of a failed rewrite: %s. VACUUM deletes them later.",
                 work.state.table,
                 len(adds),
                 error,

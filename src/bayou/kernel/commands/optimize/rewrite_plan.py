@@ -267,7 +267,10 @@ def _discard(engine: Engine, table: str, results: Sequence[RewriteResult]) -> No
         delete_data_files(engine, table, adds)
     except BayouError as error:
         _LOG.warning(
-            "%s: %d files of a failed rewrite weren't deleted: %s", table, len(adds), error
+            "%s: can't delete %d files of a failed rewrite: %s. VACUUM deletes them later.",
+            table,
+            len(adds),
+            error,
         )
 
 

@@ -185,7 +185,11 @@ class _Work:
         try:
             self.result.discard(self._engine, table)
         except BayouError as error:
-            _LOG.warning("%s: files of a failed operation weren't deleted: %s", table, error)
+            _LOG.warning(
+                "%s: can't delete the files of a failed operation: %s. VACUUM deletes them later.",
+                table,
+                error,
+            )
 
     def _rows_of(self, change: FileChange) -> Iterator[pa.RecordBatch]:
         file = change.file

@@ -180,7 +180,7 @@ class HeldLease:
             try:
                 self._renew()
             except BayouError as error:
-                _LOG.warning("%s: the vacuum's heartbeat failed: %s", self.lease.table, error)
+                _LOG.warning("%s: can't renew the vacuum's heartbeat: %s", self.lease.table, error)
 
     def _renew(self) -> None:
         with self._renewing:
@@ -218,7 +218,7 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
     }
     if watched:
         _LOG.warning(
-            "%s: a vacuum hasn't ended; waiting up to %d seconds for its heartbeat",
+            "%s: a vacuum hasn't ended. Waiting up to %d seconds for its heartbeat.",
             table,
             _WATCH_SECONDS,
         )
@@ -233,7 +233,7 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
                 raise _vacuum_runs(lease, version)
     if not watched or dry_run:
         return
-    _LOG.warning("%s: the vacuum doesn't respond and is ended", table)
+    _LOG.warning("%s: ending a vacuum whose process doesn't renew its heartbeat", table)
     engine.files.delete_files(lease.permit_path for lease in watched)
     time.sleep(_GRACE_SECONDS)
     engine.files.delete_files(lease.heartbeat_path for lease in watched)

@@ -177,7 +177,7 @@ def vacuum(
             try:
                 history.commit_end("FAILED", {})
             except BayouError as error:
-                _LOG.warning("%s: the failed vacuum isn't recorded: %s", state.path, error)
+                _LOG.warning("%s: can't commit VACUUM END: %s", state.path, error)
             raise
         held.release()
         metrics = {
@@ -205,7 +205,7 @@ def _expire_iceberg_snapshots(engine: Engine, state: TableState, before: int) ->
             expire_snapshots(engine, state.path, version)
         delete_orphans(engine, state.path, before)
     except BayouError as error:
-        _LOG.warning("%s: no Iceberg snapshots are expired: %s", state.path, error)
+        _LOG.warning("%s: can't expire Iceberg snapshots: %s", state.path, error)
 
 
 def _retention(state: TableState) -> int:
