@@ -56,7 +56,10 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
-    """Return `schema` with the identity high water marks of `other` where they are further."""
+    """Return `schema`; identity columns get the high water mark in `other` if it is further.
+
+    Further means higher, or lower if the column's step is negative.
+    """
     marks = {
         physical_name(f): identity.high_water_mark
         for f in other

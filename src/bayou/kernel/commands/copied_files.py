@@ -23,7 +23,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan_definition import map_ahead
 from bayou.kernel.scan.scan_file import ScanFile, vector_file_path
-from bayou.kernel.transaction.table_update import now, to_remove
+from bayou.kernel.transaction.table_update import current_time_ms, to_remove
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from bayou.protocol.deletion_vectors import file_path, stored_vector, vector_in_file
 from bayou.protocol.file_names import (
@@ -154,7 +154,7 @@ class CopiedFiles:
         Raises:
             StorageError: a file can't be copied. Call `discard` to delete the copies.
         """
-        deleted_at = now()
+        deleted_at = current_time_ms()
         copies = self._existing_copies()
         with live_files(self._engine, self._source) as files:
             for file in files:
@@ -200,7 +200,7 @@ class CopiedFiles:
         add = msgspec.structs.replace(
             file.add,
             path=data_file_path_to_uri(name),
-            modification_time=now(),
+            modification_time=current_time_ms(),
             base_row_id=None,
             default_row_commit_version=None,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +37,7 @@ from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.conflict_checker import operation_of
-from bayou.kernel.transaction.table_update import to_remove
+from bayou.kernel.transaction.table_update import current_time_ms, to_remove
 from bayou.protocol import features
 from bayou.protocol.actions import Action, CommitInfo
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
@@ -109,7 +108,7 @@ def restore(
         return metrics
     transaction = _builder(latest, target, engine_info, timestamp).build(engine)
     transaction.record_read()
-    now = time.time_ns() // 1_000_000
+    now = current_time_ms()
     actions: list[Action] = [
         *(msgspec.structs.replace(file.add, data_change=True) for file in restored),
         *(to_remove(file.add, now) for file in removed),
@@ -226,7 +225,7 @@ def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> No
     `end_killed_vacuums` handles them. If a vacuum starts later, the commit of the restore
     conflicts with its VACUUM START.
     """
-    since = time.time_ns() // 1_000_000 - _MAX_VACUUM_MS
+    since = current_time_ms() - _MAX_VACUUM_MS
     with commit_files(engine, latest.path, catalog=latest.catalog) as files:
         recent = [(v, f) for v, f in files if v <= latest.version and f.modification_time >= since]
     ended = 0

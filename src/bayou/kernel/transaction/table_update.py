@@ -212,7 +212,7 @@ class CommitLines:
     def lines(self, version: int, winners: Sequence[CommitActions]) -> list[bytes]:
         """Return the commit's JSON lines for `version`, the version after the winning commits."""
         update = self.update
-        time = now()
+        time = current_time_ms()
         in_commit_timestamp = None
         before = commit_rebase.metadata_after(update.read_state, winners)
         # A winning commit may have enabled in-commit timestamps. In this case `self.metadata` is
@@ -276,8 +276,8 @@ def _row_tracking_tags(update: TableUpdate) -> Mapping[str, str]:
     return {}
 
 
-def now() -> int:
-    """Return the current time, ms since the epoch."""
+def current_time_ms() -> int:
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -293,7 +293,7 @@ def _table_actions(
         actions.append(metadata)
     actions += update.copied_transaction_ids.values()
     actions += [
-        TransactionIdentifier(app_id=app_id, version=version, last_updated=now())
+        TransactionIdentifier(app_id=app_id, version=version, last_updated=current_time_ms())
         for app_id, version in update.transaction_ids.items()
     ]
     return [*actions, *update.domains.values()]

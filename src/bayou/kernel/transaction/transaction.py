@@ -33,7 +33,7 @@ from bayou.kernel.transaction.post_commit_hooks import due_hooks
 from bayou.kernel.transaction.table_update import (
     CommitLines,
     TableUpdate,
-    now,
+    current_time_ms,
     to_remove,
     update_high_water_marks,
 )
@@ -288,7 +288,7 @@ class Transaction:
                 None, all files are removed.
             data_change: True if the rows of the files are deleted, False if they are rewritten.
         """
-        deleted_at = now()
+        deleted_at = current_time_ms()
         with self.read_files(engine, filter) as files:
             for file in files:
                 yield to_remove(file.add, deleted_at, data_change=data_change)

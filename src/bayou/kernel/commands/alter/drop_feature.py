@@ -9,8 +9,6 @@ versions. With `truncate_history`, the command deletes the older versions instea
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 
 from bayou.errors import (
@@ -28,6 +26,7 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.kernel.operation import Operation
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.table_update import current_time_ms
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Protocol
 
@@ -73,7 +72,7 @@ def drop_feature(
             "(DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION). Set "
             "truncate_history=True."
         )
-    now = time.time_ns() // 1_000_000 if now is None else now
+    now = current_time_ms() if now is None else now
     before = dropping.commits
     if removal.remove_traces is not None:
         removal.remove_traces(dropping)

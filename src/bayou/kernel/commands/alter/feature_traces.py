@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -37,7 +36,7 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.commit_contents import num_records
 from bayou.kernel.transaction.schema_evolution import check_names
-from bayou.kernel.transaction.table_update import to_remove
+from bayou.kernel.transaction.table_update import current_time_ms, to_remove
 from bayou.protocol.actions import AddFile, RemoveFile
 from bayou.protocol.file_names import data_file_path_to_uri
 from bayou.protocol.properties import COLUMN_MAPPING_MODE
@@ -60,7 +59,7 @@ def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: s
     actions, such a VACUUM retains the deletion vector files for the retention period, like data
     files. Returns the number of commits.
     """
-    cutoff = time.time_ns() // 1_000_000 - state.table_properties.deleted_file_retention_ms
+    cutoff = current_time_ms() - state.table_properties.deleted_file_retention_ms
     vector_paths: dict[str, None] = {}
     data_paths: set[str] = set()
     folder = TableFolder(engine, state.path)
@@ -73,7 +72,7 @@ def tombstone_deletion_vectors(engine: Engine, state: TableState, engine_info: s
             path = folder.vector_path(vector["storageType"], vector["pathOrInlineDv"])
             if path is not None:
                 vector_paths[data_file_path_to_uri(path)] = None
-    now = time.time_ns() // 1_000_000
+    now = current_time_ms()
     actions = [
         RemoveFile(path=path, deletion_timestamp=now, data_change=False)
         for path in vector_paths
@@ -156,7 +155,7 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
             )
             added += rewrite(engine, item)
             removed.append(file.add)
-        now = time.time_ns() // 1_000_000
+        now = current_time_ms()
         result = transaction.commit(
             engine,
             [*added, *(to_remove(add, now, data_change=False) for add in removed)],
@@ -194,7 +193,7 @@ def _reorganize(
         items=tuple(Rewrite(state=write_state, scan_state=scan_state, files=(f,)) for f in files),
         considered=len(files),
         partitions=len({tuple(f.partition_values.items()) for f in files}),
-        started=time.time_ns() // 1_000_000,
+        started=current_time_ms(),
     )
     return run_plan(engine, plan, engine_info).num_batches
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +39,7 @@ from bayou.kernel.transaction.commit_contents import (
     PartitionKey,
     partition_key,
 )
+from bayou.kernel.transaction.table_update import current_time_ms
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
 
@@ -133,7 +133,7 @@ _COUNTS = _SmallFileCounts()
 def _compact(
     engine: Engine, state: TableState, partitions: Collection[PartitionKey], engine_info: str
 ) -> OptimizeMetrics | None:
-    started = time.time_ns() // 1_000_000
+    started = current_time_ms()
     table = state.path
     if not state.table_properties.auto_compact:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 from bayou.kernel.commands.optimize.optimize import (
@@ -25,6 +24,7 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.table_features.column_mapping import physical_path
+from bayou.kernel.transaction.table_update import current_time_ms
 
 
 def plan_clustering(
@@ -44,7 +44,7 @@ def plan_clustering(
         cube_bytes: maximum size of a new cube.
         large_cube_bytes: minimum size of cubes that aren't rewritten.
     """
-    started = time.time_ns() // 1_000_000
+    started = current_time_ms()
     target = target_size(state, target_bytes)
     write_state, scan_state = rewrite_states(engine, state, engine_info)
     paths = state.clustering_columns

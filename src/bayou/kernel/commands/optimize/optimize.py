@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ScanState
 from bayou.kernel.table_features.column_mapping import physical_path
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit_contents import num_records
+from bayou.kernel.transaction.table_update import current_time_ms
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.schema import StructType
 from bayou.protocol.sql import unquoted_identifier
@@ -53,7 +53,7 @@ def plan_optimize(
         min_bytes: files smaller than this are compacted. If None, this is `target_bytes`.
         max_deleted_rows_ratio: files with a higher ratio of deleted rows are rewritten.
     """
-    started = _now()
+    started = current_time_ms()
     target = target_size(state, target_bytes)
     min_size = target if min_bytes is None else min_bytes
     write_state, scan_state = rewrite_states(engine, state, engine_info)
@@ -101,7 +101,7 @@ def plan_zorder(
     Args:
         columns: names of columns, or dotted paths of nested fields.
     """
-    started = _now()
+    started = current_time_ms()
     if state.clustering_columns:
         raise ArgumentError(
             f"{state.path}: ZORDER BY isn't supported for clustered tables "
@@ -310,7 +310,3 @@ def _check_ordering_columns(
                 table=state.path,
                 column=name,
             )
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -25,6 +24,7 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.transform import data_file_errors
 from bayou.kernel.table_features.column_mapping import to_physical_schema
+from bayou.kernel.transaction.table_update import current_time_ms
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
 
 _REQUESTS = 16
@@ -79,7 +79,7 @@ def plan_reorg(
         select: function that returns the files to rewrite. Its arguments are the live files of the
             partitions that `where` selects, and the names of the materialized row tracking columns.
     """
-    started = time.time_ns() // 1_000_000
+    started = current_time_ms()
     target = target_size(state, target_bytes)
     write_state, scan_state = rewrite_states(engine, state, engine_info)
     predicate = partition_filter(state, where)

@@ -7,7 +7,6 @@ default, `run_plan` runs them in threads. It commits the results of the items in
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit import TransactionCommitResult, discard_unless_committed
-from bayou.kernel.transaction.table_update import to_remove
+from bayou.kernel.transaction.table_update import current_time_ms, to_remove
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import Action, AddFile
@@ -159,7 +158,7 @@ def commit_rewrites(
     """
     added = [add for result in results for add in result.added]
     removed = [add for result in results for add in result.removed]
-    now = _now()
+    now = current_time_ms()
     actions: list[Action] = [*added, *(to_remove(a, now, data_change=False) for a in removed)]
     vectors = [a.deletion_vector for a in removed if a.deletion_vector is not None]
     metrics = history_metrics(added, removed, vectors)
@@ -299,16 +298,12 @@ def _metrics(
         num_table_columns=columns,
         num_table_columns_with_stats=columns if indexed < 0 else min(columns, indexed),
         start_time_ms=plan.started,
-        end_time_ms=_now(),
+        end_time_ms=current_time_ms(),
         z_order_stats=ZOrderStats.of([add.size for add in removed], plan.partitions)
         if plan.is_zorder
         else None,
         clustering_stats=plan.clustering,
     )
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 _Key: TypeAlias = tuple[PartitionValue | tuple[str, str], ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -12,7 +11,7 @@ from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.data_writer.data_writer import delete_data_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.kernel.transaction.table_update import to_remove
+from bayou.kernel.transaction.table_update import current_time_ms, to_remove
 from bayou.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 
 
@@ -57,7 +56,7 @@ class RowChanges(PickledTask):
 
     def remove_files(self, files: Iterable[ScanFile], *, data_change: bool = True) -> None:
         """Remove whole files without reading them."""
-        now = time.time_ns() // 1_000_000
+        now = current_time_ms()
         for file in files:
             self.remove(file.add, now, data_change=data_change)
             rows = file.num_records

@@ -8,7 +8,6 @@ worker that has the table's `RowChangeState`; it needs no transaction.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -36,7 +35,7 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN
 from bayou.kernel.scan.transform import read_scan_file
 from bayou.kernel.table_features.constraints import RowConstraints
-from bayou.kernel.transaction.table_update import to_remove
+from bayou.kernel.transaction.table_update import current_time_ms, to_remove
 from bayou.protocol import stats
 from bayou.protocol.actions import AddFile, ChangeType
 
@@ -146,7 +145,7 @@ class _Work:
         self._changes = ChangeDataFiles(engine, state.transaction_state) if record_changes else None
         self._vectors = DeletionVectorFiles(engine, state.transaction_state)
         self._schema = to_arrow_schema(state.transaction_state.schema)
-        self._now = time.time_ns() // 1_000_000
+        self._now = current_time_ms()
         self.result = RowChanges()
 
     def rows(

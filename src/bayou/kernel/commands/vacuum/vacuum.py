@@ -8,7 +8,6 @@ remaining files. Module `lease` protects the files of a version that RESTORE res
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.writer_support import check_writable
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.table_update import current_time_ms
 from bayou.protocol.property_strings import PropertyValueError
 
 _LOG = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ def vacuum(
         records_history: whether to commit VACUUM START and VACUUM END.
     """
     # Computed before the version is read, so files of later versions are newer than the cutoff.
-    now = time.time_ns() // 1_000_000
+    now = current_time_ms()
     state = load_table_state(engine, table, catalog=catalog)
     check_writable(state.path, state.protocol, state.metadata, state.schema)
     default = _retention(state)
