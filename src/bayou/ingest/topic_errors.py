@@ -23,7 +23,7 @@ from bayou.errors import (
 from bayou.ingest.topic_key import section_key
 from bayou.spark.jvm.objects import JvmError
 from bayou.spark.jvm.session import jvm_exit_code
-from bayou.spark.kafka import TO_GO_ON
+from bayou.spark.kafka import DATA_LOSS_ADVICE
 
 
 class UnexpectedError(PipelineError):
@@ -137,7 +137,7 @@ def records_lost_error(message: str, topic: str) -> RecordsLostError:
         " To continue with the records that remain, set "
         f"connector.topics.{section_key(topic)}.on-data-loss: continue."
     )
-    return RecordsLostError(message.replace(TO_GO_ON, advice), topic=topic)
+    return RecordsLostError(message.replace(DATA_LOSS_ADVICE, advice), topic=topic)
 
 
 def _end_message(code: int) -> str:

@@ -4,14 +4,14 @@ Start at `data_source`. `planning` computes offset ranges, `consumer` reads a ra
 """
 
 from bayou.spark.kafka.cluster import KafkaCluster, topic_identity
-from bayou.spark.kafka.data_loss import TO_GO_ON
+from bayou.spark.kafka.data_loss import DATA_LOSS_ADVICE
 from bayou.spark.kafka.data_source import KafkaDataSource
 from bayou.spark.kafka.embedded_broker import EmbeddedBroker, ProducedRecord
 from bayou.spark.kafka.offsets import OffsetRange, TopicPartition, format_offsets, parse_offsets
 from bayou.spark.kafka.planning import KafkaTasks
 
 __all__ = [
-    "TO_GO_ON",
+    "DATA_LOSS_ADVICE",
     "EmbeddedBroker",
     "KafkaCluster",
     "KafkaDataSource",

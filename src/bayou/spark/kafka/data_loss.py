@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bayou.errors import RecordsLostError
 
-TO_GO_ON = (
+DATA_LOSS_ADVICE = (
     " To continue with the remaining records, set the option failOnDataLoss to false; to read the "
     "topic from its start, use a new checkpointLocation with startingOffsets earliest."
 )
@@ -30,7 +30,7 @@ class DataLoss:
         if self.fail:
             raise RecordsLostError(
                 f"Kafka {what}. Kafka's retention deleted the records before they were read, or "
-                f"the topic was recreated.{TO_GO_ON}",
+                f"the topic was recreated.{DATA_LOSS_ADVICE}",
                 topic=topic,
             )
         logger.warning(
