@@ -245,7 +245,7 @@ class TransactionState:
         return self._with_required(leaves if count < 0 else leaves[:count])
 
     def _with_required(self, paths: list[str]) -> tuple[str, ...]:
-        """Add the clustering columns, and the identity columns for their high watermarks."""
+        """Add clustering columns, and identity columns, whose bounds become high watermarks."""
         generated = [self.physical_name(name) for name in self.generated_identity]
         return tuple(dict.fromkeys([*paths, *generated, *self.clustering_columns]))
 

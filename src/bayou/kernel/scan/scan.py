@@ -109,7 +109,7 @@ class ScanBuilder:
         return builder
 
     def with_time_zone(self, name: str) -> ScanBuilder:
-        """Set the time zone of zoneless timestamps in partition values; the default is UTC.
+        """Set the time zone of partition values that are timestamps without one; default UTC.
 
         Raises:
             ArgumentError: the time zone doesn't exist.
@@ -466,7 +466,7 @@ class Scan:
     ) -> CloseableIterator[FilteredColumnarBatch]:
         """Convert the rows of a data file to rows of the table.
 
-        In the result, rows in the file's deletion vector aren't selected.
+        Rows that the file's deletion vector deletes aren't selected in the result.
 
         Args:
             batches: rows of `file`, read with `state.physical_read_schema`. Closing the result

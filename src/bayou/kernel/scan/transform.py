@@ -51,7 +51,7 @@ def transform_physical_data(
 ) -> CloseableIterator[FilteredColumnarBatch]:
     """Convert the rows of a data file to rows of the table with `state.logical_arrow_schema`.
 
-    In the result, rows in the file's deletion vector aren't selected. Closing the result closes
+    Rows that the file's deletion vector deletes aren't selected. Closing the result closes
     `batches`.
     """
     return CloseableIterator(_transform(engine, state, file, batches, {}), batches)

@@ -67,7 +67,7 @@ class ChangeScanBuilder:
         return builder
 
     def with_time_zone(self, time_zone: str) -> ChangeScanBuilder:
-        """Set the time zone of zoneless timestamps in partition values; the default is UTC."""
+        """Set the time zone of partition values that are timestamps without one; default UTC."""
         builder = copy.copy(self)
         builder._time_zone = time_zone
         return builder
