@@ -96,7 +96,7 @@ def test_a_refused_feature_has_a_reason(tmp_path, feature):
     ("feature", "reason"),
     [
         ("collations", "collation's rules"),
-        ("icebergWriterCompatV1", "Delta Kernel's rules"),
+        ("icebergWriterCompatV1", "the feature's rules"),
     ],
 )
 def test_a_feature_that_is_only_read_has_a_reason(tmp_path, feature, reason):
