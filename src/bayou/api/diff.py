@@ -85,7 +85,10 @@ def _compared_columns(
 
 
 def _same_fields(before: Snapshot, after: Snapshot, names: Sequence[str]) -> bool:
-    """Whether a file has the same values in both versions."""
+    """Whether columns have the same definition in both versions.
+
+    If so, a file that is in both versions has the same values in these columns.
+    """
     old = {field.name: field for field in before.schema}
     new = {field.name: field for field in after.schema}
     return all(old[name] == new[name] for name in names)

@@ -255,7 +255,6 @@ def _absolute(engine: Engine, location: str) -> str:
 
 
 def _uri(path: str) -> str:
-    """Return the URI of a fully qualified path."""
     return f"file://{path}" if path.startswith("/") else path
 
 

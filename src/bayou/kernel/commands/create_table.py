@@ -293,7 +293,6 @@ def _partition_columns(path: str, schema: StructType, names: Iterable[str]) -> l
 
 
 def _check_folder(engine: Engine, table: Table) -> None:
-    """Check that the folder of a new table is empty."""
     try:
         with engine.files.list_from(f"{table.path}/") as files:
             first = next(iter(files), None)

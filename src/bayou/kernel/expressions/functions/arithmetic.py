@@ -61,7 +61,7 @@ def _any_float(types: Sequence[DataType]) -> bool:
 
 
 def sum_monotonicity(signs: tuple[int, int]) -> Any:
-    """Return the `Function.monotonicity` of + (signs 1 and 1) or - (signs 1 and -1)."""
+    """Return a monotonicity function (see `Function`) for + (signs 1, 1) or - (signs 1, -1)."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         variable = [c is None for c in constants]
@@ -76,7 +76,7 @@ def sum_monotonicity(signs: tuple[int, int]) -> Any:
 
 
 def product_monotonicity(*, divides: bool) -> Any:
-    """Return the `Function.monotonicity` of multiplication with, or division by, a constant."""
+    """Return a monotonicity function (see `Function`) for a product or quotient with a constant."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         left, right = constants

@@ -65,7 +65,7 @@ def _operands(call: Call) -> tuple[DataType, DataType]:
 
 
 def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> Any:
-    """Return a `Function.bind` for `+`, `-`, `*` or `%`.
+    """Return a bind function (see `Function`) for `+`, `-`, `*` or `%`.
 
     Args:
         decimal: function that returns the result type for two decimal operand types.

@@ -147,7 +147,7 @@ def truncating_timestamp(call: Call) -> Binding:
 
 
 def add_days(sign: int) -> Any:
-    """Return a `Function.evaluate` that adds (sign 1) or subtracts (sign -1) days."""
+    """Return an evaluate function (see `Function`) that adds (1) or subtracts (-1) days."""
 
     def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
         days, count = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)

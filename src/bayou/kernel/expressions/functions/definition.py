@@ -109,7 +109,7 @@ class Macro:
 def fixed_parameters(
     *types: DataType | str, result: DataType, optional: int = 0
 ) -> Callable[[Call], Binding]:
-    """Return a `Function.bind` for parameters of fixed types.
+    """Return a bind function (see `Function`) for parameters of fixed types.
 
     Args:
         optional: number of parameters at the end that may be omitted.

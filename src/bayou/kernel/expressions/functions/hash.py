@@ -77,7 +77,7 @@ _BytesHash: TypeAlias = Callable[[Any, Any], Any]
 
 
 def _hash(bytes_hash: _BytesHash, unsigned: Any) -> Any:
-    """Return a `Function.evaluate` that hashes rows.
+    """Return an evaluate function (see `Function`) that hashes rows.
 
     The hash of a value is the seed for the next non-null value in the row.
     """

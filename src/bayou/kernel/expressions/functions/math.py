@@ -39,7 +39,7 @@ def _power(values: Sequence[Datum], _result: Any) -> Datum:
 
 
 def _logarithm(kernel: Any) -> Any:
-    """Return a `Function.evaluate` for a logarithm that is NULL for 0 and negative numbers."""
+    """Return an evaluate function (see `Function`) for a logarithm; NULL if a number is <= 0."""
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         return pc.if_else(pc.less_equal(values[0], 0.0), pa.scalar(None, result), kernel(values[0]))
@@ -165,7 +165,7 @@ _ANY_DOUBLE = Context(prec=700, rounding="ROUND_HALF_UP")
 
 
 def to_whole(kernel: Any) -> Any:
-    """Return a `Function.evaluate` for `floor` or `ceil`."""
+    """Return an evaluate function (see `Function`) for `floor` or `ceil`."""
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         number = values[0]

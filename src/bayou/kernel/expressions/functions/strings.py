@@ -96,7 +96,7 @@ def _slice(string: str, start: int, length: int | None = None) -> str:
 
 
 def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
-    """Return a `Function.bind` for a string and more arguments; it rejects a binary."""
+    """Return a bind function (see `Function`) for a string, but not a binary, and more arguments."""
     bind = fixed_parameters(STRING, *types, result=STRING, optional=1)
 
     def check(call: Call) -> Binding:
