@@ -257,7 +257,7 @@ def _castable(source: pa.DataType, target: _NestedType) -> bool:
 
 
 def _is_string_or_binary(data_type: pa.DataType) -> bool:
-    """Whether a type is string or binary, as which some writers store strings."""
+    """Whether a type is string or binary. Some writers store strings as binary."""
     types = pa.types
     return (
         types.is_string(data_type)

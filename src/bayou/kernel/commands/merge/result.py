@@ -48,7 +48,7 @@ class MergeMetrics(MetricsByName):
     """Metrics of a MERGE. In the history their names are in camel case. Times are in milliseconds.
 
     Attributes:
-        version: the table's version after the MERGE; the read version if nothing changed.
+        version: the table's version after the MERGE; unchanged if no row changed.
         num_source_rows: number of source rows; None if another engine read the source.
         num_output_rows: written rows: inserted, updated and copied.
         num_target_rows_copied: unchanged rows of rewritten files.

@@ -207,7 +207,7 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _distinct_rounded(numbers: Datum, decimals: int, *, single: bool) -> Datum:
-    """Round floats half up, as the decimal numbers that Java prints for them.
+    """Round floats half up, based on the decimal numbers to which Java converts them.
 
     Args:
         single: whether the numbers are 32-bit floats.

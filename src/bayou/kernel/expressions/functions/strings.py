@@ -96,7 +96,7 @@ def _slice(string: str, start: int, length: int | None = None) -> str:
 
 
 def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
-    """Return a bind function (see `Function`) for a string, but not a binary, and more arguments."""
+    """Return a bind function (see `Function`) for a string and more arguments; rejects a binary."""
     bind = fixed_parameters(STRING, *types, result=STRING, optional=1)
 
     def check(call: Call) -> Binding:
