@@ -114,7 +114,7 @@ def merged_schema(
         seen.add(key)
         try:
             schema = _schema(folder, footer, spark, without=partition_names)
-            merged = merge_schemas(folder, merged, _nullable(schema), of_files=True)
+            merged = merge_schemas(folder, merged, _nullable(schema), from_parquet_files=True)
         except SchemaError as error:
             raise SchemaError(
                 f"{file.status.path}: the schema doesn't fit the other files of {folder}. {error} "

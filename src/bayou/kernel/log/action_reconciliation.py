@@ -21,7 +21,7 @@ from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
 from bayou.kernel.log.double_stats import (
     ChangeToDouble,
     DatedMetadata,
-    double_files,
+    exact_double_files,
     newest_change_to_double,
 )
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys
@@ -85,13 +85,13 @@ class ReconciledFiles:
 
     Attributes:
         seen_keys: keys of all files that were added or removed.
-        double_files: result of the function `double_files`.
+        exact_double_files: result of the function `exact_double_files`.
     """
 
     adds: tuple[pa.StructArray, ...]
     removes: tuple[pa.StructArray, ...]
     seen_keys: FileActionKeys
-    double_files: pa.Array[Any]
+    exact_double_files: pa.Array[Any]
 
 
 class FileActionStore(Interface):
@@ -229,7 +229,7 @@ def reconcile(
         adds=(_filter(adds.files, newest, 0),),
         removes=(_filter(removes.files, newest, len(adds.keys)),),
         seen_keys=FileActionKeys.from_columns(paths, keys),
-        double_files=double_files(adds.commits, adds.keys, adds.files, keys, change),
+        exact_double_files=exact_double_files(adds.commits, adds.keys, adds.files, keys, change),
     )
 
 

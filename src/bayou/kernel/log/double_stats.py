@@ -83,7 +83,7 @@ def newest_change_to_double(
     return ChangeToDouble(later=pa.array(later, pa.int32()), time=time)
 
 
-def double_files(
+def exact_double_files(
     commits: pa.Array[Any],
     keys: pa.Array[Any],
     adds: pa.StructArray,

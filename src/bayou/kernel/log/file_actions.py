@@ -97,7 +97,7 @@ class FileActions(PickledTask):
         source = replace(
             definition.source,
             seen_keys=FileActionKeys.from_keys(()),
-            double_files=definition.source.double_files.slice(0, 0),
+            exact_double_files=definition.source.exact_double_files.slice(0, 0),
         )
         checkpoint = state.log_segment.checkpoint
         return cls(

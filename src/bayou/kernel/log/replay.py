@@ -72,8 +72,8 @@ class ReplayState:
             these keys are dropped. Empty if there is no checkpoint.
         adds: live files that the commits added, `ADD_TYPE`: one array in the order of the log, or
             after a spilled replay several unordered memory-mapped arrays.
-        double_files: paths of the files that were written after the last change of a column from
-            float to double.
+        exact_double_files: paths of the files that were written after the last change of a column
+            from float to double.
         removes: tombstones of the commits, `REMOVE_TYPE`, in the same form as `adds`.
         commit_info: `commitInfo` of the newest commit; None if the commit has none.
     """
@@ -84,7 +84,7 @@ class ReplayState:
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     seen_keys: FileActionKeys
     adds: tuple[pa.StructArray, ...]
-    double_files: pa.Array[Any]
+    exact_double_files: pa.Array[Any]
     removes: tuple[pa.StructArray, ...]
     commit_info: CommitInfo | None = None
 
@@ -214,7 +214,7 @@ def replay_newer_commits(
     since, seen_keys = _replay(engine, replace(segment, commits=commits, compacted=()))
     if since.protocol is not None or since.metadata is not None:
         return None
-    double = before.double_files
+    double = before.exact_double_files
     return ReplayState(
         protocol=before.protocol,
         metadata=before.metadata,
@@ -223,7 +223,7 @@ def replay_newer_commits(
         seen_keys=before.seen_keys.union(since.seen_keys),
         adds=_concatenate((*_unseen(before.adds, seen_keys), *since.adds)),
         # This may drop too many paths, which only makes data skipping less effective.
-        double_files=double.filter(
+        exact_double_files=double.filter(
             pc.invert(pc.is_in(double, value_set=seen_keys.paths.cast(pa.string())))
         ),
         removes=_concatenate((*since.removes, *_unseen(before.removes, seen_keys))),
@@ -297,7 +297,7 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActio
         commit_info=accumulator.commit_info,
         seen_keys=reconciled.seen_keys if segment.checkpoint else FileActionKeys.from_keys(()),
         adds=reconciled.adds,
-        double_files=reconciled.double_files,
+        exact_double_files=reconciled.exact_double_files,
         removes=reconciled.removes,
     )
     return state, reconciled.seen_keys

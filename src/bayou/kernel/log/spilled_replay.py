@@ -81,7 +81,7 @@ class SpilledStore:
         """Reconcile all actions. The arrays of the result are unordered and memory-mapped."""
         adds = _Structs(self._folder / "adds", ADD_TYPE)
         removes = _Structs(self._folder / "removes", REMOVE_TYPE)
-        paths, keys, double_files = (
+        paths, keys, exact_double_files = (
             _Strings(self._folder / name) for name in ("paths", "keys", "double")
         )
         for number in sorted(self._writers):
@@ -94,13 +94,13 @@ class SpilledStore:
             removes.write(*files.removes)
             paths.write(files.seen_keys.paths)
             keys.write(files.seen_keys.keys)
-            double_files.write(files.double_files)
+            exact_double_files.write(files.exact_double_files)
             part.unlink()
         return ReconciledFiles(
             adds=adds.mapped(),
             removes=removes.mapped(),
             seen_keys=FileActionKeys(paths.mapped(), keys.mapped()),
-            double_files=double_files.mapped(),
+            exact_double_files=exact_double_files.mapped(),
         )
 
 

@@ -260,7 +260,7 @@ class TableState:
         seen_keys = replay.seen_keys
         columns = (
             *(*replay.adds, *replay.removes),
-            *(seen_keys.paths, seen_keys.keys, replay.double_files),
+            *(seen_keys.paths, seen_keys.keys, replay.exact_double_files),
         )
         adds = () if self._contents is None else self._contents.adds
         actions = len(self._transactions) + len(self._domains) + len(adds)

@@ -201,7 +201,7 @@ class Scan:
                 source.table,
                 source.schema,
                 self._plan,
-                double_files=source.double_files,
+                exact_double_files=source.exact_double_files,
                 time_zone=definition.time_zone,
             )
 

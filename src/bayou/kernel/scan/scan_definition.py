@@ -34,7 +34,7 @@ class ScanSource:
         columns: optional fields of `add` that the scan reads; `stats` isn't among them.
         seen_keys: keys of the files that the commits after the checkpoint added or removed.
         tail: see `TableState.tail`; None if this object was deserialized.
-        double_files: see `ReplayState.double_files`.
+        exact_double_files: see `ReplayState.exact_double_files`.
         row_tracking: physical names of the materialized columns for row ids and row commit
             versions; None if row tracking is disabled.
         statistics_cache: cache of the checkpoint's parsed statistics; None if there is no cache, or
@@ -51,7 +51,7 @@ class ScanSource:
     checksum_totals: FileTotals | None
     seen_keys: FileActionKeys
     tail: tuple[pa.StructArray, ...] | None
-    double_files: pa.Array[Any]
+    exact_double_files: pa.Array[Any]
     row_tracking: tuple[str, str] | None
     stats_forms: tuple[StatsForm, ...]
     column_mapping: ColumnMappingMode
@@ -72,7 +72,7 @@ class ScanSource:
             checksum_totals=state.checksum_totals,
             seen_keys=state.replay_state.seen_keys,
             tail=state.tail,
-            double_files=state.replay_state.double_files,
+            exact_double_files=state.replay_state.exact_double_files,
             row_tracking=_row_tracking_columns(state),
             stats_forms=_stats_forms(state),
             column_mapping=state.column_mapping,

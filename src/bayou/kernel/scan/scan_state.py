@@ -256,7 +256,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
         row_tracking=source.row_tracking,
         column_mapping=source.column_mapping,
         stats_forms=source.stats_forms,
-        double_files=array_to_bytes(source.double_files),
+        exact_double_files=array_to_bytes(source.exact_double_files),
         time_zone=scan.time_zone,
     )
     return _WIRE_FORMAT.encode(wire)
@@ -281,7 +281,7 @@ class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     row_tracking: tuple[str, str] | None
     column_mapping: ColumnMappingMode
     stats_forms: tuple[StatsForm, ...]
-    double_files: bytes | None = None
+    exact_double_files: bytes | None = None
     time_zone: str = "UTC"
 
 
@@ -303,9 +303,9 @@ def _definition(wire: _WireScan) -> ScanDefinition:
             array_from_bytes(wire.seen_paths), array_from_bytes(wire.seen_keys)
         ),
         tail=None,
-        double_files=pa.array([], pa.string())
-        if wire.double_files is None
-        else array_from_bytes(wire.double_files),
+        exact_double_files=pa.array([], pa.string())
+        if wire.exact_double_files is None
+        else array_from_bytes(wire.exact_double_files),
         row_tracking=wire.row_tracking,
         column_mapping=wire.column_mapping,
         stats_forms=wire.stats_forms,

@@ -346,7 +346,7 @@ def operation_of(commit: CommitActions) -> str | None:
     return operation if isinstance(operation, str) else None
 
 
-_REARRANGING = frozenset(
+_NO_DATA_CHANGED = frozenset(
     {
         Operation.OPTIMIZE,
         Operation.REORG,
@@ -361,7 +361,7 @@ _REARRANGING = frozenset(
 """Operations that never change rows."""
 
 
-def isolation_level(table_level: str, operation: Operation, *, rearranges: bool) -> str:
+def isolation_level(table_level: str, operation: Operation, *, no_data_changed: bool) -> str:
     """Return the isolation level of a commit, which may differ from the table's level.
 
     As in delta-spark, most commits that change no rows have the level SnapshotIsolation. A RESTORE
@@ -369,12 +369,12 @@ def isolation_level(table_level: str, operation: Operation, *, rearranges: bool)
     that another writer added during the RESTORE.
 
     Args:
-        rearranges: whether the commit has only file actions, all with `dataChange` false.
+        no_data_changed: whether the commit has only file actions, all with `dataChange` false.
     """
     if operation == Operation.RESTORE:
         return "Serializable"
-    if not rearranges or table_level == "SnapshotIsolation":
+    if not no_data_changed or table_level == "SnapshotIsolation":
         return table_level
-    if table_level == "WriteSerializable" and operation not in _REARRANGING:
+    if table_level == "WriteSerializable" and operation not in _NO_DATA_CHANGED:
         return table_level
     return "SnapshotIsolation"

@@ -171,11 +171,13 @@ def merge_schemas(
     *,
     mapped: bool = False,
     widens: bool = False,
-    of_files: bool = False,
+    from_parquet_files: bool = False,
 ) -> StructType:
     """Add the columns and nested fields that only `incoming` has to `current`, as nullable."""
     check_names(table, incoming, "", mapped=mapped)
-    return SchemaMerge(table=table, widens=widens, of_files=of_files).merged(current, incoming)
+    return SchemaMerge(table=table, widens=widens, from_parquet_files=from_parquet_files).merged(
+        current, incoming
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,14 +188,14 @@ class SchemaMerge:
         widens: whether a column may change to the wider type that the rows have.
         casts: whether values are cast to their column's type and rows may lack columns, as in a
             MERGE. If False, the rows must have the columns' types or, with `widens`, wider types.
-        of_files: whether both schemas are of Parquet files that are converted to a table. If True,
-            byte, short and int merge into the wider type, and names are case-sensitive.
+        from_parquet_files: whether both schemas are of Parquet files that are converted to a table.
+            If True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
 
     table: str
     widens: bool = False
     casts: bool = False
-    of_files: bool = False
+    from_parquet_files: bool = False
 
     def merged(self, current: StructType, incoming: StructType) -> StructType:
         """Return the table's columns, followed by the rows' new columns as nullable columns."""
@@ -206,7 +208,7 @@ class SchemaMerge:
             path = prefix + field.name
             other = by_name.pop(field.name.lower(), None)
             if other is not None:
-                if self.of_files and other.name != field.name:
+                if self.from_parquet_files and other.name != field.name:
                     raise SchemaError(
                         f"{self.table}: column {path!r} is named {prefix + other.name!r} in "
                         "another file, but columns of Parquet files are matched case-sensitively. "
@@ -258,7 +260,7 @@ class SchemaMerge:
                 return incoming
             case _ if self.casts or current == incoming or is_stored_form(current, incoming):
                 return current
-            case _ if self.of_files and current in _INT32 and incoming in _INT32:
+            case _ if self.from_parquet_files and current in _INT32 and incoming in _INT32:
                 return max(current, incoming, key=_INT32.index)
             case _ if incoming == VOID:
                 return current  # nulls fit any type

@@ -176,7 +176,7 @@ class TableUpdate:
         return isolation_level(
             self.table_properties.isolation_level,
             self.operation,
-            rearranges=only_files and not contents.changes_data,
+            no_data_changed=only_files and not contents.changes_data,
         )
 
     @property

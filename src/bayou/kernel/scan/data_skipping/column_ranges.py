@@ -77,7 +77,7 @@ class Range:
         """Whether each file may contain a non-null value; true if unknown."""
         return constant(True)
 
-    def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
+    def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
         """Whether each file may contain `value`, which is within the bounds; true if unknown."""
         return constant(True)
 
@@ -146,7 +146,7 @@ class _ColumnRange(Range):
         rows = self._files.statistic(("numRecords",), pa.int64())
         return pc.fill_null(pc.not_equal(count, rows), True)
 
-    def may_hold(self, value: Datum, arrow_type: pa.DataType) -> Datum:
+    def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
         """Compare `value` with the bounds of files that have at most two non-null values.
 
         The bounds of these files are their only values. Only float columns are compared, because

@@ -135,7 +135,7 @@ class GeneratedPartitions:
         """Return the names of the partition columns that are generated from the column `path`."""
         return tuple(column.name for column in self._by_source.get(path, ()))
 
-    def may_hold(
+    def may_be_true(
         self, op: str, path: tuple[str, ...], value: Any, partitions: dict[str, Datum]
     ) -> Datum:
         """Whether the comparison `path op value` may be true in each file.

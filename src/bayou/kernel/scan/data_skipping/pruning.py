@@ -30,7 +30,14 @@ _MAX_CACHED_VALUES = 100_000
 class Pruning:
     """Prunes the files of one table with a `SkippingPlan`."""
 
-    __slots__ = ("_double_files", "_parsed_values", "_plan", "_schema", "_table", "_time_zone")
+    __slots__ = (
+        "_exact_double_files",
+        "_parsed_values",
+        "_plan",
+        "_schema",
+        "_table",
+        "_time_zone",
+    )
 
     def __init__(
         self,
@@ -38,13 +45,13 @@ class Pruning:
         schema: StructType,
         plan: SkippingPlan,
         *,
-        double_files: pa.Array[Any] | None = None,
+        exact_double_files: pa.Array[Any] | None = None,
         time_zone: str = "UTC",
     ) -> None:
         self._table = table
         self._schema = schema
         self._plan = plan
-        self._double_files = double_files
+        self._exact_double_files = exact_double_files
         self._time_zone = time_zone
         self._parsed_values: dict[str, dict[str | None, Any]] = {}
 
@@ -139,10 +146,10 @@ class Pruning:
         )
 
     def _exact_doubles(self, adds: pa.StructArray) -> pa.BooleanArray | None:
-        if self._double_files is None or len(self._double_files) == 0:
+        if self._exact_double_files is None or len(self._exact_double_files) == 0:
             return None
         exact: pa.BooleanArray = pc.is_in(
-            pc.struct_field(adds, "path"), value_set=self._double_files
+            pc.struct_field(adds, "path"), value_set=self._exact_double_files
         )
         return exact
 

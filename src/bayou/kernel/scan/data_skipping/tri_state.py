@@ -82,10 +82,10 @@ class TriState:
                 return self._may_be_null(operand)
             case Comparison("<=>", left, right):
                 left_range, right_range = self._range(left), self._range(right)
-                equal = self._may_hold("=", left, right)
+                equal = self._comparison_may_be_true("=", left, right)
                 return pc.or_(equal, pc.and_(left_range.may_be_null(), right_range.may_be_null()))
             case Comparison(op, left, right):
-                return self._may_hold(op, left, right)
+                return self._comparison_may_be_true(op, left, right)
             case In(operand, values):
                 return self._may_be_in(operand, values)
             case StartsWith(operand, prefix):
@@ -97,7 +97,7 @@ class TriState:
                 return constant(value is True)
             case _:
                 # A boolean data column has no bounds, but a boolean partition column does.
-                return self._may_hold("=", predicate, Literal(True, BOOLEAN))
+                return self._comparison_may_be_true("=", predicate, Literal(True, BOOLEAN))
 
     def may_be_false(self, predicate: Expression) -> Datum:
         """Whether a predicate may be FALSE for some row."""
@@ -116,14 +116,14 @@ class TriState:
                 return self._may_have_value(operand)
             case Comparison("<=>", left, right):
                 left_range, right_range = self._range(left), self._range(right)
-                different = self._may_hold("<>", left, right)
+                different = self._comparison_may_be_true("<>", left, right)
                 one_is_null = pc.or_(
                     pc.and_(left_range.may_be_null(), right_range.may_have_value()),
                     pc.and_(left_range.may_have_value(), right_range.may_be_null()),
                 )
                 return pc.or_(different, one_is_null)
             case Comparison(op, left, right):
-                return self._may_hold(_NEGATED[op], left, right)
+                return self._comparison_may_be_true(_NEGATED[op], left, right)
             case In(operand, values):
                 return self._may_not_be_in(operand, values)
             case StartsWith(operand, prefix):
@@ -136,7 +136,7 @@ class TriState:
             case Literal(value, _):
                 return constant(value is False)
             case _:
-                return self._may_hold("=", predicate, Literal(False, BOOLEAN))
+                return self._comparison_may_be_true("=", predicate, Literal(False, BOOLEAN))
 
     def _may_be_null(self, expression: Expression) -> Datum:
         exact = self._exact(expression)
@@ -181,7 +181,7 @@ class TriState:
             case _:
                 return pc.or_(self.may_be_true(expression), self.may_be_false(expression))
 
-    def _may_hold(self, op: str, left: Expression, right: Expression) -> Datum:
+    def _comparison_may_be_true(self, op: str, left: Expression, right: Expression) -> Datum:
         left_range, right_range = self._range(left), self._range(right)
         possible = pc.and_(left_range.may_have_value(), right_range.may_have_value())
         common = comparison_type(left_range.data_type, right_range.data_type)
@@ -199,10 +199,10 @@ class TriState:
                 )
                 if isinstance(right, Literal):
                     value = right_range.lower(common)
-                    fits = pc.and_kleene(fits, left_range.may_hold(value, common))
+                    fits = pc.and_kleene(fits, left_range.may_contain(value, common))
                 elif isinstance(left, Literal):
                     value = left_range.lower(common)
-                    fits = pc.and_kleene(fits, right_range.may_hold(value, common))
+                    fits = pc.and_kleene(fits, right_range.may_contain(value, common))
             case "<>":
                 fits = pc.invert(
                     pc.and_kleene(
@@ -215,9 +215,9 @@ class TriState:
             case _:
                 fits = compare(op, left_range.upper(common), right_range.lower(common))
         possible = pc.and_(possible, pc.fill_null(fits, True))
-        return pc.and_(possible, self._partition_may_hold(op, left, right, common))
+        return pc.and_(possible, self._partitions_permit(op, left, right, common))
 
-    def _partition_may_hold(
+    def _partitions_permit(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
         """Whether a comparison with a constant may be true, by the values of generated columns."""
@@ -235,7 +235,7 @@ class TriState:
         if source == common:
             value = arrow_scalar(Literal(value, self._range(right).data_type), common).as_py()
         partitions = dict(self._files.partition_values)
-        return self._generated.may_hold(op, left.path, value, partitions)
+        return self._generated.may_be_true(op, left.path, value, partitions)
 
     def _constant(self, expression: Expression) -> Any:
         if isinstance(expression, Literal):
@@ -303,9 +303,12 @@ class TriState:
         if not known:
             return constant(False)
         checks = [
-            self._may_hold("=", operand, low)
+            self._comparison_may_be_true("=", operand, low)
             if low is high
-            else pc.and_(self._may_hold(">=", operand, low), self._may_hold("<=", operand, high))
+            else pc.and_(
+                self._comparison_may_be_true(">=", operand, low),
+                self._comparison_may_be_true("<=", operand, high),
+            )
             for low, high in runs(known)
         ]
         return reduce(pc.or_, checks)
@@ -316,7 +319,11 @@ class TriState:
         may_have_value = self._range(operand).may_have_value()
         if len(values) > MAX_POINTS:
             return may_have_value
-        return reduce(pc.and_, [self._may_hold("<>", operand, v) for v in values], may_have_value)
+        return reduce(
+            pc.and_,
+            [self._comparison_may_be_true("<>", operand, v) for v in values],
+            may_have_value,
+        )
 
     def _may_start_with(self, operand: Expression, prefix: str) -> Datum:
         strings = self._range(operand)
