@@ -63,12 +63,11 @@ def first_start(
     A partition that is omitted starts at its first record.
 
     Args:
-        recorded: the start offsets that an earlier attempt of the first run recorded; may be empty.
-            They are returned if `starting-offsets` is `latest` or lists the same offsets. If
-            `starting-offsets` is a time, a partition starts at the lower one of the recorded offset
-            and the offset that the time has now. If it is `earliest`, or doesn't list the
-            partition, the partition starts at its first record, and at the recorded offset if Kafka
-            has deleted the record at this offset.
+        recorded: the start offsets that an interrupted first run recorded; may be empty. With
+            `latest`, and with offsets by partition that haven't changed, they are returned. With a
+            time, a partition starts at the lower of the recorded offset and the current offset for
+            this time. With `earliest`, and for partitions that aren't listed, a partition starts at
+            its first offset, or at the recorded offset if Kafka has deleted the record there.
 
     Raises:
         PipelineError: `starting-offsets` has an offset or a partition that the topic lacks.
@@ -100,8 +99,8 @@ def _configured_start(
             offsets = KafkaCluster(parse_properties(properties)).at(
                 dict.fromkeys(partitions.values(), millis)
             )
-            found = {p: offsets.get(partition) for p, partition in partitions.items()}
-            return {p: kafka.bounds[p].end if o is None else o for p, o in found.items()}
+            starts = {p: offsets.get(partition) for p, partition in partitions.items()}
+            return {p: kafka.bounds[p].end if o is None else o for p, o in starts.items()}
         case dict() as configured:
             for partition, offset in configured.items():
                 _check_offset(topic.key, kafka, partition, offset)

@@ -98,6 +98,7 @@ def spans(offsets: BitMap64) -> tuple[OffsetSpan, ...]:
     cuts: list[int] = pc.indices_nonzero(steps).to_pylist()
     begins = [0, *(cut + 1 for cut in cuts)]
     ends = [*cuts, len(numbers) - 1]
-    firsts: list[Any] = numbers.take(pa.array(begins)).to_pylist()
-    lasts: list[Any] = numbers.take(pa.array(ends)).to_pylist()
-    return tuple(OffsetSpan(start=a, end=b + 1) for a, b in zip(firsts, lasts, strict=True))
+    first_offsets: list[Any] = numbers.take(pa.array(begins)).to_pylist()
+    last_offsets: list[Any] = numbers.take(pa.array(ends)).to_pylist()
+    pairs = zip(first_offsets, last_offsets, strict=True)
+    return tuple(OffsetSpan(start=first, end=last + 1) for first, last in pairs)

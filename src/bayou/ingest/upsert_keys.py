@@ -154,10 +154,10 @@ def last_of_each_key(
     last = ranked.group_by("key").aggregate([("rank", "max")]).column("rank_max").combine_chunks()
     winners = candidates.column(_AT).combine_chunks().take(order.take(last))
     winners = winners.filter(pc.equal(kinds.take(winners), _ROW))
-    others = _superseded(tombstones, ids, winners, rows.column(DELETED))
-    winners = pa.concat_arrays([winners, others])
+    superseded_rows = _superseded(tombstones, ids, winners, rows.column(DELETED))
+    winners = pa.concat_arrays([winners, superseded_rows])
     winners = winners.take(pc.sort_indices(winners))
-    superseded: Any = pc.is_in(winners, value_set=others)
+    superseded: Any = pc.is_in(winners, value_set=superseded_rows)
     result = rows.take(winners)
     if ordering is not None:
         assert keys.ordering is not None

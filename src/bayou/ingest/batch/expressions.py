@@ -390,8 +390,8 @@ def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
 
 def _readable_columns(columns: StructType) -> StructType:
     """Return the columns that expressions can read: record fields and `KAFKA_INPUTS`."""
-    others = (f for f in columns if KAFKA_INPUTS.get(f.name) is None)
-    return StructType((*others, *KAFKA_INPUTS))
+    fields = (f for f in columns if KAFKA_INPUTS.get(f.name) is None)
+    return StructType((*fields, *KAFKA_INPUTS))
 
 
 def _missing_paths(expression: Expression, schema: StructType) -> Iterator[tuple[str, ...]]:

@@ -83,7 +83,7 @@ class Topic:
         return self.config.destination.route_by
 
     def restore_setting(self, version: int) -> str:
-        """Return the setting that accepts a RESTORE of the topic's table, with its value."""
+        """Return the setting and value with which a RESTORE is accepted, for messages."""
         prefix = f"connector.topics.{self.section}"
         if self.routed_table is None:
             return f"{prefix}.accept-restore: {version}"
@@ -119,10 +119,10 @@ class Topic:
 
     @property
     def metadata_columns(self) -> tuple[str, ...]:
-        more = tuple(f"_kafka_{name.replace('-', '_')}" for name in self.config.kafka_columns)
-        if self.upsert_keys is not None and "_kafka_timestamp" not in more:
-            more += ("_kafka_timestamp",)
-        return more
+        names = tuple(f"_kafka_{name.replace('-', '_')}" for name in self.config.kafka_columns)
+        if self.upsert_keys is not None and "_kafka_timestamp" not in names:
+            names += ("_kafka_timestamp",)
+        return names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,8 +285,8 @@ class Configuration:
         topic = self.find_topic(name)
         if topic is not None:
             return topic.table_path
-        found = (t.routes.find(name) for t in self.topics if t.routes is not None)
-        return next((table.path for table in found if table is not None), None)
+        tables = (t.routes.find(name) for t in self.topics if t.routes is not None)
+        return next((table.path for table in tables if table is not None), None)
 
     def topic(self, name: str) -> Topic:
         """Return the topic whose key, table name or table path is `name`.

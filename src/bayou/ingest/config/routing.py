@@ -237,7 +237,7 @@ class RouteByConfig(Section):
         )
 
     def with_paths(self, change: Callable[[str], str], name: Callable[[str], str]) -> RouteByConfig:
-        """Return a copy with changed paths and names."""
+        """Return a copy with `change` applied to all paths, and `name` to all table names."""
         tables = {
             value: table.model_copy(
                 update={"table_path": change(table.table_path), "table_name": name(table.name)}

@@ -170,7 +170,7 @@ class DemoResult:
         produced: number of records produced to the topic.
         files: number of the table's data files.
         bytes: total size of these files.
-        answer: result rows of the query `QUESTION`.
+        answer: the rows of the result of the query `QUESTION`.
         history: the table's commits, newest first.
         configuration: path of the pipeline's YAML file.
         status_page: URL of the status page; None if it isn't kept open.

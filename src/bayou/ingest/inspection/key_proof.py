@@ -121,7 +121,7 @@ class _Records:
         self._properties = configuration.connector.kafka.client_properties()
         self.refused: dict[int, BitMap64] = {}
 
-    def last_rows(self, before: pa.Table, more: pa.Table, deleted: pa.Table) -> pa.Table:
+    def last_rows(self, before: pa.Table, after: pa.Table, deleted: pa.Table) -> pa.Table:
         """Return the last row of each key in two tables; `DELETED` is true if it deletes the key.
 
         Args:
@@ -129,7 +129,7 @@ class _Records:
                 computed from the records: a tombstone may have deleted a row that didn't come from
                 Kafka, and earlier dead letters may have been replayed after the tombstone.
         """
-        rows = pa.concat_tables([self._cast(before), self._cast(more)])
+        rows = pa.concat_tables([self._cast(before), self._cast(after)])
         empty = rows.drop_columns([DELETED]).slice(0, 0)
         orderings = self._cast(deleted).select(
             [n for n in empty.column_names if n != "_kafka_timestamp"]

@@ -120,7 +120,7 @@ def _by_partition(
     rows: Sequence[tuple[int, pa.RecordBatch]], partitions: Sequence[int], layout: RowLayout
 ) -> dict[int, list[pa.RecordBatch]]:
     """Group the rows of a table by the Kafka partition of their batch."""
-    found: dict[int, list[pa.RecordBatch]] = {}
+    batches: dict[int, list[pa.RecordBatch]] = {}
     for number, batch in rows:
-        found.setdefault(partitions[number], []).append(batch.select(layout.schema.names))
-    return found
+        batches.setdefault(partitions[number], []).append(batch.select(layout.schema.names))
+    return batches

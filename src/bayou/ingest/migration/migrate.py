@@ -109,11 +109,12 @@ class _Migration:
         self._report = MigrationReport(topic=topic.key, source=self._source)
 
     def run(self, *, dry_run: bool) -> MigrationReport:
-        others: list[str] = []
-        files = json_files(self._engine, self._source, others)
-        if others:
-            example = min(others).encode(errors="surrogateescape").decode(errors="backslashreplace")
-            self._report = replace(self._report, other_files=len(others), other_file=example)
+        other_files: list[str] = []
+        files = json_files(self._engine, self._source, other_files)
+        if other_files:
+            name = min(other_files).encode(errors="surrogateescape")
+            example = name.decode(errors="backslashreplace")
+            self._report = replace(self._report, other_files=len(other_files), other_file=example)
         transactions = self._writer.transactions()  # read before the ledger, which is written first
         self._state = self._ledger.read()
         self._check_ledger(transactions)
@@ -126,12 +127,12 @@ class _Migration:
         if not dry_run:
             self._repeat_unfinished({p.source for file in files for p in known.parts(file)})
         pending: list[tuple[JsonFile, list[Part]]] = []
-        seen: set[str] = set()
+        real_paths: set[str] = set()
         for file in files:
             real = self._engine.files.real_path(file.path)
-            if real in seen:  # a link to another file of the folder
+            if real in real_paths:  # a link to another file of the folder
                 continue
-            seen.add(real)
+            real_paths.add(real)
             parts = known.parts(file)
             if not parts:
                 self._check_not_renamed(known, file)
@@ -139,7 +140,7 @@ class _Migration:
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
                 pending.append((file, parts))
-        self._files = frozenset(seen)
+        self._files = frozenset(real_paths)
         for pieces in self._batches(pending):
             if dry_run:
                 self._count(pieces)

@@ -54,8 +54,8 @@ def routed_statuses(
         )
 
     routed_snapshots(configuration, topic, default)
-    found = run_parallel(status, sorted(names))
-    return tuple(s for s in found if s is not None)
+    statuses = run_parallel(status, sorted(names))
+    return tuple(s for s in statuses if s is not None)
 
 
 def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, ...]:
@@ -94,11 +94,11 @@ def routed_snapshots(
         relative, entry = entries[number]
         path = absolute_path(relative, topic.table_path)
         handle = table(path, options)
-        found = handle.snapshot() if handle.exists() else None
-        table_id = None if found is None else found.kernel.table_id
-        version = None if found is None else found.version
+        latest = handle.snapshot() if handle.exists() else None
+        table_id = None if latest is None else latest.kernel.table_id
+        version = None if latest is None else latest.version
         check_table(topic.routed(routes.at(path)), entry, table_id, version)
-        return found
+        return latest
 
-    found = run_parallel(snapshot, range(len(entries)))
-    return tuple(s for s in found if s is not None)
+    snapshots = run_parallel(snapshot, range(len(entries)))
+    return tuple(s for s in snapshots if s is not None)

@@ -209,12 +209,12 @@ class RoutedTables:
 
     def known_rows(self, spans: Mapping[int, OffsetSpan]) -> dict[int, frozenset[int]]:
         """Return the offsets of the rows in `spans` that are ahead of the default table."""
-        found: dict[int, frozenset[int]] = {}
+        offsets_by_partition: dict[int, frozenset[int]] = {}
         for partition, span in spans.items():
             rows = self._rows.get(partition)
             if rows and (within := rows & BitMap64(range(span.start, span.end))):
-                found[partition] = frozenset(within)
-        return found
+                offsets_by_partition[partition] = frozenset(within)
+        return offsets_by_partition
 
     def register(self, tables: Iterable[RoutedTable]) -> None:
         """Register tables in the default table, before they are created.
@@ -265,16 +265,16 @@ class RoutedTables:
         Args:
             columns: the columns of the record fields of each table.
         """
-        found: dict[str, StructField] = {}
+        layout_columns: dict[str, StructField] = {}
         for name in self._shared:
             fields = (f for s in columns for f in s if f.name.lower() == name)
             if (known := next(fields, None)) is not None:
-                found[name] = known
+                layout_columns[name] = known
         result = []
         for schema in columns:
             names = {name.lower() for name in schema.names}
-            more = (f for name, f in found.items() if name not in names)
-            result.append(StructType((*schema, *more)))
+            missing = (f for name, f in layout_columns.items() if name not in names)
+            result.append(StructType((*schema, *missing)))
         return result
 
     @property
@@ -284,11 +284,11 @@ class RoutedTables:
 
     def _registered(self) -> dict[str, tuple[RegisteredTable, RouteTable]]:
         """Return the registered tables by normalized path."""
-        found = {}
+        registered = {}
         for entry in registered_tables(self._transactions).values():
             path = absolute_path(entry.path, self._topic.table_path)
-            found[normalized_table_path(path)] = (entry, self._routes.at(path))
-        return found
+            registered[normalized_table_path(path)] = (entry, self._routes.at(path))
+        return registered
 
     def _new(self, entry: RegisteredTable, configured: RouteTable) -> RoutedTable:
         topic = self._topic.routed(configured)

@@ -34,7 +34,7 @@ from bayou.protocol.schema import StructType
 def json_records(records: Iterable[Mapping[str, Any]], *, argument: str) -> list[bytes]:
     """Encode each record as JSON.
 
-    `argument` is the name of the caller's argument with the records, for error messages.
+    `argument` is the name of the parameter with the records, for error messages.
     """
     encoder = msgspec.json.Encoder(enc_hook=_encode_other)
     encoded: list[bytes] = []

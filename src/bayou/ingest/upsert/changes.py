@@ -211,13 +211,13 @@ class ChangeReader:
             case None | "":
                 raise _UnfitError("not Debezium's envelope: it has no op")
             case op:
-                raise _UnfitError(f"op {op!r} isn't a change of a row")
+                raise _UnfitError(f"op {op!r} isn't supported; the ops of rows are c, r, u and d")
 
     def _kafka_key(self, source: pa.RecordBatch, at: int) -> bytes:
         """Convert the Kafka key to a JSON object with the key columns."""
         columns = self._keys.columns
         if any(self._columns.get(name) is None for name in columns):
-            raise _UnfitError("the record deletes a key, but the type of the key isn't known yet")
+            raise _UnfitError("the record deletes a key, but no record has had all key columns yet")
         key: Any = source.column("key")[at].as_py()
         if key is None:
             raise _UnfitError("the record has neither value nor key")
@@ -253,7 +253,10 @@ class ChangeReader:
         if self._is_string_key and string and not isinstance(value, str):
             value = string
         if value is None:
-            raise _UnfitError(f"the Kafka key of a record without value isn't {columns[0]!r}")
+            raise _UnfitError(
+                "the Kafka key of a record without value is null instead of a value of "
+                f"{columns[0]!r}"
+            )
         return self._encode_key({columns[0]: value})
 
     def _flat(self, record: dict[str, Any]) -> dict[str, Any]:
