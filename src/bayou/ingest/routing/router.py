@@ -108,8 +108,8 @@ class RecordRouter:
         decoded, values = routing.expressions.evaluate(routing.value, decoded, source)
         encoded: Any = values.cast(pa.string()).dictionary_encode()
         names: list[Any] = encoded.dictionary.to_pylist()
-        targets = [self._target_of(name) for name in names]
-        numbers = [_number(target) for target in targets]
+        value_targets = [self._target_of(name) for name in names]
+        numbers = [_number(target) for target in value_targets]
         null = _DEAD_LETTER if routing.null is None else routing.null
         # The last number stands for the value NULL.
         indices = pc.fill_null(encoded.indices, len(numbers)).cast(pa.int64())
@@ -118,7 +118,7 @@ class RecordRouter:
             self._count_new(names, numbers, indices)
         if _DEAD_LETTER in numbers or null == _DEAD_LETTER:
             refused = pc.equal(targets, _DEAD_LETTER)
-            reasons = pa.array([*map(_reason, names, targets), _NULL_REASON], pa.string())
+            reasons = pa.array([*map(_reason, names, value_targets), _NULL_REASON], pa.string())
             decoded = replace(
                 decoded,
                 bad_positions=pa.concat_arrays(
