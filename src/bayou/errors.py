@@ -7,25 +7,27 @@
     │   ├── VersionNotFoundError          the log can't reconstruct a version or timestamp
     │   ├── ChangeDataFeedError           changes weren't recorded, or their schema changed
     │   ├── StreamingSourceError          a stream of a table can't start or continue
-    │   ├── UnsupportedFeatureError       the protocol requires an unsupported feature
+    │   ├── ProtocolError                 a rule of the Delta protocol prevents the operation
+    │   │   ├── UnsupportedFeatureError   the protocol requires an unsupported feature
+    │   │   ├── CorruptTableError         the log or a data file violates PROTOCOL.md
+    │   │   └── ConstraintViolationError  rows violate NOT NULL, a CHECK or an invariant
     │   ├── FeatureInUseError             a table feature can't be dropped because it is in use
-    │   ├── CorruptTableError             the log or a data file violates PROTOCOL.md
     │   ├── DataFileError                 a data file is missing or can't be read
     │   ├── SchemaError                   an invalid schema, or data that doesn't fit the schema
     │   │   └── CorruptSchemaError        a schema in the log can't be read
     │   ├── TablePropertyError            a table property with an invalid value
     │   ├── IcebergCompatError            a rule of Iceberg compatibility is violated
     │   ├── UniversalFormatError          Iceberg metadata can't be written or read
-    │   ├── ConstraintViolationError      rows violate NOT NULL, a CHECK or an invariant
     │   ├── MultipleMatchesError          several source rows of a merge match one target row
-    │   ├── CommitConflictError           the commit can't be rebased onto a winning commit
-    │   │   ├── ProtocolChangedError
-    │   │   ├── MetadataChangedError
-    │   │   ├── ConcurrentTransactionError
-    │   │   ├── ConcurrentAppendError
-    │   │   ├── ConcurrentDeleteReadError
-    │   │   └── ConcurrentDeleteDeleteError
-    │   └── CommitFailedError             a commit failed, or its result is unknown
+    │   └── CommitError                   a commit wasn't written, or its result is unknown
+    │       ├── CommitConflictError       the commit can't be rebased onto a winning commit
+    │       │   ├── ProtocolChangedError
+    │       │   ├── MetadataChangedError
+    │       │   ├── ConcurrentTransactionError
+    │       │   ├── ConcurrentAppendError
+    │       │   ├── ConcurrentDeleteReadError
+    │       │   └── ConcurrentDeleteDeleteError
+    │       └── CommitFailedError         the commit failed, or its result is unknown
     ├── StorageError                      an operation of the object store or disk failed
     │   └── FileMissingError              a file or folder doesn't exist
     ├── PredicateError                    a filter or expression can't be parsed or resolved
@@ -57,6 +59,7 @@ __all__ = [
     "CatalogError",
     "ChangeDataFeedError",
     "CommitConflictError",
+    "CommitError",
     "CommitFailedError",
     "ConcurrentAppendError",
     "ConcurrentDeleteDeleteError",
@@ -78,6 +81,7 @@ __all__ = [
     "PredicateError",
     "PrerequisiteError",
     "ProtocolChangedError",
+    "ProtocolError",
     "RecordsLostError",
     "SchemaError",
     "SerializationError",
@@ -183,7 +187,11 @@ class StreamingSourceError(TableError):
         self.version = version
 
 
-class UnsupportedFeatureError(TableError):
+class ProtocolError(TableError):
+    """A rule of the Delta protocol prevents the operation, or the table violates the protocol."""
+
+
+class UnsupportedFeatureError(ProtocolError):
     """The table's protocol requires unsupported features (PROTOCOL.md, Table Features).
 
     Attributes:
@@ -207,7 +215,7 @@ class FeatureInUseError(TableError):
         self.feature = feature
 
 
-class CorruptTableError(TableError):
+class CorruptTableError(ProtocolError):
     """The log violates PROTOCOL.md. `file` is the corrupt file; None if several files are."""
 
     def __init__(self, message: str, *, table: str, file: str | None = None) -> None:
@@ -273,7 +281,7 @@ class UniversalFormatError(TableError):
     """The Iceberg metadata of a table can't be written or read."""
 
 
-class ConstraintViolationError(TableError):
+class ConstraintViolationError(ProtocolError):
     """Rows violate NOT NULL, a CHECK constraint or an invariant; nothing was committed.
 
     Attributes:
@@ -292,7 +300,11 @@ class MultipleMatchesError(TableError):
     """
 
 
-class CommitConflictError(TableError):
+class CommitError(TableError):
+    """A commit wasn't written, or its result is unknown."""
+
+
+class CommitConflictError(CommitError):
     """The commit can't be rebased onto a winning commit of another writer.
 
     Attributes:
@@ -350,7 +362,7 @@ class ConcurrentDeleteDeleteError(CommitConflictError):
     """Both commits remove the same file."""
 
 
-class CommitFailedError(TableError):
+class CommitFailedError(CommitError):
     """The commit failed, or it is unknown whether it failed; see the message.
 
     Attributes:

@@ -85,7 +85,7 @@ def test_overwrite_schema_replaces_schema_and_partition_columns(path):
         ({"transaction": ("", 1)}, "transaction"),
         ({"transaction": ("app", "1")}, "transaction"),
         ({"commit_metadata": {"operation": "mine"}}, "commit_metadata"),
-        ({"commit_metadata": {"n": 1}}, "commit_metadata"),
+        ({"commit_metadata": {"n": float("nan")}}, "commit_metadata"),
         ({"commit_metadata": 5}, "commit_metadata"),
         ({"name": 5}, "name"),
     ],
@@ -115,11 +115,11 @@ def test_a_handle_has_its_own_storage_options_and_location(path, options):
 
 def test_commit_metadata_is_in_the_history(path):
     bayou.write(path, ROWS, commit_metadata="nightly load")
-    bayou.write(path, ROWS, commit_metadata={"job": "nightly", "owner": "me"})
+    bayou.write(path, ROWS, commit_metadata={"job": "nightly", "attempt": {"number": 2}})
     bayou.table(path).delete("id = 1", commit_metadata={"job": "cleanup"})
     deleted, second, first = bayou.table(path).history()
     assert first["userMetadata"] == "nightly load"
-    assert (second["job"], second["owner"]) == ("nightly", "me")
+    assert (second["job"], second["attempt"]) == ("nightly", {"number": 2})
     assert (deleted["operation"], deleted["job"]) == ("DELETE", "cleanup")
 
 
@@ -150,3 +150,15 @@ def test_files_have_the_size_and_the_codec_of_the_write(tmp_path):
     assert all(name.endswith(".snappy.parquet") for name in files)
     bayou.write(path, rows)
     assert len(bayou.table(path).file_uris()) == len(files) + 1
+
+
+def test_record_batches_are_written_from_lists_and_iterators(path):
+    batches = ROWS.to_batches()
+    bayou.write(path, batches)
+    bayou.write(path, iter([*batches, *batches]))
+    assert bayou.table(path).count() == 3 * ROWS.num_rows
+    other = pa.record_batch({"other": [1]})
+    for wrong in ([], [{"id": 1}], [*batches, other]):
+        with pytest.raises(ArgumentError, match=r"^data: it"):
+            bayou.write(path, wrong)
+    assert bayou.table(path).version() == 1

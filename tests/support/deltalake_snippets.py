@@ -1,13 +1,9 @@
-"""Forty programs of daily work, written for deltalake.
-
-`renamed` changes only the import and the constructor, so that a program runs with Bayou.
-"""
+"""Forty programs of daily work, written for deltalake; `SETUP` runs before each."""
 
 from __future__ import annotations
 
-import re
-
 SETUP = """
+from deltalake import DeltaTable, write_deltalake
 import datetime as dt
 import duckdb
 import pandas as pd
@@ -236,18 +232,3 @@ found = QueryBuilder().register("orders", dt_).execute("SELECT count(*) AS n FRO
 assert pa.table(found)["n"].to_pylist() == [4]
 """,
 }
-
-_CONSTRUCTOR = re.compile(r"DeltaTable\(([^()]*?), version=(\d+)\)")
-
-
-def renamed(program: str) -> str:
-    """Return a program of deltalake with Bayou's import and constructors."""
-    program = _CONSTRUCTOR.sub(r"bayou.table(\1).snapshot(\2)", program)
-    for theirs, ours in (
-        ("DeltaTable.create(", "bayou.create("),
-        ("DeltaTable.is_deltatable(", "bayou.exists("),
-        ("DeltaTable(", "bayou.table("),
-        ("write_deltalake(", "bayou.write("),
-    ):
-        program = program.replace(theirs, ours)
-    return re.sub(r"from deltalake import", "from bayou import", program)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Table
@@ -12,7 +13,7 @@ from bayou.kernel.expressions.model import Expression
 
 Number = TypeVar("Number", int, float)
 
-CommitMetadata: TypeAlias = str | Mapping[str, str]
+CommitMetadata: TypeAlias = str | Mapping[str, object]
 """Entries that a commit adds to its `commitInfo`; `history` returns them. A string becomes the
 entry `userMetadata`, as in Spark; a dictionary has several entries."""
 
@@ -110,6 +111,22 @@ def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[
     return values
 
 
+def checked_json(values: object, argument: str) -> dict[str, Any]:
+    """Check a mapping of JSON values by string, and return a copy of it."""
+    try:
+        if isinstance(values, Mapping) and all(isinstance(name, str) for name in values):
+            json.dumps(dict(values), allow_nan=False)
+            return dict(values)
+        error = None
+    except (TypeError, ValueError) as caught:
+        error = caught
+    raise ArgumentError(
+        f"{argument}: {values!r} isn't a dictionary of JSON values. Give strings as keys, and "
+        "strings, finite numbers, booleans, lists or dictionaries as values.",
+        argument=argument,
+    ) from error
+
+
 def checked_values(values: object, argument: str) -> Mapping[str, Expression | str]:
     """Check and return the values of an UPDATE or MERGE clause, a mapping by column name."""
     if not isinstance(values, Mapping):
@@ -134,17 +151,17 @@ def checked_commit_metadata(value: object) -> CommitMetadata | None:
     if not isinstance(value, Mapping):
         raise ArgumentError(
             f"commit_metadata: the value is a {type(value).__name__}. Give a string, or a "
-            "dictionary of strings.",
+            "dictionary of JSON values.",
             argument="commit_metadata",
         )
-    entries = checked_strings(value, "commit_metadata")
+    entries = checked_json(value, "commit_metadata")
     for key in entries:
         if key in _WRITTEN_BY_BAYOU:
             raise ArgumentError(
                 f"commit_metadata: {key} is an entry that Bayou writes. Use another name.",
                 argument="commit_metadata",
             )
-    return dict(entries)
+    return entries
 
 
 _WRITTEN_BY_BAYOU = frozenset(

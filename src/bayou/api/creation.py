@@ -14,7 +14,7 @@ from bayou.api.commands.alter import ColumnName, ColumnType, new_field
 from bayou.api.table import TableHandle, table
 from bayou.engines import for_path
 from bayou.errors import ArgumentError, SchemaError
-from bayou.kernel import Catalog, Table
+from bayou.kernel import Catalog, Engine, Table
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.commands.create_table import CreationMode, TableDefinition, create_table
 from bayou.protocol.property_strings import column_path
@@ -47,6 +47,7 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
     cluster_by: ColumnName | Sequence[ColumnName] | None = None,
     catalog: Catalog | None = None,
     location: str | None = None,
+    engine: Engine | None = None,
 ) -> TableHandle:
     """Create an empty table and return its handle.
 
@@ -62,6 +63,7 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
         cluster_by: clustering columns; they can't be combined with partition columns.
         catalog: catalog that manages the new table; see `bayou.table`.
         location: for `uc://catalog.schema.table`, path or URI of an external table.
+        engine: see `bayou.table`.
 
     Raises:
         TableAlreadyExistsError: mode is `error` and the table exists.
@@ -89,10 +91,11 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
         description=None if description is None else checked_string(description, "description"),
     )
     if is_unity_name(location_path):
-        if catalog is not None:
+        if catalog is not None or engine is not None:
             raise ArgumentError(
-                f"{location_path}: a table of Unity Catalog has its own catalog. Remove catalog.",
-                argument="catalog",
+                f"{location_path}: a table of Unity Catalog has its own engine and catalog. Remove the "
+                "arguments engine and catalog.",
+                argument="engine" if engine is not None else "catalog",
             )
         return _create_in_unity(location_path, definition, mode, options, location)
     if location is not None:
@@ -101,7 +104,13 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
             "path.",
             argument="location",
         )
-    engine = for_path(location_path, options)
+    if engine is not None and options:
+        raise ArgumentError(
+            "storage_options: storage_options and engine are both set. Give the options to the "
+            "engine, or leave it out.",
+            argument="storage_options",
+        )
+    engine = engine or for_path(location_path, options)
     created = Table.for_path(engine, location_path, catalog)
     create_table(engine, created, definition, _MODES[mode], engine_info=ENGINE_INFO)
     return TableHandle(engine, created)

@@ -11,15 +11,15 @@ class TableAtVersion(Table):
     Row operations are based on this version. They fail if a later commit conflicts with them.
     """
 
-    __slots__ = ("_version",)
+    __slots__ = ("_snapshot",)
 
-    def __init__(self, table: Table, version: int) -> None:
+    def __init__(self, table: Table, snapshot: Snapshot) -> None:
         super().__init__(table.path, table.catalog)
-        self._version = version
+        self._snapshot = snapshot
 
     def latest_snapshot(self, engine: Engine) -> Snapshot:
-        """Load the fixed version."""
-        return self.snapshot_as_of_version(engine, self._version)
+        """Return the fixed version, which is loaded already."""
+        return self._snapshot
 
     def latest(self) -> Table:
         """Return the table without the fixed version."""

@@ -198,7 +198,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
             snapshot = self.snapshot(version)
         else:
             snapshot = self.snapshot(timestamp=version)
-        self._table = TableAtVersion(self._table, snapshot.version)
+        self._table = TableAtVersion(self._table, snapshot.kernel)
 
     def update_incremental(self) -> None:
         """Use the latest version again, after `load_as_version`.

@@ -21,7 +21,7 @@ from bayou.api.argument_checks import (
     checked_version,
     engine_and_table,
 )
-from bayou.api.rows.arrow_stream import ArrowStream, record_batches
+from bayou.api.rows.arrow_stream import RowSource, record_batches
 from bayou.api.rows.lossless_casts import cast_batches, fitting_schema
 from bayou.engines import for_path
 from bayou.errors import ArgumentError, SchemaError, TableNotFoundError
@@ -55,7 +55,7 @@ _CODECS = ("zstd", "snappy", "gzip", "brotli", "lz4_raw", "none")
 
 def write(  # noqa: PLR0917 - the order of the parameters is part of the public API
     path: str | os.PathLike[str] | TableHandle,
-    data: ArrowStream,
+    data: RowSource,
     mode: Mode = "append",
     partition_by: str | Sequence[str] | None = None,
     configuration: Mapping[str, str] | None = None,
@@ -85,7 +85,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
     Args:
         path: path of a table, see `bayou.table`; or the handle of a table, which has its own
             storage options and catalog.
-        data: an object with the method `__arrow_c_stream__`; read once.
+        data: an object with the method `__arrow_c_stream__`, or a list or iterator of record
+            batches with one schema; read once.
         mode: `append`; `overwrite` (replaces all rows, keeps schema and partitioning); `error`
             raises an error if the table exists; `ignore` does nothing if the table exists.
         partition_by: partition columns of a new table. For an existing table, they must be equal to
@@ -102,7 +103,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
             `overwrite_schema`.
         predicate: the name of `replace_where` in `deltalake`.
         commit_metadata: entries that the commit adds to its `commitInfo`, which `history` returns:
-            a string (`userMetadata`, as in Spark), or a dictionary of entries.
+            a string (`userMetadata`, as in Spark), or a dictionary of JSON values.
         transaction: an application id and a version, which make the write idempotent. If the table
             already contains this version or a later version of the application, nothing is written.
         target_file_size: approximate size of data files in bytes; None for the table property
@@ -259,7 +260,7 @@ class _Request:
 
 def _write_to_unity(
     request: _Request,
-    data: ArrowStream,
+    data: RowSource,
     options: Mapping[str, str],
     catalog: Catalog | None,
     location: str | None,

@@ -344,9 +344,9 @@ def _decoder_of(kinds: frozenset[type]) -> Callable[[bytes], Action | None]:
     return decode
 
 
-UserMetadata: TypeAlias = str | Mapping[str, str]
+UserMetadata: TypeAlias = str | Mapping[str, object]
 """User metadata of a commit. A string is written as the field `userMetadata` of `commitInfo`. The
-entries of a mapping are added to `commitInfo`, except keys that the writer sets itself."""
+entries of a mapping, JSON values, are added to `commitInfo`, except keys that the writer sets."""
 
 
 def commit_info(

@@ -455,3 +455,14 @@ def test_an_append_goes_behind_and_a_change_of_metadata_does_not(path):
         add_constraint(engine, stale, "x", "id > 0", engine_info="test/1")
     with pytest.raises(MetadataChangedError):
         add_columns(engine, stale, new, engine_info="test/1")
+
+
+def test_column_metadata_is_added_but_fixed_meanings_stay(path):
+    bayou.table(path).alter.set_column_metadata("s.a", {"unit": "m", "range": [0, 9]})
+    bayou.table(path).alter.set_column_metadata("S.A", {"unit": "km"})
+    field = bayou.table(path).schema().get("s").data_type.get("a")
+    assert field.metadata == {"unit": "km", "range": [0, 9]}
+    fixed = {"delta.columnMapping.id": 7}
+    refused(path, SchemaError, "fixed", lambda a: a.set_column_metadata("id", fixed))
+    refused(path, SchemaError, "nope", lambda a: a.set_column_metadata("nope", {"a": 1}))
+    refused(path, ArgumentError, "JSON", lambda a: a.set_column_metadata("id", {1: "a"}))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+import bayou
+from bayou.engines import for_path
 from bayou.errors import (
     ArgumentError,
     ProtocolChangedError,
@@ -13,6 +16,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
 )
 from bayou.kernel import Operation, Table, TransactionBuilder
+from bayou.kernel.engine import CommitSettings
 from bayou.protocol.schema import LONG, STRING, TIMESTAMP_NTZ, DataType, StructField, StructType
 from support.log_writer import LogWriter, metadata, protocol
 
@@ -298,3 +302,32 @@ def test_a_transaction_that_makes_the_table_refuses_one_that_is_there(engine, bu
         wanted.build(engine)
     with pytest.raises(ProtocolChangedError):
         late.commit(engine, [])
+
+
+class _EngineWithDefaults:
+    def __init__(self, engine, settings):
+        self._engine = engine
+        self.commit_settings = settings
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
+
+def test_an_engine_has_defaults_for_what_the_builder_does_not_set(tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1]}), configuration={"delta.checkpointInterval": "1"})
+    settings = CommitSettings(
+        user_metadata={"job": 7},
+        transaction_ids={"app": 3},
+        compression="gzip",
+        skipped_hooks=frozenset({"checkpoint"}),
+    )
+    engine = _EngineWithDefaults(for_path(path, {}), settings)
+    handle = bayou.table(path, engine=engine)
+    assert bayou.write(handle, pa.table({"id": [2]})) == 1
+    assert bayou.write(handle, pa.table({"id": [2]}), commit_metadata="x") == 1
+    assert handle.optimize.compact().version == 2
+    assert [commit["job"] for commit in handle.history(2)] == [7, 7]
+    assert handle.transaction_version("app") == 3
+    assert len(list(tmp_path.rglob("*.gz.parquet"))) == 2
+    assert not list(tmp_path.rglob("*.checkpoint.parquet"))

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from bayou.api.argument_checks import (
     BoundTable,
+    checked_json,
     checked_names,
     checked_number,
     checked_string,
@@ -20,6 +21,7 @@ from bayou.kernel.arrow.types import from_arrow_schema, from_arrow_type
 from bayou.kernel.commands.alter.change_column import (
     change_comment,
     change_default,
+    change_metadata,
     change_nullability,
     change_position,
     change_type,
@@ -239,6 +241,26 @@ class TableAlterer(BoundTable):
             checked_string(comment, "comment")
         return change_comment(
             self._engine, self._latest(), _path(name), comment, engine_info=ENGINE_INFO
+        ).version
+
+    def set_column_metadata(self, column: ColumnName, metadata: Mapping[str, Any]) -> int:
+        """Add entries to a column's metadata, such as `{"comment": "the key"}`, or replace them.
+
+        Args:
+            metadata: JSON values by key.
+
+        Raises:
+            SchemaError: the column doesn't exist, or the meaning of a key is fixed (`delta.`).
+
+        Examples:
+            >>> bayou.table("lake/orders").alter.set_column_metadata("id", {"owner": "sales"})
+        """
+        return change_metadata(
+            self._engine,
+            self._latest(),
+            _path(column),
+            checked_json(metadata, "metadata"),
+            engine_info=ENGINE_INFO,
         ).version
 
     def sync_identity(self, name: ColumnName) -> int:

@@ -13,6 +13,7 @@ from bayou.api.argument_checks import (
     BoundTable,
     checked_number,
     checked_path,
+    checked_string,
     checked_strings,
     checked_version,
 )
@@ -201,6 +202,8 @@ class Maintenance(BoundTable):
         *,
         configuration: Mapping[str, str] | None = None,
         collect_statistics: bool = True,
+        name: str | None = None,
+        description: str | None = None,
     ) -> ConvertMetrics:
         """Convert the Parquet files at this path to a Delta table without rewriting them.
 
@@ -212,6 +215,7 @@ class Maintenance(BoundTable):
                 (`day=2024-01-05/hour=7`); None if the files aren't partitioned.
             configuration: properties of the new table; column mapping can't be enabled.
             collect_statistics: whether to collect statistics for data skipping.
+            name, description: name and description in the table's metadata.
 
         Raises:
             ArgumentError: there is no Parquet file at the path, or a folder below it is a Delta
@@ -242,6 +246,8 @@ class Maintenance(BoundTable):
             partition_schema=partitions,
             properties=checked_strings(configuration, "configuration"),
             collect_statistics=collect_statistics,
+            name=None if name is None else checked_string(name, "name"),
+            description=None if description is None else checked_string(description, "description"),
         )
 
     def create_checkpoint(self, version: int | None = None) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -17,10 +19,16 @@ class ArrowStream(Protocol):
         ...
 
 
-def record_batches(data: ArrowStream, argument: str) -> pa.RecordBatchReader:
-    """Open the Arrow stream of `data`."""
+RowSource: TypeAlias = ArrowStream | Iterable[pa.RecordBatch]
+"""An Arrow stream, or record batches that have one schema."""
+
+
+def record_batches(data: RowSource, argument: str) -> pa.RecordBatchReader:
+    """Open the Arrow stream of `data`; a list or iterator of record batches is one, too."""
     if isinstance(data, pa.RecordBatchReader):
         return data
+    if isinstance(data, Sequence | Iterator) and not hasattr(data, "__arrow_c_stream__"):
+        return _of_batches(iter(data), argument)
     if not hasattr(data, "__arrow_c_stream__"):
         raise ArgumentError(
             f"{argument}: a {type(data).__name__} has no Arrow stream (__arrow_c_stream__). Give a "
@@ -36,6 +44,42 @@ def record_batches(data: ArrowStream, argument: str) -> pa.RecordBatchReader:
             "a table.",
             argument=argument,
         ) from error
+
+
+def _of_batches(batches: Iterator[object], argument: str) -> pa.RecordBatchReader:
+    """Return a reader of record batches that have one schema."""
+    first = next(batches, None)
+    if first is None:
+        raise ArgumentError(
+            f"{argument}: it is empty, so its columns are unknown. Give at least one record batch.",
+            argument=argument,
+        )
+    schema = _batch(first, argument).schema
+
+    def checked() -> Iterator[pa.RecordBatch]:
+        for item in chain([first], batches):
+            batch = _batch(item, argument)
+            if batch.schema != schema:
+                raise ArgumentError(
+                    f"{argument}: its record batches have different schemas: {batch.schema} after "
+                    f"{schema}. Give batches with one schema.",
+                    argument=argument,
+                )
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(schema, checked())
+
+
+def _batch(item: object, argument: str) -> pa.RecordBatch:
+    if isinstance(item, pa.RecordBatch):
+        return item
+    if hasattr(item, "__arrow_c_array__"):
+        return pa.record_batch(item)
+    raise ArgumentError(
+        f"{argument}: its items are {type(item).__name__}. Give record batches; "
+        "pyarrow.Table.from_pylist converts dictionaries.",
+        argument=argument,
+    )
 
 
 def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:

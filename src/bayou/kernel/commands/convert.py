@@ -270,6 +270,8 @@ def convert(
     partition_schema: StructType | None = None,
     properties: Mapping[str, str] | None = None,
     collect_statistics: bool = True,
+    name: str | None = None,
+    description: str | None = None,
 ) -> ConvertMetrics:
     """Convert a folder of Parquet files to a Delta table by writing the table's first commit.
 
@@ -282,6 +284,7 @@ def convert(
             (`day=2024-01-05`).
         properties: properties of the new table; column mapping can't be enabled.
         collect_statistics: whether to add statistics from the Parquet footers to the log.
+        name, description: name and description in the table's metadata.
     """
     existing = _version(engine, folder)
     if existing is not None:
@@ -309,6 +312,8 @@ def convert(
         .with_schema(merged_schema(folder, files, footers, partitions))
         .with_partition_columns(partitions.names)
         .with_table_properties(requested)
+        .with_name(name)
+        .with_description(description)
         .with_operation_parameters(
             {
                 "numFiles": len(files),

@@ -9,7 +9,7 @@ are thread-safe, iterators aren't. Errors are types of `bayou.errors`. An iterat
 when it reaches the affected item.
 """
 
-from bayou.kernel.engine.engine import CommitDefaults, Engine
+from bayou.kernel.engine.engine import CommitDefaults, CommitSettings, Engine, commit_settings
 from bayou.kernel.engine.expression_handler import (
     ExpressionEvaluator,
     ExpressionHandler,
@@ -43,6 +43,7 @@ __all__ = [
     "VARIANT_KEY",
     "ByteRange",
     "CommitDefaults",
+    "CommitSettings",
     "DataFileStatus",
     "Engine",
     "ExpressionEvaluator",
@@ -56,4 +57,5 @@ __all__ = [
     "ParquetWriteOptions",
     "PredicateEvaluator",
     "RowGroup",
+    "commit_settings",
 ]

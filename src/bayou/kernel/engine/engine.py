@@ -17,6 +17,7 @@ from bayou.kernel.engine.file_system import FileSystemClient
 from bayou.kernel.engine.json_handler import JsonHandler
 from bayou.kernel.engine.parquet_handler import ParquetHandler
 from bayou.kernel.metrics import MetricsReporter
+from bayou.protocol.actions import UserMetadata
 
 EngineFactory = Callable[[Mapping[str, str]], Any]
 """An importable function or class that creates an engine from its options."""
@@ -148,11 +149,36 @@ class Engine(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitSettings:
+    """Defaults for the commits of all operations; see `CommitDefaults`.
+
+    Attributes:
+        user_metadata: default of `commitInfo.userMetadata` or of other entries of `commitInfo`.
+        transaction_ids: transaction identifiers: versions by application id. Commits of OPTIMIZE
+            and VACUUM don't record them, because these operations may have several commits.
+        max_retries: maximum number of retries after other writers commit first.
+        compression: Parquet codec of data files; None for the table's codec.
+        skipped_hooks: names of post-commit hooks that don't run; see `PostCommitHook`.
+    """
+
+    user_metadata: UserMetadata | None = None
+    transaction_ids: Mapping[str, int] = field(default_factory=dict)
+    max_retries: int | None = None
+    compression: str | None = None
+    skipped_hooks: frozenset[str] = frozenset()
+
+
 @runtime_checkable
 class CommitDefaults(Protocol):
     """Optional protocol of an engine: default values for all commits, such as session settings."""
 
     @property
-    def user_metadata(self) -> str | None:
-        """Default of `commitInfo.userMetadata`; None for no default."""
+    def commit_settings(self) -> CommitSettings:
+        """The defaults of the next commit."""
         ...
+
+
+def commit_settings(engine: Engine) -> CommitSettings:
+    """Return the defaults of an engine for commits."""
+    return engine.commit_settings if isinstance(engine, CommitDefaults) else CommitSettings()

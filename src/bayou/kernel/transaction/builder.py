@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from bayou.errors import ArgumentError, ProtocolChangedError, TableNotFoundError
 from bayou.kernel.catalog import Catalog
-from bayou.kernel.engine import CommitDefaults, Engine
+from bayou.kernel.engine import CommitSettings, Engine, commit_settings
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import OPERATIONS_WITHOUT_INSERTS, Operation
 from bayou.kernel.table_features.clustering import (
@@ -44,6 +45,7 @@ from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, identity_column
 from bayou.protocol.schema import StructType
 
 _DEFAULT_RETRIES = 200
+_MAINTENANCE = frozenset({Operation.OPTIMIZE, Operation.VACUUM_START, Operation.VACUUM_END})
 
 
 class TransactionBuilder:
@@ -76,7 +78,7 @@ class TransactionBuilder:
         self._transaction_ids: dict[str, int] = {}
         self._copied_transaction_ids: dict[str, TransactionIdentifier] = {}
         self._schema_evolution = False
-        self._max_retries = _DEFAULT_RETRIES
+        self._max_retries: int | None = None
         self._operation_parameters: dict[str, object] = {}
         self._user_metadata: UserMetadata | None = None
         self._removed_properties: frozenset[str] = frozenset()
@@ -387,7 +389,10 @@ class TransactionBuilder:
         return builder
 
     def with_user_metadata(self, user_metadata: UserMetadata | None) -> TransactionBuilder:
-        """Set `commitInfo.userMetadata`; if None, the engine's value is used (`CommitDefaults`)."""
+        """Set `commitInfo.userMetadata`; if None, the engine's value is used (`CommitDefaults`).
+
+        A mapping is added to the entries of `commitInfo`.
+        """
         builder = copy.copy(self)
         builder._user_metadata = user_metadata
         return builder
@@ -403,6 +408,7 @@ class TransactionBuilder:
             ProtocolChangedError: `with_table_created` is set, and another writer has created the
                 table.
         """
+        settings = commit_settings(engine)
         state = self._read_state
         if state is None:
             try:
@@ -472,7 +478,7 @@ class TransactionBuilder:
                 schema=schema,
                 partition_columns=tuple(metadata.partition_columns),
                 configuration=metadata.configuration,
-                transaction_ids=self._transaction_ids,
+                transaction_ids=self._identifiers(settings),
                 copied_transaction_ids=self._copied_transaction_ids,
                 operation=self._operation,
                 operation_parameters={
@@ -480,23 +486,22 @@ class TransactionBuilder:
                     **(self._definition(metadata) if self._records_definition else {}),
                 },
                 engine_info=self._engine_info,
-                user_metadata=self._commit_notes(engine),
-                max_retries=self._max_retries,
+                user_metadata=_first(self._user_metadata, settings.user_metadata),
+                max_retries=_first(self._max_retries, settings.max_retries, _DEFAULT_RETRIES),
                 domains=domains,
                 generated_identity=self._generated_identity(schema),
                 log_compaction_interval=self._log_compaction_interval,
                 row_conditions=self._row_conditions,
                 data_change=self._data_change,
                 max_records_per_file=self._max_records_per_file,
-                compression=self._compression,
+                compression=_first(self._compression, settings.compression),
                 target_file_size=self._target_file_size,
             )
         )
 
-    def _commit_notes(self, engine: Engine) -> UserMetadata | None:
-        if self._user_metadata is None and isinstance(engine, CommitDefaults):
-            return engine.user_metadata
-        return self._user_metadata
+    def _identifiers(self, settings: CommitSettings) -> dict[str, int]:
+        defaults = {} if self._operation in _MAINTENANCE else settings.transaction_ids
+        return {**defaults, **self._transaction_ids}
 
     def _request(self) -> MetadataRequest:
         return MetadataRequest(
@@ -561,6 +566,11 @@ class TransactionBuilder:
         return tuple(
             f.name for f in schema if identity_column(f) is not None and rows.get(f.name) is None
         )
+
+
+def _first(*values: Any) -> Any:
+    """Return the first value that isn't None."""
+    return next((value for value in values if value is not None), None)
 
 
 def _json(value: object) -> str:

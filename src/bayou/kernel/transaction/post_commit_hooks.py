@@ -18,7 +18,7 @@ from bayou.kernel.catalog import Catalog, permits_maintenance
 from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
 from bayou.kernel.crc.commit_effect import CommitEffect
 from bayou.kernel.crc.write import write_checksum
-from bayou.kernel.engine import Engine
+from bayou.kernel.engine import Engine, commit_settings
 from bayou.kernel.iceberg.conversion import convert, is_enabled
 from bayou.kernel.iceberg.expiration import expire_snapshots
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
@@ -173,10 +173,14 @@ def _configured_hooks(
 def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:
     """Run hooks in order. Errors are logged and not raised, because the commit has succeeded.
 
-    Iceberg metadata is converted in the background if an instance of `BackgroundHooks` is active.
+    Hooks that the engine skips (`CommitDefaults`) don't run. Iceberg metadata is converted in the
+    background if an instance of `BackgroundHooks` is active.
     """
     background = BackgroundHooks.current()
+    skipped = commit_settings(engine).skipped_hooks
     for hook in hooks:
+        if hook.name in skipped:
+            continue
         if background is not None and hook.name == "iceberg_metadata":
             background.submit((hook.name, hook.table), partial(_run, engine, hook))
         else:

@@ -17,7 +17,13 @@ from bayou.kernel.checkpoint.parts import (
     WrittenPart,
     write_checkpoint_part,
 )
-from bayou.kernel.engine import ExpressionHandler, FileSystemClient, JsonHandler, ParquetHandler
+from bayou.kernel.engine import (
+    CommitSettings,
+    ExpressionHandler,
+    FileSystemClient,
+    JsonHandler,
+    ParquetHandler,
+)
 from bayou.kernel.metrics import MetricsReporter
 from bayou.spark.executors.executor_tasks import run_tasks
 from bayou.spark.session.settings import CHECKPOINT_LOCAL_BYTES
@@ -68,6 +74,10 @@ class SessionEngine:
         """The user metadata of the session's conf, which commits record; None if not set."""
         metadata = self._spark.conf.get(_USER_METADATA, None)
         return None if metadata is None else str(metadata)
+
+    @property
+    def commit_settings(self) -> CommitSettings:
+        return CommitSettings(user_metadata=self.user_metadata)
 
     def checkpoint_parts(self, log_bytes: int) -> int:
         """Number of files into which to split a checkpoint, by the size of the log in bytes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -222,6 +222,32 @@ def change_comment(
     _check_can_have_comment(state, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
     return change.commit(change.edited(lambda f: _with_metadata(f, "comment", comment)))
+
+
+def change_metadata(
+    engine: Engine,
+    state: TableState,
+    path: ColumnPath,
+    entries: Mapping[str, Any],
+    *,
+    engine_info: str,
+) -> AlterationMetrics:
+    """Add entries to a column's metadata, or replace them.
+
+    Entries whose meaning the protocol or Spark defines can't be changed, except the comment.
+    """
+    path = resolve_path(state.path, state.schema, path)
+    _check_can_have_comment(state, path)
+    for key in entries:
+        if key.startswith("delta.") or key in (CURRENT_DEFAULT_KEY, CHAR_VARCHAR_KEY):
+            raise SchemaError(
+                f"{state.path}: metadata {key!r} of column {quote_path(path)!r} can't be set, "
+                "because its meaning is fixed. Use the operation that changes it.",
+                table=state.path,
+                column=quote_path(path),
+            )
+    change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
+    return change.commit(change.edited(lambda f: replace(f, metadata={**f.metadata, **entries})))
 
 
 def change_position(

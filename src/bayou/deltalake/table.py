@@ -1,0 +1,359 @@
+"""`DeltaTable`, and the builders that it returns."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import pyarrow as pa
+
+from bayou import api
+from bayou.api import Condition, TableHandle
+from bayou.api.argument_checks import checked_path, engine_and_table
+from bayou.api.conditions import both, checked_condition
+from bayou.api.rows.arrow_stream import RowSource, record_batches
+from bayou.deltalake.commands import TableAlterer, TableMerger, TableOptimizer
+from bayou.deltalake.properties import (
+    CommitProperties,
+    PostCommitHookProperties,
+    WriterProperties,
+    with_properties,
+)
+from bayou.deltalake.schema import Schema, check_no_large_types, schema_of
+from bayou.deltalake.table_version import TableVersion
+from bayou.engines import for_path
+from bayou.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped,unused-ignore]
+
+_CHANGED = ("num_added_files", "num_removed_files", "num_copied_rows", "execution_time_ms")
+_DELETE = ("num_deleted_rows", *_CHANGED, "scan_time_ms", "rewrite_time_ms")
+_UPDATE = ("num_updated_rows", *_CHANGED, "scan_time_ms")
+
+
+class ProtocolVersions(NamedTuple):
+    """Reader and writer versions and features; features are None below versions 3 and 7."""
+
+    min_reader_version: int
+    min_writer_version: int
+    writer_features: list[str] | None
+    reader_features: list[str] | None
+
+
+class DeltaTable(TableVersion):
+    """A table at one version. Its own commits move it to the version that they write.
+
+    Has the methods of deltalake's class, and the other methods of `TableHandle`.
+
+    Args:
+        version: the version; None for the latest.
+        without_files, log_buffer_size, skip_stats: without effect.
+
+    Raises:
+        TableNotFoundError: there is no table.
+
+    Examples:
+        >>> table = DeltaTable("lake/orders")
+        >>> table.delete("id > 2")["num_deleted_rows"]
+    """
+
+    __slots__ = ()
+
+    def __init__(  # noqa: PLR0917 - deltalake's order of parameters
+        self,
+        table_uri: str | os.PathLike[str],
+        version: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        without_files: bool = False,
+        log_buffer_size: int | None = None,
+        skip_stats: bool = False,
+    ) -> None:
+        super().__init__(*engine_and_table(api.table(table_uri, storage_options)))
+        self.load(self.snapshot(version))
+
+    @staticmethod
+    def is_deltatable(
+        table_uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+    ) -> bool:
+        """Whether a path has a table."""
+        return api.exists(table_uri, storage_options)
+
+    @classmethod
+    def create(  # noqa: PLR0917 - deltalake's order of parameters
+        cls,
+        table_uri: str | os.PathLike[str],
+        schema: Any,
+        mode: str = "error",
+        partition_by: str | Sequence[str] | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        configuration: Mapping[str, str | None] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        raise_if_key_not_exists: bool = True,  # noqa: ARG003 - deltalake's parameter
+    ) -> DeltaTable:
+        """Create a table; see `bayou.create`. Mode `append` fails if the table exists."""
+        engine = None
+        if commit_properties is not None or post_commithook_properties is not None:
+            engine = for_path(checked_path(table_uri), storage_options)
+            engine = with_properties(engine, commit_properties, post_commithook_properties)
+        api.create(
+            table_uri,
+            schema.kernel() if isinstance(schema, Schema) else schema,
+            "error" if mode == "append" else mode,  # type: ignore[arg-type]  # checked there
+            partition_by,
+            name,
+            description,
+            without_nulls(configuration),
+            storage_options if engine is None else None,
+            engine=engine,
+        )
+        return cls(table_uri, storage_options=storage_options)
+
+    def schema(self) -> Schema:
+        """Return the schema."""
+        return schema_of(self.snapshot().schema)
+
+    def protocol(self) -> ProtocolVersions:
+        """Return the reader and writer versions and features."""
+        protocol = self.snapshot().protocol
+        reader, writer = protocol.reader_features, protocol.writer_features
+        return ProtocolVersions(
+            protocol.min_reader_version,
+            protocol.min_writer_version,
+            None if writer is None else list(writer),
+            None if reader is None else list(reader),
+        )
+
+    def file_uris(
+        self,
+        partition_filters: Condition | None = None,
+        *,
+        file_pruning_predicate: Condition | None = None,
+    ) -> list[str]:
+        """Return the paths or URIs of the files that may have rows that match."""
+        return super().file_uris(_both(partition_filters, file_pruning_predicate))
+
+    def partitions(
+        self,
+        partition_filters: Condition | None = None,
+        *,
+        file_pruning_predicate: Condition | None = None,
+    ) -> list[dict[str, str | None]]:
+        """Return the partitions that have files."""
+        return super().partitions(_both(partition_filters, file_pruning_predicate))
+
+    def to_pyarrow_dataset(  # noqa: PLR0917 - deltalake's order of parameters
+        self,
+        partitions: Condition | None = None,
+        filesystem: Any = None,
+        parquet_read_options: Any = None,
+        schema: pa.Schema | None = None,
+        as_large_types: bool = False,
+        file_pruning_predicate: Condition | None = None,
+    ) -> Any:
+        """Return a `pyarrow.dataset`; see `SnapshotHandle.to_pyarrow_dataset`."""
+        check_no_large_types(as_large_types)
+        _refuse("filesystem", filesystem, "Give storage_options to DeltaTable.")
+        _refuse("parquet_read_options", parquet_read_options, "Cast the columns that are read.")
+        _refuse("schema", schema, "Cast the columns that are read.")
+        return super().to_pyarrow_dataset(partitions, file_pruning_predicate)
+
+    def to_pyarrow_table(
+        self,
+        partitions: Condition | None = None,
+        columns: Sequence[str] | None = None,
+        filesystem: Any = None,
+        filters: Any = None,
+    ) -> pa.Table:
+        """Read rows into an Arrow table."""
+        _refuse("filesystem", filesystem, "Give storage_options to DeltaTable.")
+        return super().to_pyarrow_table(partitions, columns, filters)
+
+    def to_pandas(
+        self,
+        partitions: Condition | None = None,
+        columns: Sequence[str] | None = None,
+        filesystem: Any = None,
+        filters: Any = None,
+        types_mapper: Callable[[pa.DataType], Any] | None = None,
+    ) -> pd.DataFrame:
+        """Read rows into a pandas DataFrame."""
+        rows = self.to_pyarrow_table(partitions, columns, filesystem, filters)
+        return rows.to_pandas(types_mapper=types_mapper)
+
+    def scan(
+        self, columns: Sequence[str] | None = None, predicate: str | None = None
+    ) -> pa.RecordBatchReader:
+        """Stream rows."""
+        return self.to_batches(columns, predicate)
+
+    def delete(
+        self,
+        predicate: str | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, Any]:
+        """Delete the rows that match a condition."""
+        engine = self.engine_with(commit_properties, post_commithook_properties, writer_properties)
+        metrics = self.committed(
+            TableHandle(engine, self._table).delete(predicate), post_commithook_properties
+        )
+        return {name: metrics[name] for name in _DELETE}
+
+    def update(
+        self,
+        updates: Mapping[str, str] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+        predicate: str | None = None,
+        writer_properties: WriterProperties | None = None,
+        error_on_type_mismatch: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, Any]:
+        """Update the rows that match a condition: SQL in `updates`, values in `new_values`."""
+        _refuse_casts(error_on_type_mismatch)
+        if isinstance(updates, Mapping) and new_values is None:
+            values: list[Any] = list(updates.values())
+            wrong = next((value for value in values if not isinstance(value, str)), None)
+            if wrong is not None:
+                raise ArgumentTypeError(
+                    f"updates: {wrong!r} isn't an SQL string. Give values in new_values.",
+                    argument="updates",
+                )
+        engine = self.engine_with(commit_properties, post_commithook_properties, writer_properties)
+        handle = TableHandle(engine, self._table)
+        metrics = self.committed(
+            handle.update(updates, new_values, predicate), post_commithook_properties
+        )
+        return {name: metrics[name] for name in _UPDATE}
+
+    def merge(  # noqa: PLR0917 - deltalake's order of parameters
+        self,
+        source: RowSource,
+        predicate: str,
+        source_alias: str | None = None,
+        target_alias: str | None = None,
+        merge_schema: bool = False,
+        error_on_type_mismatch: bool = True,
+        writer_properties: WriterProperties | None = None,
+        streamed_exec: bool = True,
+        max_spill_size: int | None = None,
+        max_temp_directory_size: int | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> TableMerger:
+        """Start a MERGE; the aliases default to `source` and `target`."""
+        _refuse_casts(error_on_type_mismatch)
+        engine = self.engine_with(commit_properties, post_commithook_properties, writer_properties)
+        rows = record_batches(source, "source")
+        merge = TableHandle(engine, self._table).merge(
+            rows, predicate, source_alias or "source", target_alias or "target", merge_schema
+        )
+        return TableMerger(
+            self, merge, rows.schema, source_alias or "source", post_commithook_properties
+        )
+
+    def vacuum(
+        self,
+        retention_hours: float | None = None,
+        dry_run: bool = True,
+        enforce_retention_duration: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        full: bool = False,
+        keep_versions: list[int] | None = None,
+    ) -> list[str]:
+        """List or delete unused files; return their paths in the table's folder."""
+        _refuse("keep_versions", keep_versions, "Raise retention_hours, or clone the versions.")
+        engine = self.engine_with(commit_properties, post_commithook_properties, operation="vacuum")
+        files = TableHandle(engine, self.latest_table()).vacuum(
+            retention_hours, dry_run, enforce_retention_duration, full=full
+        )
+        if not dry_run:
+            self.committed(None, post_commithook_properties)
+        return [path.removeprefix(self.table_uri).lstrip("/") for path in files]
+
+    def restore(
+        self,
+        target: int | dt.datetime | str,
+        *,
+        ignore_missing_files: bool = False,
+        protocol_downgrade_allowed: bool = False,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> dict[str, Any]:
+        """Restore the table to an earlier version. The protocol is never downgraded."""
+        engine = self.engine_with(commit_properties, post_commithook_properties)
+        metrics = self.committed(
+            TableHandle(engine, self.latest_table()).restore(
+                target, ignore_missing_files=ignore_missing_files
+            ),
+            post_commithook_properties,
+        )
+        return {
+            "numRemovedFile": metrics.num_removed_files,
+            "numRestoredFile": metrics.num_restored_files,
+        }
+
+    @property
+    def alter(self) -> TableAlterer:
+        """ALTER TABLE."""
+        return TableAlterer(self)
+
+    @property
+    def optimize(self) -> TableOptimizer:
+        """OPTIMIZE: `compact` and `z_order`."""
+        return TableOptimizer(self)
+
+    def repair(self, **_: Any) -> NoReturn:
+        """Refused: the log is never changed to fit missing files."""
+        raise _unsupported("repair", "restore a version whose files exist, with restore(version)")
+
+    def deletion_vectors(self) -> NoReturn:
+        """Refused: reads apply deletion vectors."""
+        raise _unsupported("deletion_vectors", "read rows; deleted rows aren't among them")
+
+    def create_write_transaction(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: `bayou.kernel` has transactions."""
+        raise _unsupported("create_write_transaction", "use TransactionBuilder of bayou.kernel")
+
+
+def without_nulls(configuration: Mapping[str, str | None] | None) -> dict[str, str]:
+    """Return the properties that have values."""
+    return {key: value for key, value in (configuration or {}).items() if value is not None}
+
+
+def _both(one: Condition | None, other: Condition | None) -> Condition | None:
+    return both(
+        checked_condition(one, "partition_filters"),
+        checked_condition(other, "file_pruning_predicate"),
+    )
+
+
+def _refuse(argument: str, value: object, advice: str) -> None:
+    if value is not None:
+        raise ArgumentError(f"{argument}: Bayou doesn't support it. {advice}", argument=argument)
+
+
+def _refuse_casts(error_on_type_mismatch: bool) -> None:
+    if not error_on_type_mismatch:
+        raise ArgumentError(
+            "error_on_type_mismatch: a value that doesn't fit is always an error. Cast it with "
+            "try_cast in SQL.",
+            argument="error_on_type_mismatch",
+        )
+
+
+def _unsupported(method: str, advice: str) -> ArgumentError:
+    return ArgumentError(f"{method}: Bayou doesn't have it. Instead, {advice}.", argument=method)

@@ -1,0 +1,89 @@
+"""A table at one version, which moves to the versions that it commits."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from bayou.api import SnapshotHandle, TableHandle
+from bayou.api.fixed_version import TableAtVersion
+from bayou.api.rows.read import milliseconds
+from bayou.deltalake.properties import (
+    CommitProperties,
+    PostCommitHookProperties,
+    WriterProperties,
+    with_properties,
+)
+from bayou.errors import ArgumentTypeError, VersionNotFoundError
+from bayou.kernel import Engine, Table
+
+Result = TypeVar("Result")
+
+
+class TableVersion(TableHandle):
+    """A table at one version. A commit of this handle moves it to the new version."""
+
+    __slots__ = ()
+
+    def load_as_version(self, version: int | str | dt.datetime) -> None:
+        """Move to a version, or to the last one at or before a timestamp."""
+        if isinstance(version, bool) or not isinstance(version, int | str | dt.datetime):
+            raise ArgumentTypeError(
+                f"version: {version!r} isn't a version. Give an int, a string or a datetime.",
+                argument="version",
+            )
+        latest = TableHandle(self._engine, self.latest_table())
+        if isinstance(version, int):
+            return self.load(latest.snapshot(version))
+        try:
+            return self.load(latest.snapshot(timestamp=version))
+        except VersionNotFoundError:
+            newest = latest.snapshot()
+            if milliseconds(version) <= newest.timestamp:
+                raise
+        return self.load(newest)
+
+    def update_incremental(self) -> None:
+        """Move to the latest version."""
+        self.load(TableHandle(self._engine, self.latest_table()).snapshot())
+
+    def committed(self, result: Result, hooks: PostCommitHookProperties | None = None) -> Result:
+        """Move to the version of an operation's result, and return the result."""
+        if hooks is not None and hooks.cleanup_expired_logs:
+            self.cleanup_metadata()
+        version = result if isinstance(result, int) else getattr(result, "version", None)
+        self.load(TableHandle(self._engine, self.latest_table()).snapshot(version))
+        return result
+
+    def engine_with(
+        self,
+        commit: CommitProperties | None,
+        hooks: PostCommitHookProperties | None,
+        writer: WriterProperties | None = None,
+        *,
+        operation: str | None = None,
+    ) -> Engine:
+        """Return the engine for one operation; see `with_properties`."""
+        return with_properties(self._engine, commit, hooks, writer, operation=operation)
+
+    def latest_table(self) -> Table:
+        """Return the table without the version."""
+        return self._table.latest() if isinstance(self._table, TableAtVersion) else self._table
+
+    def load(self, snapshot: SnapshotHandle) -> None:
+        """Move to a version."""
+        self._table = TableAtVersion(self.latest_table(), snapshot.kernel)
+
+
+def moving(
+    table: TableVersion, method: Callable[..., Any], hooks: PostCommitHookProperties | None
+) -> Callable[..., Any]:
+    """Return a method after which the table moves to the latest version."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return table.committed(method(*args, **kwargs), hooks)
+
+    return call
