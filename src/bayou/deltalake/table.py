@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
@@ -25,9 +25,6 @@ from bayou.deltalake.schema import Schema, check_no_large_types, schema_of
 from bayou.deltalake.table_version import TableVersion
 from bayou.engines import for_path
 from bayou.errors import ArgumentError, ArgumentTypeError
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 
 _CHANGED = ("num_added_files", "num_removed_files", "num_copied_rows", "execution_time_ms")
 _DELETE = ("num_deleted_rows", *_CHANGED, "scan_time_ms", "rewrite_time_ms")
@@ -182,7 +179,7 @@ class DeltaTable(TableVersion):
         filesystem: Any = None,
         filters: Any = None,
         types_mapper: Callable[[pa.DataType], Any] | None = None,
-    ) -> pd.DataFrame:
+    ) -> Any:
         """Read rows into a pandas DataFrame."""
         rows = self.to_pyarrow_table(partitions, columns, filesystem, filters)
         return rows.to_pandas(types_mapper=types_mapper)
