@@ -93,8 +93,8 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
     if is_unity_name(location_path):
         if catalog is not None or engine is not None:
             raise ArgumentError(
-                f"{location_path}: a table of Unity Catalog has its own engine and catalog. Remove the "
-                "arguments engine and catalog.",
+                f"{location_path}: a table of Unity Catalog has its own engine and catalog. Remove "
+                "the arguments engine and catalog.",
                 argument="engine" if engine is not None else "catalog",
             )
         return _create_in_unity(location_path, definition, mode, options, location)

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar, cast
 
-from bayou.api.argument_checks import checked_number, checked_string, checked_version
-from bayou.api.commit_metadata import checked_commit_metadata
+from bayou.api.argument_checks import (
+    checked_commit_metadata,
+    checked_number,
+    checked_string,
+    checked_version,
+)
 from bayou.errors import ArgumentError, ArgumentTypeError
 from bayou.kernel.engine import CommitSettings, Engine
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bayou.api.duckdb_query import query_batches
+from bayou.api.queries.duckdb_query import query_batches
 
 
 class QueryBuilder:

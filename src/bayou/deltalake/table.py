@@ -12,7 +12,7 @@ import pyarrow as pa
 from bayou import api
 from bayou.api import Condition, TableHandle
 from bayou.api.argument_checks import checked_path, engine_and_table
-from bayou.api.conditions import both, checked_condition
+from bayou.api.conditions import checked_condition, combine_with_and
 from bayou.api.rows.arrow_stream import RowSource, record_batches
 from bayou.deltalake.commands import TableAlterer, TableMerger, TableOptimizer
 from bayou.deltalake.properties import (
@@ -332,7 +332,7 @@ def without_nulls(configuration: Mapping[str, str | None] | None) -> dict[str, s
 
 
 def _both(one: Condition | None, other: Condition | None) -> Condition | None:
-    return both(
+    return combine_with_and(
         checked_condition(one, "partition_filters"),
         checked_condition(other, "file_pruning_predicate"),
     )

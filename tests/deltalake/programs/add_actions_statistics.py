@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/examining-table/#current-add-actions
+# From the documentation of deltalake: usage/examining-table/#current-add-actions
 import sys
 
 import pandas as pd

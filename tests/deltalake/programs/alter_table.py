@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/delta_table/delta_table_alterer/
+# From the documentation of deltalake: api/delta_table/delta_table_alterer/
 import sys
 
 import pyarrow as pa

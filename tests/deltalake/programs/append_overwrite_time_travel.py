@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/appending-overwriting-delta-lake-table/
+# From the documentation of deltalake: usage/appending-overwriting-delta-lake-table/
 import sys
 
 import pandas as pd

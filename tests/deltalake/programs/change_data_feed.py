@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/read-cdf/
+# From the documentation of deltalake: usage/read-cdf/
 import sys
 
 import polars as pl

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/constraints/
+# From the documentation of deltalake: usage/constraints/
 import sys
 
 import pandas as pd

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/optimize/small-file-compaction-with-optimize/
+# From the documentation of deltalake: usage/optimize/small-file-compaction-with-optimize/
 import sys
 from datetime import datetime, timedelta
 

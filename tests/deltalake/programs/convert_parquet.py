@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/delta_writer/#deltalake.convert_to_deltalake
+# From the documentation of deltalake: api/delta_writer/#deltalake.convert_to_deltalake
 import sys
 
 import pyarrow as pa

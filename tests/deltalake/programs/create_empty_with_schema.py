@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/delta_table/#deltalake.DeltaTable.create
+# From the documentation of deltalake: api/delta_table/#deltalake.DeltaTable.create
 import sys
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/create-delta-lake-table/
+# From the documentation of deltalake: usage/create-delta-lake-table/
 import sys
 
 import pandas as pd

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/schema/
+# From the documentation of deltalake: api/schema/
 import json
 import sys
 

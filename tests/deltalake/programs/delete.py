@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/deleting-rows-from-delta-lake-table/
+# From the documentation of deltalake: usage/deleting-rows-from-delta-lake-table/
 import sys
 
 import pandas as pd

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/integrations/delta-lake-arrow/
+# From the documentation of deltalake: integrations/delta-lake-arrow/
 import sys
 
 import duckdb

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/exceptions/
+# From the documentation of deltalake: api/exceptions/
 import sys
 
 import pandas as pd

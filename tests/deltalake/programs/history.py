@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/examining-table/#history
+# From the documentation of deltalake: usage/examining-table/#history
 import sys
 
 import pandas as pd

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/transaction/
+# From the documentation of deltalake: api/transaction/
 import sys
 
 import pyarrow as pa

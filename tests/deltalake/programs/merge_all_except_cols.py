@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/delta_table/delta_table_merger/
+# From the documentation of deltalake: api/delta_table/delta_table_merger/
 import sys
 
 import pandas as pd

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/merging-tables/#delete
+# From the documentation of deltalake: usage/merging-tables/#delete
 import sys
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/delta_table/#deltalake.DeltaTable.merge
+# From the documentation of deltalake: api/delta_table/#deltalake.DeltaTable.merge
 import sys
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/merging-tables/#upsert-with-delete
+# From the documentation of deltalake: usage/merging-tables/#upsert-with-delete
 import sys
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/merging-tables/#upsert
+# From the documentation of deltalake: usage/merging-tables/#upsert
 import sys
 
 import pyarrow as pa

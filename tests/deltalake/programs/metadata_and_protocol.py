@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/examining-table/#metadata
+# From the documentation of deltalake: usage/examining-table/#metadata
 import sys
 import time
 import uuid

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/working-with-partitions/#overwriting-a-partition
+# From the documentation of deltalake: usage/working-with-partitions/#overwriting-a-partition
 import sys
 
 import pandas as pd

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/working-with-partitions/
+# From the documentation of deltalake: usage/working-with-partitions/
 import os
 import sys
 

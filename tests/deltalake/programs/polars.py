@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/integrations/delta-lake-polars/
+# From the documentation of deltalake: integrations/delta-lake-polars/
 import sys
 
 import polars as pl

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/query/
+# From the documentation of deltalake: api/query/
 import sys
 
 import pyarrow as pa

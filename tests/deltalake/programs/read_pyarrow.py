@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/querying-delta-tables/
+# From the documentation of deltalake: usage/querying-delta-tables/
 import sys
 
 import pyarrow as pa

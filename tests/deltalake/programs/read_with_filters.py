@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/delta_table/#deltalake.DeltaTable.to_pandas
+# From the documentation of deltalake: api/delta_table/#deltalake.DeltaTable.to_pandas
 import sys
 
 import pandas as pd

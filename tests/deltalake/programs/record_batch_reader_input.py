@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/upgrade-guides/guide-1.0.0/#arro3-adoption
+# From the documentation of deltalake: upgrade-guides/guide-1.0.0/#arro3-adoption
 import sys
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/working-with-partitions/#replacing-partition-columns
+# From the documentation of deltalake: usage/working-with-partitions/#replacing-partition-columns
 import sys
 
 import pandas as pd

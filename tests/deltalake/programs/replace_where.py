@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/writing/#overwriting-part-of-the-table-data-using-a-predicate
+# From the documentation of deltalake: usage/writing/
 import sys
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/delta_table/#deltalake.DeltaTable.restore
+# From the documentation of deltalake: api/delta_table/#deltalake.DeltaTable.restore
 import sys
 
 import pyarrow as pa

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/examining-table/#schema
+# From the documentation of deltalake: usage/examining-table/#schema
 import json
 import sys
 

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/integrations/delta-lake-pandas/#schema-enforcement
+# From the documentation of deltalake: integrations/delta-lake-pandas/#schema-enforcement
 import sys
 
 import pandas as pd

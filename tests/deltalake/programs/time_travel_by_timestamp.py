@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/loading-table/#time-travel
+# From the documentation of deltalake: usage/loading-table/#time-travel
 import sys
 import time
 from datetime import datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/api/delta_table/#deltalake.DeltaTable.update
+# From the documentation of deltalake: api/delta_table/#deltalake.DeltaTable.update
 import sys
 
 import pandas as pd

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/managing-tables/#vacuuming-tables
+# From the documentation of deltalake: usage/managing-tables/#vacuuming-tables
 import os
 import sys
 

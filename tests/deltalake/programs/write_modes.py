@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/writing/
+# From the documentation of deltalake: usage/writing/
 import sys
 
 import pandas as pd

@@ -1,4 +1,4 @@
-# https://delta-io.github.io/delta-rs/usage/optimize/delta-lake-z-order/
+# From the documentation of deltalake: usage/optimize/delta-lake-z-order/
 import sys
 
 import pyarrow as pa
