@@ -27,9 +27,10 @@ def record_batches(data: RowSource, argument: str) -> pa.RecordBatchReader:
     """Open the Arrow stream of `data`; a list or iterator of record batches is one, too."""
     if isinstance(data, pa.RecordBatchReader):
         return data
-    if isinstance(data, Sequence | Iterator) and not hasattr(data, "__arrow_c_stream__"):
-        return _of_batches(iter(data), argument)
-    if not hasattr(data, "__arrow_c_stream__"):
+    stream: Any = data
+    if not hasattr(stream, "__arrow_c_stream__"):
+        if isinstance(stream, Sequence | Iterator):
+            return _of_batches(iter(stream), argument)
         raise ArgumentError(
             f"{argument}: a {type(data).__name__} has no Arrow stream (__arrow_c_stream__). Give a "
             "pyarrow, polars, duckdb or pandas (2.2 or newer) table; pyarrow.Table.from_pylist "
@@ -37,7 +38,7 @@ def record_batches(data: RowSource, argument: str) -> pa.RecordBatchReader:
             argument=argument,
         )
     try:
-        return pa.RecordBatchReader.from_stream(data)
+        return pa.RecordBatchReader.from_stream(stream)
     except pa.ArrowInvalid as error:
         raise ArgumentError(
             f"{argument}: the Arrow stream of a {type(data).__name__} isn't a table: {error}. Give "
@@ -51,7 +52,7 @@ def _of_batches(batches: Iterator[object], argument: str) -> pa.RecordBatchReade
     first = next(batches, None)
     if first is None:
         raise ArgumentError(
-            f"{argument}: it is empty, so its columns are unknown. Give at least one record batch.",
+            f"{argument}: it has no record batches, so its columns are unknown. Give at least one.",
             argument=argument,
         )
     schema = _batch(first, argument).schema
