@@ -171,7 +171,8 @@ def clone(
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
             then write to the clone; it continues after the last batch that the clone contains.
-        run_copies: copies the files of a deep clone; None to copy them in this process.
+        run_copies: function that copies the files of a deep clone in other processes. If None, this
+            process copies them.
 
     Raises:
         DataFileError: the source is an earlier version, and a vacuum has deleted its files. The

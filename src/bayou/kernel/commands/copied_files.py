@@ -3,7 +3,7 @@
 Each copy gets a new name, so no file is overwritten. The copy's `add` action has a tag that
 identifies the source file. If a clone is repeated, the copies of files that are still live in the
 source stay in the clone, and only new files of the source are copied. A connector can copy the
-files elsewhere, for example on executors (`CopyFiles`).
+files in other processes, such as Spark's executors (`CopyFiles`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class FileCopy:
     """A file to copy.
 
     Attributes:
-        table: path of the table that has the file.
+        table: path of the source table.
         size: size of the file according to the log; None if the log doesn't have it.
     """
 
@@ -113,7 +113,7 @@ class FileCopy:
 
 
 CopyFiles: TypeAlias = Callable[[Sequence[FileCopy]], None]
-"""Copies files. If it fails, it may leave some of the copies."""
+"""Function that copies files. If it fails, some of the copies may exist."""
 
 
 def copy_files(engine: Engine, copies: Sequence[FileCopy]) -> None:
