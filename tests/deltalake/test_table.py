@@ -124,6 +124,23 @@ def test_partition_values_are_strings_or_typed(table):
     assert table.partitions(file_pruning_predicate="p = 2") == [{"p": "2"}]
 
 
+def test_an_empty_string_is_a_null_partition(table):
+    write_deltalake(table, pa.table({"id": [7], "p": pa.nulls(1, pa.int64())}), mode="append")
+    for filters in ([("p", "=", "")], [[("p", "=", "")]]):
+        assert len(table.file_uris(filters)) == 1
+        assert table.to_pyarrow_table(partitions=filters)["id"].to_pylist() == [7]
+    assert len(table.file_uris([("p", "!=", "")])) == 2
+
+
+def test_a_merge_ignores_source_columns_that_the_table_lacks(table):
+    source = ROWS.append_column("extra", [["x", "y", "z"]])
+    merge = table.merge(source, "target.id = source.id", merge_schema=False)
+    assert merge.when_matched_update_all().execute()["num_target_rows_updated"] == 3
+    merge = table.merge(source, "target.id = source.id", merge_schema=True)
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert [field.name for field in table.schema().fields] == ["id", "p", "s", "extra"]
+
+
 def test_the_protocol_is_a_tuple(table):
     assert tuple(table.protocol()) == (1, 2, None, None)
     with pytest.raises(DeltaError, match="allow_protocol_versions_increase=True"):

@@ -7,8 +7,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from bayou import api
 from bayou.api import Condition
 from bayou.api.argument_checks import engine_and_table
@@ -54,13 +52,13 @@ class TableMerger:
         self,
         table: TableVersion,
         merge: api.TableMerger,
-        source: pa.Schema,
+        source_columns: Sequence[str],
         source_alias: str,
         hooks: PostCommitHookProperties | None,
     ) -> None:
         self._deltatable = table
         self._merge = merge
-        self._source = source
+        self._columns = source_columns
         self._alias = quote_identifier(source_alias)
         self._hooks = hooks
 
@@ -74,7 +72,7 @@ class TableMerger:
     def when_matched_update_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Update the columns that the source has."""
+        """Update the columns that source and table have; with `merge_schema`, also add columns."""
         return self.when_matched_update(self._source_columns(except_cols), predicate)
 
     def when_matched_delete(self, predicate: str | None = None) -> TableMerger:
@@ -92,7 +90,7 @@ class TableMerger:
     def when_not_matched_insert_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Insert source rows that match no row, with the columns that the source has."""
+        """Insert source rows that match no row; see `when_matched_update_all`."""
         return self.when_not_matched_insert(self._source_columns(except_cols), predicate)
 
     def when_not_matched_by_source_update(
@@ -115,7 +113,7 @@ class TableMerger:
     def _source_columns(self, except_cols: Sequence[str] | None) -> dict[str, str]:
         return {
             quote_identifier(name): f"{self._alias}.{quote_identifier(name)}"
-            for name in self._source.names
+            for name in self._columns
             if name not in (except_cols or ())
         }
 
@@ -286,7 +284,9 @@ class TableOptimizer:
         compact = self._method(
             "compact", commit_properties, post_commithook_properties, writer_properties
         )
-        metrics = compact(partition_filters, target_size, max_concurrent_tasks)
+        metrics = compact(
+            partition_filters_of(partition_filters), target_size, max_concurrent_tasks
+        )
         return _optimize_metrics(metrics, preserves_order=True)
 
     def z_order(  # noqa: PLR0917 - deltalake's order of parameters
@@ -307,7 +307,9 @@ class TableOptimizer:
         z_order = self._method(
             "z_order", commit_properties, post_commithook_properties, writer_properties
         )
-        metrics = z_order(columns, partition_filters, target_size, max_concurrent_tasks)
+        metrics = z_order(
+            columns, partition_filters_of(partition_filters), target_size, max_concurrent_tasks
+        )
         return _optimize_metrics(metrics, preserves_order=False)
 
     def _method(
@@ -320,6 +322,13 @@ class TableOptimizer:
         engine = self.table.engine_with(commit, hooks, writer, operation="optimize")
         _, table = engine_and_table(self.table)
         return moving(self.table, getattr(api.TableOptimizer(engine, table), name), hooks)
+
+
+def partition_filters_of(filters: Any) -> Any:
+    """Return filter tuples with None instead of "", which stands for null in deltalake."""
+    if isinstance(filters, tuple) and len(filters) == 3 and filters[2] == "":
+        return (*filters[:2], None)
+    return [partition_filters_of(f) for f in filters] if isinstance(filters, list) else filters
 
 
 def _optimize_metrics(metrics: Any, *, preserves_order: bool) -> dict[str, Any]:

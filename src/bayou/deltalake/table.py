@@ -14,7 +14,12 @@ from bayou.api import Condition, TableHandle
 from bayou.api.argument_checks import checked_path, engine_and_table
 from bayou.api.conditions import checked_condition, combine_with_and
 from bayou.api.rows.arrow_stream import RowSource, record_batches
-from bayou.deltalake.commands import TableAlterer, TableMerger, TableOptimizer
+from bayou.deltalake.commands import (
+    TableAlterer,
+    TableMerger,
+    TableOptimizer,
+    partition_filters_of,
+)
 from bayou.deltalake.properties import (
     CommitProperties,
     PostCommitHookProperties,
@@ -159,7 +164,7 @@ class DeltaTable(TableVersion):
         _refuse("filesystem", filesystem, "Give storage_options to DeltaTable.")
         _refuse("parquet_read_options", parquet_read_options, "Cast the columns that are read.")
         _refuse("schema", schema, "Cast the columns that are read.")
-        return super().to_pyarrow_dataset(partitions, file_pruning_predicate)
+        return super().to_pyarrow_dataset(partition_filters_of(partitions), file_pruning_predicate)
 
     def to_pyarrow_table(
         self,
@@ -170,7 +175,7 @@ class DeltaTable(TableVersion):
     ) -> pa.Table:
         """Read rows into an Arrow table."""
         _refuse("filesystem", filesystem, "Give storage_options to DeltaTable.")
-        return super().to_pyarrow_table(partitions, columns, filters)
+        return super().to_pyarrow_table(partition_filters_of(partitions), columns, filters)
 
     def to_pandas(
         self,
@@ -256,8 +261,10 @@ class DeltaTable(TableVersion):
         merge = TableHandle(engine, self._table).merge(
             rows, predicate, source_alias or "source", target_alias or "target", merge_schema
         )
+        names = {name.lower() for name in self.snapshot().schema.names}
+        columns = [name for name in rows.schema.names if merge_schema or name.lower() in names]
         return TableMerger(
-            self, merge, rows.schema, source_alias or "source", post_commithook_properties
+            self, merge, columns, source_alias or "source", post_commithook_properties
         )
 
     def vacuum(
@@ -333,7 +340,7 @@ def without_nulls(configuration: Mapping[str, str | None] | None) -> dict[str, s
 
 def _both(one: Condition | None, other: Condition | None) -> Condition | None:
     return combine_with_and(
-        checked_condition(one, "partition_filters"),
+        checked_condition(partition_filters_of(one), "partition_filters"),
         checked_condition(other, "file_pruning_predicate"),
     )
 
