@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import StatementError
-from bayou.spark.sql_statements.clone import Clone
-from bayou.spark.sql_statements.create_table import CreateTemporaryView
+from bayou.spark.sql_statements.create_table import Clone, CreateTemporaryView
 from bayou.spark.sql_statements.maintenance import Reorg
 from bayou.spark.sql_statements.parser import InvalidStatement, first_keyword, parse_statement
 from bayou.spark.sql_statements.show import DescribeDetail, DescribeHistory, DescribeTable
@@ -30,7 +29,7 @@ def test_describe_detail_names_a_table():
 
 def test_an_upgrade_to_uniform_names_its_version():
     text = "reorg table t apply (upgrade uniform (iceberg_compat_version = 3));"
-    assert parse_statement(text) == Reorg(table=("t",), where=None, upgrade=3)
+    assert parse_statement(text) == Reorg(table=("t",), where=None, iceberg_compat_version=3)
 
 
 @pytest.mark.parametrize(("kind", "shallow"), [("SHALLOW ", True), ("DEEP ", False), ("", False)])

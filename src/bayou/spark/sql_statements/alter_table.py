@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from bayou.protocol.schema import StructField, StructType
 from bayou.spark.catalog_tables import refresh_columns
 from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.sql_statements.column_definitions import (
-    ColumnDefinition,
+    complete_field,
     parse_column_definition,
     parse_column_type,
     parse_position,
@@ -51,7 +51,7 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetLocation:
-    """`ALTER TABLE table SET LOCATION 'path'`: another path for a table of the catalog."""
+    """`ALTER TABLE table SET LOCATION 'path'`: changes the path of a catalog table."""
 
     table: TableName
     location: str
@@ -89,7 +89,7 @@ def _names_and_types(schema: StructType) -> list[tuple[str, str]]:
 
 
 def parse_alter_table(cursor: TokenCursor) -> Statement | None:
-    """Parse the tokens after `ALTER`; None for `TABLE ... RENAME TO`, and if no `TABLE` follows."""
+    """Parse the tokens after `ALTER`; None for a view, a database, and `TABLE ... RENAME TO`."""
     if not cursor.take("TABLE"):
         return None
     table = cursor.table()
@@ -105,7 +105,7 @@ def parse_alter_table(cursor: TokenCursor) -> Statement | None:
 
 
 def parse_comment(cursor: TokenCursor) -> AlterTable | None:
-    """Parse the tokens after `COMMENT`; None if `ON TABLE` doesn't follow."""
+    """Parse the tokens after `COMMENT`; None if the comment isn't for a table."""
     if not cursor.take("ON", "TABLE"):
         return None
     table = cursor.table()
@@ -139,8 +139,8 @@ def _parse_changes(cursor: TokenCursor) -> list[Callable[[TargetTable], object]]
         columns = () if cursor.take("NONE") else cursor.columns()
         return [_alteration(lambda a: a.cluster_by(*columns))]
     if cursor.take("REPLACE", "COLUMNS"):
-        definitions = cursor.comma_separated(lambda: parse_column_definition(cursor))
-        fields = [definition.whole_field for definition in definitions]
+        definitions = cursor.parenthesized_list(lambda: parse_column_definition(cursor))
+        fields = [complete_field(column) for column in definitions]
         for column in fields:
             if {CURRENT_DEFAULT_KEY, GENERATION_EXPRESSION_KEY} & column.metadata.keys():
                 raise cursor.error(f"name, type and comment of {column.name}", back=1)
@@ -162,15 +162,13 @@ def _parse_add(cursor: TokenCursor) -> Callable[[TargetTable], object]:
         return _alteration(lambda a: a.add_feature(feature))
     cursor.expect("COLUMN|COLUMNS")
     if cursor.next_are("("):
-        definitions = list(cursor.comma_separated(lambda: parse_column_definition(cursor)))
+        columns = cursor.parenthesized_list(lambda: parse_column_definition(cursor))
     else:
-        definitions = [parse_column_definition(cursor)]
-        while cursor.take(","):
-            definitions.append(parse_column_definition(cursor))
-    return _addition([definition.new_column for definition in definitions])
+        columns = cursor.comma_separated(lambda: parse_column_definition(cursor))
+    return _addition(columns)
 
 
-def _addition(columns: list[NewColumn]) -> Callable[[TargetTable], object]:
+def _addition(columns: Sequence[NewColumn]) -> Callable[[TargetTable], object]:
     def add(target: TargetTable) -> object:
         snapshot = target.table.latest_snapshot(target.engine)
         return add_columns(target.engine, snapshot, columns, engine_info=SPARK_ENGINE_INFO)
@@ -197,13 +195,7 @@ def _parse_drop(cursor: TokenCursor) -> Callable[[TargetTable], object]:
         return _alteration(lambda a: a.drop_feature(feature, truncate_history=truncate))
     cursor.expect("COLUMN|COLUMNS")
     if_exists = cursor.take("IF", "EXISTS")
-    if cursor.next_are("("):
-        columns = cursor.columns()
-    else:
-        paths = [cursor.column()]
-        while cursor.take(","):
-            paths.append(cursor.column())
-        columns = tuple(paths)
+    columns = cursor.columns() if cursor.next_are("(") else cursor.comma_separated(cursor.column)
     return lambda target: _drop_columns(target, columns, if_exists=if_exists)
 
 
@@ -234,7 +226,7 @@ def _parse_change_column(cursor: TokenCursor) -> list[Callable[[TargetTable], ob
     if cursor.take("DROP", "NOT", "NULL"):
         return [_alteration(lambda a: a.drop_column_not_null(column))]
     if cursor.take("SET", "DEFAULT"):
-        value = cursor.rest("the value of DEFAULT")
+        value = cursor.until_end("the value of DEFAULT")
         return [_alteration(lambda a: a.set_default(column, value))]
     if cursor.take("DROP", "DEFAULT"):
         return [_alteration(lambda a: a.drop_default(column))]
@@ -248,12 +240,11 @@ def _parse_change_column(cursor: TokenCursor) -> list[Callable[[TargetTable], ob
     return _hive_changes(column, parse_column_definition(cursor))
 
 
-def _hive_changes(
-    column: _Column, definition: ColumnDefinition
-) -> list[Callable[[TargetTable], object]]:
-    """Split Hive's `CHANGE COLUMN name new_name type [COMMENT ..] [FIRST | AFTER ..]` into changes.
+def _hive_changes(column: _Column, definition: NewColumn) -> list[Callable[[TargetTable], object]]:
+    """Return the changes of `CHANGE COLUMN name new_name type [COMMENT ..] [FIRST | AFTER ..]`.
 
-    A rename is committed before the other changes. In Spark itself, `new_name` must equal `name`.
+    This is Hive's syntax. A rename is committed before the other changes. Spark itself requires
+    that `new_name` equals `name`.
     """
     to = definition.path[-1]
     changes: list[Callable[[TargetTable], object]] = []
@@ -264,7 +255,7 @@ def _hive_changes(
     return changes
 
 
-def _change_column(target: TargetTable, column: _Column, definition: ColumnDefinition) -> object:
+def _change_column(target: TargetTable, column: _Column, definition: NewColumn) -> object:
     snapshot = target.table.latest_snapshot(target.engine)
     return change_column(
         target.engine,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bayou.errors import StatementError
 from bayou.kernel.commands.alter.columns import NewColumn
@@ -16,72 +16,42 @@ from bayou.spark.sql_statements.token_cursor import TokenCursor
 _AFTER_TYPE = "NOT|NULL|DEFAULT|GENERATED|COMMENT|FIRST|AFTER|CONSTRAINT|,|)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnDefinition:
-    """A column as a statement defines it.
-
-    Attributes:
-        path: the column's name, preceded by the names of its enclosing structs.
-        field: name, type, nullability and metadata.
-        default: the default value as SQL, or None.
-        position: the column name after `AFTER`; "" for `FIRST`; None if the column has neither.
-    """
-
-    path: tuple[str, ...]
-    field: StructField
-    comment: str | None = None
-    default: str | None = None
-    position: str | None = None
-
-    @property
-    def whole_field(self) -> StructField:
-        """`field`, with `comment` and `default` added to its metadata."""
-        optional = {"comment": self.comment, CURRENT_DEFAULT_KEY: self.default}
-        added = {key: value for key, value in optional.items() if value is not None}
-        return replace(self.field, metadata={**self.field.metadata, **added})
-
-    @property
-    def new_column(self) -> NewColumn:
-        return NewColumn(
-            path=self.path,
-            field=self.field,
-            comment=self.comment,
-            default=self.default,
-            position=self.position,
-        )
+def complete_field(column: NewColumn) -> StructField:
+    """Return the column's field, with the comment and the default in the field's metadata."""
+    optional = {"comment": column.comment, CURRENT_DEFAULT_KEY: column.default}
+    added = {key: value for key, value in optional.items() if value is not None}
+    return replace(column.field, metadata={**column.field.metadata, **added})
 
 
-def parse_column_definition(cursor: TokenCursor) -> ColumnDefinition:
+def parse_column_definition(cursor: TokenCursor) -> NewColumn:
     """Parse `name type [NOT NULL] [DEFAULT ..] [GENERATED ..] [COMMENT ..] [FIRST | AFTER ..]`."""
     path = cursor.column()
     field = parse_column_type(cursor, path[-1])
-    comment = default = location = None
+    comment = default = position = None
     while not cursor.at_end:
         if cursor.take("NOT", "NULL"):
             field = replace(field, nullable=False)
         elif cursor.take("NULL"):
             pass
         elif cursor.take("DEFAULT"):
-            default = cursor.until(_default_end(cursor), what="the value of DEFAULT")
+            default = cursor.until(_default_end(cursor), expected="the value of DEFAULT")
         elif cursor.take("GENERATED"):
             field = _parse_generated(cursor, field)
         elif cursor.take("COMMENT"):
             comment = cursor.string("a comment")
         elif cursor.next_are("FIRST|AFTER"):
-            location = parse_position(cursor)
+            position = parse_position(cursor)
         elif cursor.next_are(",|)"):
             break
         else:
             raise cursor.error("NOT NULL, DEFAULT, GENERATED, COMMENT, a comma or a parenthesis")
-    return ColumnDefinition(
-        path=path, field=field, comment=comment, default=default, position=location
-    )
+    return NewColumn(path=path, field=field, comment=comment, default=default, position=position)
 
 
 def parse_column_type(cursor: TokenCursor, name: str) -> StructField:
     """Parse the data type of column `name`, and return the column as a field."""
     type_string = cursor.until(
-        lambda: is_at_type_end(cursor), what=f"the type of column {name!r}", angles=True
+        lambda: is_at_type_end(cursor), expected=f"the type of column {name!r}", angles=True
     )
     try:
         return parse_field(name, type_string)
@@ -91,25 +61,25 @@ def parse_column_type(cursor: TokenCursor, name: str) -> StructField:
 
 
 def is_at_type_end(cursor: TokenCursor) -> bool:
-    """Whether the next token can't belong to a data type, such as a comma or `COMMENT`."""
+    """Whether a token that ends a data type is next, such as a comma or `COMMENT`."""
     return cursor.next_are(_AFTER_TYPE)
 
 
 def parse_position(cursor: TokenCursor) -> str | None:
-    """Parse a position: "" for `FIRST`, `b` for `AFTER b`, None if neither keyword is next."""
+    """Parse a column's position: "" for `FIRST`, `b` for `AFTER b`; None for neither."""
     if cursor.take("FIRST"):
         return ""
     return cursor.name("the name of a column") if cursor.take("AFTER") else None
 
 
 def parse_properties(cursor: TokenCursor) -> dict[str, str]:
-    """Parse properties: `('key' = 'value', a.b = 1, ...)`."""
-    return dict(cursor.comma_separated(lambda: _parse_property(cursor)))
+    """Parse table properties: `('key' = 'value', a.b = 1, ...)`."""
+    return dict(cursor.parenthesized_list(lambda: _parse_property(cursor)))
 
 
 def parse_property_keys(cursor: TokenCursor) -> tuple[str, ...]:
-    """Parse keys of properties: `('key', a.b, ...)`."""
-    return cursor.comma_separated(lambda: _parse_key(cursor))
+    """Parse the keys of table properties: `('key', a.b, ...)`."""
+    return cursor.parenthesized_list(lambda: _parse_key(cursor))
 
 
 def _parse_property(cursor: TokenCursor) -> tuple[str, str]:
@@ -117,15 +87,15 @@ def _parse_property(cursor: TokenCursor) -> tuple[str, str]:
     cursor.take("=")
     if cursor.next_are(",|)"):
         return key, ""
-    value = cursor.until_keywords(",", what="the value of a property")
+    value = cursor.until_keywords(",", expected="the value of a property")
     if value[:1] in ("'", '"'):
         return key, TokenCursor(value).string("a value")
     return key, value.lower() if value.lower() in ("true", "false") else value
 
 
 def _parse_key(cursor: TokenCursor) -> str:
-    what = "the name of a property"
-    return cursor.string(what) if cursor.at_string else ".".join(cursor.column(what))
+    expected = "the name of a property"
+    return cursor.string(expected) if cursor.at_string else ".".join(cursor.column(expected))
 
 
 def _parse_generated(cursor: TokenCursor, field: StructField) -> StructField:

@@ -1,4 +1,4 @@
-"""`StatementContext`: the session that runs a statement, and the Delta tables it names."""
+"""`StatementContext`: what a SQL statement needs to run, such as the session and the tables."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bayou.errors import StatementError
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.result_dataframes import empty_frame
+from bayou.spark.sql_statements.token_cursor import is_path_name
 from bayou.spark.target import TargetTable
 
 
@@ -17,31 +18,31 @@ class Statement(Protocol):
     """A parsed statement that Bayou can execute."""
 
     def run(self, context: StatementContext) -> Any:
-        """Execute the statement and return its DataFrame; NotImplemented if Spark must run it."""
+        """Execute the statement and return a DataFrame; NotImplemented if Spark must execute it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementContext:
-    """The session that runs a statement, the statement's SQL, and functions that run queries.
+    """The session and the SQL of a statement, and functions that a statement calls when it runs.
 
     Attributes:
         text: the statement's SQL, with parameters replaced by literals.
-        query: function that returns the DataFrame of an SQL query. The query may name Delta tables
-            and the caller's DataFrames.
-        names_tables: function that returns whether an SQL query names Delta tables.
+        query: function that returns the DataFrame of an SQL query, which can read Delta tables and
+            the DataFrames that were passed to `sql`.
+        reads_delta_tables: function that returns whether an SQL query reads Delta tables.
     """
 
     spark: Any
     text: str
     query: Callable[[str], Any]
-    names_tables: Callable[[str], bool]
+    reads_delta_tables: Callable[[str], bool]
 
     def find_table(self, table: Sequence[str]) -> TargetTable | None:
-        """Return the Delta table with a name or path; None if no Delta table has the name.
+        """Return the Delta table with a name or path; None if the name isn't that of a Delta table.
 
-        For a path, the table need not exist.
+        A table with a path need not exist.
         """
-        if _is_path(table):
+        if is_path_name(table):
             return TargetTable(spark=self.spark, location=table[1])
         location = location_of(self.spark, table)
         if location is None:
@@ -49,30 +50,33 @@ class StatementContext:
         return TargetTable(spark=self.spark, location=location, name=".".join(table))
 
     def table(self, table: Sequence[str]) -> TargetTable:
-        """Return the result of `find_table`; raise `StatementError` if the result is None."""
+        """Return the Delta table with a name or path, like `find_table`.
+
+        Raises:
+            StatementError: the session catalog has no Delta table with the name.
+        """
         target = self.find_table(table)
         if target is None:
-            raise StatementError(
+            raise self.error(
                 f"Table {'.'.join(table)}: the session catalog has no Delta table of this name. "
-                "Use its path: delta.`/path`.",
-                statement=self.text,
+                "Use its path: delta.`/path`."
             )
         return target
 
     def resolve_name(self, table: Sequence[str]) -> NamedTable:
-        """Return the name and location of a table that exists or can be created.
+        """Return the name and the location of a table, which need not exist.
 
-        Raise `StatementError` if the name belongs to a catalog object that isn't a Delta table.
+        Raises:
+            StatementError: the catalog has a view or a table of another format with the name.
         """
-        if _is_path(table):
+        if is_path_name(table):
             return NamedTable(
                 name=quoted_table_name(table), path=table[1], exists=True, is_path=True
             )
         resolved = named_table(self.spark, quoted_table_name(table))
         if resolved is None:
-            raise StatementError(
-                f"Table {'.'.join(table)}: {why_unusable(self.spark, quoted_table_name(table))}",
-                statement=self.text,
+            raise self.error(
+                f"Table {'.'.join(table)}: {why_unusable(self.spark, quoted_table_name(table))}"
             )
         return resolved
 
@@ -84,17 +88,13 @@ class StatementContext:
 
 
 def quoted_table_name(table: Sequence[str]) -> str:
-    """Return the name as SQL, each part in backticks."""
+    """Return a table's name as SQL, with each part in backticks."""
     return ".".join(quote_identifier(part) for part in table)
 
 
 def location_of(spark: Any, table: Sequence[str]) -> str | None:
-    """Return the path of a Delta table in the session catalog; None if no Delta table has it."""
+    """Return the path of the Delta table with a name; None if the catalog has no such table."""
     if len(table) > 3:
         return None
     resolved = named_table(spark, quoted_table_name(table))
     return resolved.path if resolved is not None and resolved.exists else None
-
-
-def _is_path(table: Sequence[str]) -> bool:
-    return len(table) == 2 and table[0].lower() == "delta"

@@ -1,23 +1,30 @@
-"""`CREATE TABLE`, `REPLACE TABLE` and `CREATE TEMPORARY VIEW` of Delta tables."""
+"""`CREATE TABLE`, `REPLACE TABLE`, `... CLONE` and `CREATE TEMPORARY VIEW` of Delta tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bayou.errors import TableAlreadyExistsError, TableNotFoundError
+from bayou.kernel.commands.clone import clone
 from bayou.kernel.commands.create_table import CreationMode, TableDefinition
 from bayou.kernel.commands.write import WriteMode
 from bayou.kernel.operation import Operation
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.catalog_tables import NamedTable
+from bayou.spark.commands.deep_clone import copy_function
 from bayou.spark.delta_table import DeltaTable, DeltaTableBuilder
-from bayou.spark.sql_statements.clone import Clone, parse_clone
-from bayou.spark.sql_statements.column_definitions import parse_column_definition, parse_properties
+from bayou.spark.read.time_travel import parse_timestamp
+from bayou.spark.session.settings import CLONE_TRANSACTION_IDENTIFIERS
+from bayou.spark.sql_statements.column_definitions import (
+    complete_field,
+    parse_column_definition,
+    parse_properties,
+)
 from bayou.spark.sql_statements.context import StatementContext, quoted_table_name
-from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
-from bayou.spark.target import TargetTable
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
+from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import WriteOptions, with_session_defaults
 
@@ -106,20 +113,20 @@ def _in_catalog(resolved: NamedTable) -> bool:
 
 
 def parse_create_table(cursor: TokenCursor) -> CreateTable | Clone | None:
-    """Parse a `CREATE TABLE` or `REPLACE TABLE`; None for other statements and other formats."""
+    """Parse a `CREATE` or `REPLACE TABLE`; None for another statement or another table format."""
     mode = _parse_mode(cursor)
     if mode is None:
         return None
     table = cursor.table()
     if cursor.take("SHALLOW", "CLONE"):
-        return parse_clone(cursor, table, mode, shallow=True)
+        return _parse_clone(cursor, table, mode, shallow=True)
     if cursor.take("DEEP", "CLONE") or cursor.take("CLONE"):
-        return parse_clone(cursor, table, mode, shallow=False)
-    if not _is_path(table) and not cursor.contains("USING", "DELTA"):
-        return None  # another format, or CREATE TABLE ... LIKE
+        return _parse_clone(cursor, table, mode, shallow=False)
+    if not is_path_name(table) and not cursor.contains("USING", "DELTA"):
+        return None  # another table format, or CREATE TABLE ... LIKE
     columns: tuple[StructField, ...] = ()
     if cursor.next_are("("):
-        columns = cursor.comma_separated(lambda: parse_column_definition(cursor).whole_field)
+        columns = cursor.parenthesized_list(lambda: complete_field(parse_column_definition(cursor)))
     return _parse_clauses(cursor, table, mode, columns)
 
 
@@ -157,7 +164,7 @@ def _parse_clauses(
         elif cursor.take("LOCATION"):
             location = cursor.string("a path")
         elif cursor.take("AS") or cursor.next_are("SELECT|WITH|FROM|VALUES"):
-            query = cursor.rest("a query")
+            query = cursor.until_end("a query")
         else:
             raise cursor.error(
                 "PARTITIONED BY, CLUSTER BY, COMMENT, TBLPROPERTIES, LOCATION or AS query"
@@ -187,23 +194,109 @@ def _parse_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[Str
             raise cursor.error("the name of a partition column (Delta has no partition transforms)")
         if cursor.next_are(",|)", after=1):
             return cursor.name("the name of a column")
-        definition = parse_column_definition(cursor)
-        added.append(definition.whole_field)
-        return definition.field.name
+        field = complete_field(parse_column_definition(cursor))
+        added.append(field)
+        return field.name
 
-    return cursor.comma_separated(column), tuple(added)
+    return cursor.parenthesized_list(column), tuple(added)
 
 
-def _is_path(table: TableName) -> bool:
-    return len(table) == 2 and table[0].lower() == "delta"
+_CLONE_METRICS = (
+    "source_table_size",
+    "source_num_of_files",
+    "num_removed_files",
+    "num_copied_files",
+    "removed_files_size",
+    "copied_files_size",
+)
+_CLONE_SCHEMA = ", ".join(f"{name} bigint" for name in _CLONE_METRICS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clone:
+    """`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table [SHALLOW | DEEP] CLONE source ...`.
+
+    Attributes:
+        shallow: whether the clone refers to the source's data files. Without the keyword SHALLOW,
+            the files are copied, as on Databricks.
+        version, timestamp: the version of the source to clone; the latest if both are None.
+        properties: table properties that override the source's properties.
+    """
+
+    table: TableName
+    mode: CreationMode
+    shallow: bool
+    source: TableName
+    version: int | None
+    timestamp: str | None
+    properties: Mapping[str, str]
+    location: str | None
+
+    def run(self, context: StatementContext) -> Any:
+        """Clone the source and return a DataFrame with one row of metrics.
+
+        With `IF NOT EXISTS`, nothing is cloned if the table exists, and the DataFrame has no row.
+        """
+        source, resolved = context.table(self.source), context.resolve_name(self.table)
+        path = resolved.path if resolved.exists else self.location or resolved.path
+        target = TargetTable(spark=context.spark, location=path)
+        if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and target.exists():
+            return context.spark.createDataFrame([], _CLONE_SCHEMA)
+        table, engine = source.table, source.engine
+        if self.version is not None:
+            snapshot = table.snapshot_as_of_version(engine, self.version)
+        elif self.timestamp is not None:
+            zone = str(context.spark.conf.get("spark.sql.session.timeZone"))
+            at = parse_timestamp("timestamp", self.timestamp, zone)
+            snapshot = table.snapshot_as_of_timestamp(engine, at)
+        else:
+            snapshot = table.latest_snapshot(engine)
+        metrics = clone(
+            target.engine,
+            snapshot,
+            target.path,
+            SPARK_ENGINE_INFO,
+            shallow=self.shallow,
+            properties=self.properties,
+            replace=self.mode.replaces,
+            transaction_identifiers=CLONE_TRANSACTION_IDENTIFIERS.boolean(context.spark, True),
+            run_copies=copy_function(context.spark, target.engine, target.path),
+        )
+        if not resolved.exists:
+            resolved.register(context.spark, target.path)
+        values = asdict(metrics)
+        return context.spark.createDataFrame(
+            [tuple(values[name] for name in _CLONE_METRICS)], _CLONE_SCHEMA
+        )
+
+
+def _parse_clone(
+    cursor: TokenCursor, table: TableName, mode: CreationMode, *, shallow: bool
+) -> Clone:
+    """Parse the tokens after the keyword `CLONE`."""
+    source = cursor.table()
+    version, timestamp = cursor.time_travel()
+    properties = parse_properties(cursor) if cursor.take("TBLPROPERTIES") else {}
+    location = cursor.string("a path") if cursor.take("LOCATION") else None
+    cursor.expect_end()
+    return Clone(
+        table=table,
+        mode=mode,
+        shallow=shallow,
+        source=source,
+        version=version,
+        timestamp=timestamp,
+        properties=properties,
+        location=location,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTemporaryView:
     """`CREATE [OR REPLACE] [GLOBAL] TEMPORARY VIEW name [(columns)] AS query`.
 
-    The view is created from the query's DataFrame. Spark can't store the SQL of the query instead,
-    because it can't resolve the paths and versions of Delta tables in SQL.
+    The view is created from the query's DataFrame, not from the query's SQL, because Spark can't
+    resolve paths and versions of Delta tables in SQL.
     """
 
     name: str
@@ -214,7 +307,7 @@ class CreateTemporaryView:
 
     def run(self, context: StatementContext) -> Any:
         """Create the view; NotImplemented if the query reads no Delta table."""
-        if not context.names_tables(self.query):
+        if not context.reads_delta_tables(self.query):
             return NotImplemented
         frame = context.query(self.query)
         if self.columns:
@@ -248,7 +341,7 @@ def parse_temporary_view(cursor: TokenCursor) -> CreateTemporaryView | None:
     return CreateTemporaryView(
         name=name,
         columns=columns,
-        query=cursor.rest("a query"),
+        query=cursor.until_end("a query"),
         replace=replace,
         is_global=is_global,
     )
@@ -256,7 +349,5 @@ def parse_temporary_view(cursor: TokenCursor) -> CreateTemporaryView | None:
 
 def _parse_columns(cursor: TokenCursor) -> tuple[str, ...]:
     cursor.expect("(")
-    names = [cursor.name("the name of a column")]
-    while cursor.take(","):
-        names.append(cursor.name("the name of a column"))
-    return tuple(names) if cursor.take(")") else ()
+    names = cursor.comma_separated(lambda: cursor.name("the name of a column"))
+    return names if cursor.take(")") else ()

@@ -80,7 +80,7 @@ def parse_delete(cursor: TokenCursor) -> Delete:
     cursor.expect("FROM")
     table = cursor.table()
     alias = _parse_alias(cursor, "WHERE")
-    where = cursor.rest("a condition") if cursor.take("WHERE") else None
+    where = cursor.until_end("a condition") if cursor.take("WHERE") else None
     cursor.expect_end()
     return Delete(table=table, alias=alias, where=where)
 
@@ -91,7 +91,7 @@ def parse_update(cursor: TokenCursor) -> Update:
     alias = _parse_alias(cursor, "SET")
     cursor.expect("SET")
     values = parse_assignments(cursor, "WHERE")
-    where = cursor.rest("a condition") if cursor.take("WHERE") else None
+    where = cursor.until_end("a condition") if cursor.take("WHERE") else None
     cursor.expect_end()
     return Update(table=table, alias=alias, values=values, where=where)
 
@@ -107,26 +107,32 @@ def parse_truncate(cursor: TokenCursor) -> Truncate:
 
 
 def parse_assignments(cursor: TokenCursor, *stops: str) -> dict[str, str]:
-    """Parse `column = value, ...` up to a keyword in `stops`, or the end; values are SQL."""
+    """Parse `column = value, ...` up to a keyword in `stops` or the end of the statement.
+
+    Returns:
+        The values as SQL, by column name. Names are quoted if necessary.
+    """
     values: dict[str, str] = {}
     while True:
         path = cursor.column()
         cursor.expect("=")
         name = path_sql(path)
         if name in values:
-            raise cursor.set_twice(name)
-        values[name] = cursor.until(lambda: _is_at_stop(cursor, stops), what=f"the value of {name}")
+            raise cursor.duplicate_column_error(name)
+        values[name] = cursor.until(
+            lambda: _is_at_stop(cursor, stops), expected=f"the value of {name}"
+        )
         if not cursor.take(","):
             return values
 
 
 def path_sql(path: Iterable[str]) -> str:
-    """Return the path of a column as SQL: a name that isn't an identifier is in backticks."""
+    """Return a column's path as SQL; names that aren't identifiers are in backticks."""
     return ".".join(p if p.isidentifier() else quote_identifier(p) for p in path)
 
 
 def _is_at_stop(cursor: TokenCursor, stops: tuple[str, ...]) -> bool:
-    """Whether a comma or a stop word is next. `WHEN` in a `CASE` expression isn't a stop word."""
+    """Whether a comma or a keyword in `stops` is next; not at `WHEN` in a `CASE` expression."""
     if cursor.next_are("WHEN"):
         return cursor.next_are("WHEN", "MATCHED") or cursor.next_are("WHEN", "NOT", "MATCHED")
     return cursor.next_are("|".join((",", *stops)))

@@ -1,4 +1,4 @@
-"""`bayou.spark.sql`: Delta's SQL statements, and queries of Delta tables by path and version."""
+"""`bayou.spark.sql`: executes Delta's SQL statements, and queries that read Delta tables."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from bayou.spark.sql_statements.parser import (
 )
 from bayou.spark.sql_statements.table_references import (
     TableReference,
-    is_written,
+    is_insert_target,
     table_candidates,
     table_references,
 )
-from bayou.spark.sql_statements.token_cursor import statement_tokens
+from bayou.spark.sql_statements.token_cursor import is_path_name, statement_tokens
 
 
 @raise_spark_exceptions
@@ -39,7 +39,7 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 
     Queries can name tables as ``delta.`/path` `` and read changes with `table_changes(table, start,
     end)`. `VERSION AS OF 12` or `TIMESTAMP AS OF expression` can follow a path or the catalog name
-    of a Delta table. A temporary view with this clause always reads the same version.
+    of a Delta table. A temporary view whose query has this clause always reads the same version.
 
     Delta's statements (INSERT, DELETE, UPDATE, MERGE, OPTIMIZE, VACUUM, RESTORE, CREATE TABLE,
     ALTER TABLE, ...) return the same DataFrames as in delta-spark. They accept tables as
@@ -66,7 +66,7 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 
 
 def sql_hook(request: SqlRequest) -> Any:
-    """Handler of `sql`: run statements about Delta tables; NotImplemented for all others."""
+    """Handler of the hook `sql`: execute statements about Delta tables; else NotImplemented."""
     text = _in_default_grammar(request.spark, request.text, request.frames)
     first = first_keyword(text)
     if not (reads_tables(first) or may_be_delta_statement(first) or "delta" in text.lower()):
@@ -84,15 +84,16 @@ def sql_hook(request: SqlRequest) -> Any:
 
 
 def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str:
-    """Rewrite a statement with `session_sql`, if PySpark doesn't substitute `{name}` first."""
+    """Rewrite a statement to Spark's default grammar; see `session_sql`.
+
+    A statement with both `${` and `frames` isn't changed, because PySpark reads `{name}` in it.
+    """
     return text if frames and "${" in text else session_sql(spark, text)
 
 
 _LONG_STATEMENT = 1000
-"""If a statement has more characters, its table names are looked up before it is parsed.
-
-If none of them is a Delta table, the statement isn't parsed. The lookup is faster than the parser.
-"""
+"""Length in characters from which an INSERT, UPDATE, DELETE or MERGE is parsed only if one of its
+table candidates is a Delta table. Finding the candidates is faster than parsing."""
 
 
 def _run(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
@@ -103,7 +104,7 @@ def _run(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
     references = _delta_references(spark, text)
     if not references:
         return NotImplemented
-    return _query(spark, text, references, args, frames)
+    return _run_delta_query(spark, text, references, args, frames)
 
 
 def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
@@ -118,8 +119,8 @@ def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> 
     context = StatementContext(
         spark=spark,
         text=text,
-        query=partial(_frame, spark, frames=dataframes),
-        names_tables=lambda query: bool(_delta_references(spark, query)),
+        query=partial(_run_query, spark, frames=dataframes),
+        reads_delta_tables=lambda query: bool(_delta_references(spark, query)),
     )
     return statement.run(context)
 
@@ -127,7 +128,7 @@ def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> 
 def _bind(
     spark: Any, statement: Statement, text: str, args: Any, values: Mapping[str, Any]
 ) -> tuple[Statement, str]:
-    """Replace the parameters in `text` by literals; return the new statement and its SQL."""
+    """Replace the parameters in `text` by literals; return the parsed statement and its SQL."""
     try:
         bound_text = bind_parameters(text, args, values, partial(session_literal, spark))
         bound = parse_statement(bound_text)
@@ -138,16 +139,16 @@ def _bind(
     return bound, bound_text
 
 
-def _frame(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
+def _run_query(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
     """Run a query that may read Delta tables, and return its DataFrame."""
     references = _delta_references(spark, text)
     if references:
-        return _query(spark, text, references, None, dict(frames))
+        return _run_delta_query(spark, text, references, None, dict(frames))
     return plain_sql(spark, text, None, **frames)
 
 
 def _delta_references(spark: Any, text: str) -> list[tuple[TableReference, str]]:
-    """Find the references to Delta tables in a query: (reference, path of the table)."""
+    """Return each reference to a Delta table in a query, with the path of the table."""
     locations = _candidate_locations(spark, text)
     if not any(locations.values()):
         return []
@@ -168,7 +169,7 @@ def _may_name_delta_tables(spark: Any, text: str) -> bool:
 
 
 def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
-    """Locations by name, for all names in a query that may be tables; None if not a Delta table."""
+    """Map each table candidate in a query to its path; to None if it isn't a Delta table."""
     return {
         parts: parts[-1] if _is_delta_syntax(parts) else location_of(spark, parts)
         for parts in table_candidates(text)
@@ -176,24 +177,24 @@ def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | N
 
 
 def _is_delta_syntax(parts: Sequence[str]) -> bool:
-    """Whether a name in SQL is ``delta.`/path` ``, or a table function that reads changes."""
+    """Whether a table candidate is ``delta.`/path` `` or a table function such as table_changes."""
     if len(parts) == 1:
         return parts[0].lower() in ("table_changes", "table_changes_by_path")
-    return len(parts) == 2 and parts[0].lower() == "delta"
+    return is_path_name(parts)
 
 
-def _query(
+def _run_delta_query(
     spark: Any,
     text: str,
     references: Sequence[tuple[TableReference, str]],
     args: Any,
     frames: dict[str, Any],
 ) -> Any:
-    """Run the query, with each reference replaced by a DataFrame that reads the Delta table."""
+    """Run a query in which each reference is replaced by a DataFrame of the Delta table."""
     pieces, at = [], 0
     added: dict[str, Any] = {}
     for number, (reference, location) in enumerate(references):
-        if is_written(text, reference):
+        if is_insert_target(text, reference):
             raise StatementError(
                 f"Table {'.'.join(reference.parts)}: the statement inserts into it after WITH or "
                 "FROM. Start with INSERT and put the clause into its query: INSERT INTO table "
@@ -203,14 +204,14 @@ def _query(
         name = f"bayou_{number}"
         added[name] = _read(spark, reference, location)
         alias = "" if reference.has_alias or reference.path else f" AS `{reference.parts[-1]}`"
-        pieces += [_literal(text[at : reference.start], frames), "{", name, "}", alias]
+        pieces += [_escape_braces(text[at : reference.start], frames), "{", name, "}", alias]
         at = reference.end
-    pieces.append(_literal(text[at:], frames))
+    pieces.append(_escape_braces(text[at:], frames))
     return plain_sql(spark, "".join(pieces), args, **frames, **added)
 
 
-def _literal(text: str, frames: dict[str, Any]) -> str:
-    """Return SQL with its braces escaped; unchanged if `frames` has values for `{name}`."""
+def _escape_braces(text: str, frames: dict[str, Any]) -> str:
+    """Double the braces in SQL, unless they are placeholders for the user's `frames`."""
     return text if frames else text.replace("{", "{{").replace("}", "}}")
 
 
@@ -229,9 +230,11 @@ def _read(spark: Any, reference: TableReference, location: str) -> Any:
 
 
 def _with_boundary(spark: Any, reader: Any, prefix: str, boundary: str) -> Any:
-    """Set the reader's option for the start or the end of the change data feed.
+    """Set the first or last version of a change data feed as an option of the reader.
 
-    `prefix` is `starting` or `ending`. `boundary` is a version, or a timestamp expression in SQL.
+    Args:
+        prefix: `starting` or `ending`.
+        boundary: a version, or a timestamp expression in SQL.
     """
     if boundary.rstrip("lL").isdecimal():
         return reader.option(f"{prefix}Version", boundary.rstrip("lL"))

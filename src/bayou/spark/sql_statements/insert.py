@@ -33,18 +33,19 @@ from bayou.spark.write.options import (
 def replace_defaults(
     query: str, names: tuple[str, ...], schema: StructType, *, table: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Replace `DEFAULT` in a `VALUES` query, and return the new query and its column names.
+    """Replace `DEFAULT` in a `VALUES` query; return the new query and its column names.
 
     If a column is `DEFAULT` in all rows, the column is removed from the query, and the writer adds
-    its default value. If a column is `DEFAULT` in some rows, the keyword is replaced by the default
-    value as SQL. A query that doesn't start with `VALUES` stays unchanged.
+    the default value. If a column is `DEFAULT` in some rows, the keyword is replaced by the SQL of
+    the default value. A query that doesn't start with `VALUES` is returned unchanged.
+
+    Args:
+        names: the names of the query's columns.
     """
     cursor = TokenCursor(query)
     if not cursor.take("VALUES") or not cursor.contains("DEFAULT"):
         return query, names
-    rows = [_parse_row(cursor)]
-    while cursor.take(","):
-        rows.append(_parse_row(cursor))
+    rows = cursor.comma_separated(lambda: _parse_row(cursor))
     if not cursor.at_end or any(len(row) != len(names) for row in rows):
         return query, names  # Spark or the check of the column count reports the error
 
@@ -78,8 +79,8 @@ def replace_defaults(
 
 def _parse_row(cursor: TokenCursor) -> list[str]:
     if not cursor.next_are("("):
-        return [cursor.until_keywords(",", what="a value")]
-    return list(cursor.comma_separated(lambda: cursor.until_keywords(",", what="a value")))
+        return [cursor.until_keywords(",", expected="a value")]
+    return list(cursor.parenthesized_list(lambda: cursor.until_keywords(",", expected="a value")))
 
 
 def _is_default(value: str) -> bool:
@@ -97,8 +98,8 @@ class Insert:
         columns: the column list after the table, matched with the query's columns by position;
             None if the statement has no column list.
         by_name: whether the query's columns are matched by name.
-        partition: the columns of `PARTITION (p = 1, q)`, each with its value as SQL, or None for a
-            column without a value.
+        partition: the columns of `PARTITION (p = 1, q)`, each with its value as SQL; the value of a
+            column without a value is None.
         replace_where: the condition of `REPLACE WHERE`; None without the clause.
         replacement: the clause `REPLACE USING` or `REPLACE ON`; None without it.
     """
@@ -189,16 +190,16 @@ class Insert:
     def _replaced_rows(
         self, context: StatementContext, snapshot: Snapshot, partition: Mapping[str, str]
     ) -> str | None:
-        """Return the condition on the rows to replace.
+        """Return the condition (SQL) that selects the rows to replace.
 
-        None for an append, a full overwrite, or a dynamic partition overwrite.
+        Returns None for an append, a full overwrite, or a dynamic partition overwrite.
         """
         if self.replace_where is not None or not (self.overwrite and partition):
             return self.replace_where
         if len(partition) < len(snapshot.partition_columns) and overwrites_dynamically(
             context.spark
         ):
-            return None  # the partitions of the query's rows are replaced
+            return None  # the write replaces the partitions that have rows of the query
         return " AND ".join(
             f"{quote_identifier(name)} <=> {value}" for name, value in partition.items()
         )
@@ -246,7 +247,7 @@ class Insert:
 
 def parse_insert(cursor: TokenCursor) -> Insert:
     """Parse the tokens after `INSERT`."""
-    evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
+    schema_evolution = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     overwrite = cursor.take("OVERWRITE")
     if overwrite:
         cursor.take("INTO")
@@ -256,28 +257,30 @@ def parse_insert(cursor: TokenCursor) -> Insert:
     table = cursor.table()
     partition: tuple[tuple[str, str | None], ...] = ()
     if cursor.take("PARTITION"):
-        partition = cursor.comma_separated(lambda: _parse_partition(cursor))
+        partition = cursor.parenthesized_list(lambda: _parse_partition(cursor))
         if cursor.next_are("IF", "NOT", "EXISTS"):
             raise cursor.error("a query (IF NOT EXISTS isn't supported for partitions)")
     alias = _parse_alias(cursor)
     by_name = cursor.take("BY", "NAME")
     columns = None
     if not by_name and cursor.next_are("(") and not cursor.next_are(_QUERY, after=1):
-        columns = cursor.comma_separated(lambda: cursor.name("the name of a column"))
+        columns = cursor.parenthesized_list(lambda: cursor.name("the name of a column"))
     replace_where, replacement = None, None
     if cursor.take("REPLACE"):
         if cursor.next_are("USING|ON") and partition:
             raise cursor.error("WHERE (PARTITION can't be combined with USING and ON)")
         if cursor.take("USING"):
-            using = cursor.comma_separated(lambda: cursor.name("the name of a column"))
-            replacement = Replacement(using=using, schema_evolution=evolves)
+            using = cursor.parenthesized_list(lambda: cursor.name("the name of a column"))
+            replacement = Replacement(using=using, schema_evolution=schema_evolution)
         elif cursor.take("ON"):
-            condition = cursor.until_keywords(*_QUERY.split("|"), what="a condition")
-            replacement = Replacement(on=condition, target_alias=alias, schema_evolution=evolves)
+            condition = cursor.until_keywords(*_QUERY.split("|"), expected="a condition")
+            replacement = Replacement(
+                on=condition, target_alias=alias, schema_evolution=schema_evolution
+            )
         else:
             cursor.expect("WHERE")
-            replace_where = cursor.until_keywords(*_QUERY.split("|"), what="a condition")
-    query = cursor.rest("a query")
+            replace_where = cursor.until_keywords(*_QUERY.split("|"), expected="a condition")
+    query = cursor.until_end("a query")
     return Insert(
         table=table,
         overwrite=overwrite,
@@ -286,13 +289,16 @@ def parse_insert(cursor: TokenCursor) -> Insert:
         partition=partition,
         replace_where=replace_where,
         replacement=replacement,
-        schema_evolution=evolves,
+        schema_evolution=schema_evolution,
         query=query,
     )
 
 
 def _parse_alias(cursor: TokenCursor) -> str | None:
-    """Parse the alias of the table, which can follow only if `REPLACE ON` or `USING` follows."""
+    """Parse the alias of the table; None if there is none.
+
+    Without AS, an alias is accepted only before REPLACE and BY NAME REPLACE.
+    """
     if cursor.take("AS"):
         return cursor.name("an alias")
     if cursor.at_name and any(
@@ -306,7 +312,7 @@ def _parse_partition(cursor: TokenCursor) -> tuple[str, str | None]:
     name = cursor.name("the name of a partition column")
     if not cursor.take("="):
         return name, None
-    value = cursor.until_keywords(",", what="the value of a partition column")
+    value = cursor.until_keywords(",", expected="the value of a partition column")
     if not _is_constant(value):
         raise cursor.error(f"a constant as the value of {name}", back=1)
     return name, value

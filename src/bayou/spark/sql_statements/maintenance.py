@@ -1,4 +1,4 @@
-"""`OPTIMIZE`, `REORG`, `RESTORE`, `GENERATE` and `CONVERT TO DELTA`."""
+"""`OPTIMIZE`, `REORG`, `VACUUM`, `RESTORE`, `GENERATE` and `CONVERT TO DELTA`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import StructType
+from bayou.spark.commands.vacuum import Inventory, vacuum_table
 from bayou.spark.delta_table import DeltaTable
+from bayou.spark.delta_table.result_dataframes import qualified
 from bayou.spark.sql_statements.column_definitions import parse_column_definition
 from bayou.spark.sql_statements.context import StatementContext, quoted_table_name
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
@@ -42,18 +44,59 @@ class Reorg:
     """`REORG TABLE table [WHERE condition] APPLY (PURGE)`, or `APPLY (UPGRADE UNIFORM (...))`.
 
     Attributes:
-        upgrade: the version of Iceberg compatibility; None for PURGE.
+        iceberg_compat_version: the argument of UPGRADE UNIFORM; None for PURGE.
     """
 
     table: TableName
     where: str | None
-    upgrade: int | None = None
+    iceberg_compat_version: int | None = None
 
     def run(self, context: StatementContext) -> Any:
         builder = DeltaTable(context.table(self.table)).reorg()
-        if self.upgrade is not None:
-            return builder.executeUpgradeUniform(self.upgrade)
+        if self.iceberg_compat_version is not None:
+            return builder.executeUpgradeUniform(self.iceberg_compat_version)
         return (builder if self.where is None else builder.where(self.where)).executePurge()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vacuum:
+    """`VACUUM table [LITE | FULL] [USING INVENTORY ...] [RETAIN n HOURS] [DRY RUN]`.
+
+    Attributes:
+        lite: True for `LITE`, False for `FULL`, None for neither.
+        inventory: a query that returns the files in the table's folder; None to list the folder.
+        retention_hours: n in `RETAIN n HOURS`; None for the table's retention.
+    """
+
+    table: TableName
+    lite: bool | None
+    inventory: str | None
+    retention_hours: float | None
+    dry_run: bool
+
+    def run(self, context: StatementContext) -> Any:
+        """Delete unreferenced files, and return a DataFrame with one row: the table's path.
+
+        A dry run deletes nothing, and returns a DataFrame of the unreferenced files' paths.
+        """
+        target = context.table(self.table)
+        inventory = None
+        if self.inventory is not None:
+            inventory = Inventory(frame=context.query(self.inventory), location=target.location)
+        result = vacuum_table(
+            context.spark,
+            target.engine,
+            target.table,
+            self.retention_hours,
+            dry_run=self.dry_run,
+            lite=self.lite,
+            inventory=inventory,
+        )
+        paths: list[Any] = [target.path]
+        if self.dry_run:
+            paths = result.inventory.column("path").to_pylist()
+        rows = [(qualified(path),) for path in paths]
+        return context.spark.createDataFrame(rows, "path string")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +141,8 @@ class Convert:
             condition = "CONVERT_NON_PARQUET_TABLE" if is_folder else "MISSING_PROVIDER_FOR_CONVERT"
             raise context.error(
                 f"CONVERT TO DELTA: {quoted_table_name(self.table)} isn't a folder of Parquet "
-                "files, and "
-                f"catalog names aren't supported (DELTA_{condition}). Use a path: parquet.`/path`."
+                f"files, and catalog names aren't supported (DELTA_{condition}). Use a path: "
+                "parquet.`/path`."
             )
         target = TargetTable(spark=context.spark, location=self.table[1])
         partitions = None if self.partitions is None else to_arrow_schema(self.partitions)
@@ -113,16 +156,11 @@ def parse_optimize(cursor: TokenCursor) -> Optimize:
     full = cursor.take("FULL")
     where = None
     if cursor.take("WHERE"):
-        where = cursor.until(lambda: cursor.next_are("ZORDER", "BY"), what="a condition")
+        where = cursor.until(lambda: cursor.next_are("ZORDER", "BY"), expected="a condition")
     zorder: tuple[tuple[str, ...], ...] = ()
     if cursor.take("ZORDER", "BY"):
-        if cursor.next_are("("):
-            zorder = cursor.columns()
-        else:
-            columns = [cursor.column()]
-            while cursor.take(","):
-                columns.append(cursor.column())
-            zorder = tuple(columns)
+        parenthesized = cursor.next_are("(")
+        zorder = cursor.columns() if parenthesized else cursor.comma_separated(cursor.column)
     cursor.expect_end()
     return Optimize(
         table=table, full=full, where=where, zorder=tuple(".".join(path) for path in zorder)
@@ -133,16 +171,59 @@ def parse_reorg(cursor: TokenCursor) -> Reorg:
     """Parse the tokens after `REORG`."""
     cursor.expect("TABLE")
     table = cursor.table()
-    where = cursor.until_keywords("APPLY", what="a condition") if cursor.take("WHERE") else None
+    where = cursor.until_keywords("APPLY", expected="a condition") if cursor.take("WHERE") else None
     cursor.expect("APPLY", "(")
     if where is None and cursor.take("UPGRADE", "UNIFORM", "(", "ICEBERG_COMPAT_VERSION", "="):
         version = cursor.integer("a version of Iceberg compatibility")
         cursor.expect(")", ")")
         cursor.expect_end()
-        return Reorg(table=table, where=None, upgrade=version)
+        return Reorg(table=table, where=None, iceberg_compat_version=version)
     cursor.expect("PURGE", ")")
     cursor.expect_end()
     return Reorg(table=table, where=where)
+
+
+def parse_vacuum(cursor: TokenCursor) -> Vacuum:
+    """Parse the tokens after `VACUUM`."""
+    table = cursor.table()
+    clauses: dict[str, Any] = {}
+
+    def add(clause: str, value: Any) -> None:
+        if clause in clauses:
+            raise cursor.error(f"{clause} only once")
+        clauses[clause] = value
+
+    while not cursor.at_end:
+        if cursor.take("LITE"):
+            add("LITE or FULL", "LITE")
+        elif cursor.take("FULL"):
+            add("LITE or FULL", "FULL")
+        elif cursor.take("USING", "INVENTORY"):
+            add("USING INVENTORY", _parse_inventory(cursor))
+        elif cursor.take("RETAIN"):
+            add("RETAIN", cursor.number("a number of hours"))
+            cursor.expect("HOURS|HOUR")
+        elif cursor.take("DRY", "RUN"):
+            add("DRY RUN", True)
+        else:
+            raise cursor.error("LITE, FULL, USING INVENTORY, RETAIN n HOURS or DRY RUN")
+    kind, inventory = clauses.get("LITE or FULL"), clauses.get("USING INVENTORY")
+    if kind == "LITE" and inventory is not None:
+        raise cursor.error("LITE or USING INVENTORY, not both")
+    return Vacuum(
+        table=table,
+        lite=None if kind is None else kind == "LITE",
+        inventory=inventory,
+        retention_hours=clauses.get("RETAIN"),
+        dry_run=clauses.get("DRY RUN", False),
+    )
+
+
+def _parse_inventory(cursor: TokenCursor) -> str:
+    """Parse a query in parentheses or the name of a table; return a query."""
+    if cursor.next_are("("):
+        return cursor.parenthesized()
+    return f"TABLE {quoted_table_name(cursor.column('a table, or a query in parentheses'))}"
 
 
 def parse_restore(cursor: TokenCursor) -> Restore:
@@ -150,13 +231,8 @@ def parse_restore(cursor: TokenCursor) -> Restore:
     cursor.take("TABLE")
     table = cursor.table()
     cursor.take("TO")
-    cursor.take("FOR")
-    version = timestamp = None
-    if cursor.take("VERSION|SYSTEM_VERSION", "AS", "OF"):
-        version = cursor.integer("a version number")
-    elif cursor.take("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
-        timestamp = cursor.string("a timestamp")
-    else:
+    version, timestamp = cursor.time_travel()
+    if version is None and timestamp is None:
         raise cursor.error("VERSION AS OF number or TIMESTAMP AS OF timestamp")
     cursor.expect_end()
     return Restore(table=table, version=version, timestamp=timestamp)
@@ -178,7 +254,7 @@ def parse_convert(cursor: TokenCursor) -> Convert:
     statistics = not cursor.take("NO", "STATISTICS")
     partitions = None
     if cursor.take("PARTITIONED", "BY"):
-        fields = cursor.comma_separated(lambda: parse_column_definition(cursor).field)
+        fields = cursor.parenthesized_list(lambda: parse_column_definition(cursor).field)
         partitions = StructType(fields)
     cursor.expect_end()
     return Convert(table=table, statistics=statistics, partitions=partitions)

@@ -14,7 +14,7 @@ from bayou.spark.delta_table import DeltaMergeBuilder
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.sql_statements.context import StatementContext
 from bayou.spark.sql_statements.delete_update import parse_assignments, path_sql
-from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,10 @@ class Merge:
     """`MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN ...`.
 
     Attributes:
-        alias: the target's alias; if it has none, the table's name, or None for a path.
-        source: a table, or a query in parentheses, as SQL that can follow `FROM`.
-        source_alias: the source's alias; if it has none, the table's name, or None for a path or a
-            query.
+        alias: the target's alias. Without an alias: the table's name, or None for a path.
+        source: SQL of the source, which can follow `FROM`: a table, or a query in parentheses.
+        source_alias: the source's alias. Without an alias: the table's name, or None for a path or
+            a query.
     """
 
     table: TableName
@@ -54,7 +54,8 @@ class Merge:
         request = MergeRequest(
             on=RowExpression(self.on),
             clauses=tuple(
-                _requested(_with_names(clause, names, context), context) for clause in self.clauses
+                _requested_clause(_with_names(clause, names, context), context)
+                for clause in self.clauses
             ),
             target_alias=self.alias,
             source_alias=self.source_alias,
@@ -65,14 +66,14 @@ class Merge:
 
 def parse_merge(cursor: TokenCursor) -> Merge:
     """Parse the tokens after `MERGE`."""
-    evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
+    schema_evolution = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
     table = cursor.table()
-    alias = _parse_alias(cursor) or _last_part(table)
+    alias = _parse_alias(cursor) or _unqualified_name(table)
     cursor.expect("USING")
     source, source_alias = _parse_source(cursor)
     cursor.expect("ON")
-    on = cursor.until(lambda: _at_clause(cursor), what="a condition")
+    on = cursor.until(lambda: _at_when_clause(cursor), expected="a condition")
     clauses = []
     while not cursor.at_end:
         cursor.expect("WHEN")
@@ -86,13 +87,13 @@ def parse_merge(cursor: TokenCursor) -> Merge:
         source_alias=source_alias,
         on=on,
         clauses=tuple(clauses),
-        schema_evolution=evolves,
+        schema_evolution=schema_evolution,
     )
 
 
 def _parse_source(cursor: TokenCursor) -> tuple[str, str | None]:
-    """Return `Merge.source`, including the alias, and `Merge.source_alias`."""
-    source = cursor.until_keywords("ON", what="a source")
+    """Parse the source; return its SQL with the alias, and the alias (see `Merge`)."""
+    source = cursor.until_keywords("ON", expected="a source")
     return source, _source_alias(list(tokenize(source)))
 
 
@@ -107,7 +108,7 @@ def _source_alias(source: Sequence[Token]) -> str | None:
         return last.text
     name = list(itertools.takewhile(lambda token: token.is_name or token.is_keyword("."), source))
     return (
-        _last_part(tuple(token.text for token in name if not token.is_keyword(".")))
+        _unqualified_name(tuple(token.text for token in name if not token.is_keyword(".")))
         if name
         else None
     )
@@ -125,7 +126,7 @@ def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | Inser
         cursor.take("BY", "TARGET")
     condition = None
     if cursor.take("AND"):
-        condition = cursor.until(lambda: _at_action(cursor), what="a condition")
+        condition = cursor.until(lambda: _at_action(cursor), expected="a condition")
     cursor.expect("THEN")
     if cursor.take("DELETE"):
         return MergeClause(kind=kind, action="delete", condition=condition)
@@ -134,29 +135,29 @@ def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | Inser
         if cursor.take("*"):
             return MergeClause(kind=kind, action="update", condition=condition)
         values = parse_assignments(cursor, "WHEN")
-        assignments = _unqualified(cursor, alias, values.items())
+        assignments = _without_qualifiers(cursor, alias, values.items())
         return MergeClause(kind=kind, action="update", condition=condition, assignments=assignments)
     cursor.expect("INSERT")
     if cursor.take("*"):
         return MergeClause(kind=kind, action="insert", condition=condition)
     columns = None if cursor.next_are("VALUES") else cursor.columns()
     cursor.expect("VALUES")
-    row = cursor.comma_separated(lambda: cursor.until_keywords(",", what="a value"))
+    row = cursor.parenthesized_list(lambda: cursor.until_keywords(",", expected="a value"))
     if columns is None:
         return InsertByPosition(condition=condition, values=row)
     if len(columns) != len(row):
         raise cursor.error(f"as many values as columns ({len(columns)}, not {len(row)})", back=1)
     names = [path_sql(path) for path in columns]
-    inserted = _unqualified(cursor, alias, zip(names, row, strict=True))
+    inserted = _without_qualifiers(cursor, alias, zip(names, row, strict=True))
     return MergeClause(kind=kind, action="insert", condition=condition, assignments=inserted)
 
 
-def _at_clause(cursor: TokenCursor) -> bool:
+def _at_when_clause(cursor: TokenCursor) -> bool:
     return cursor.next_are("WHEN", "MATCHED") or cursor.next_are("WHEN", "NOT", "MATCHED")
 
 
 def _at_action(cursor: TokenCursor) -> bool:
-    """Whether `THEN` and an action are next; they follow the condition of a `WHEN` clause."""
+    """Whether the action of a `WHEN` clause is next, which ends the clause's condition."""
     return cursor.next_are("THEN", "UPDATE|DELETE|INSERT")
 
 
@@ -166,33 +167,33 @@ def _parse_alias(cursor: TokenCursor) -> str | None:
     return None if cursor.next_are("USING") else cursor.name("USING, or an alias")
 
 
-def _last_part(table: TableName) -> str | None:
+def _unqualified_name(table: TableName) -> str | None:
     """Return `t` for the table name `catalog.schema.t`; None for a path."""
-    return None if len(table) == 2 and table[0].lower() == "delta" else table[-1]
+    return None if is_path_name(table) else table[-1]
 
 
-def _unqualified(
+def _without_qualifiers(
     cursor: TokenCursor, alias: str | None, values: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return the values by column name. The prefix `alias.` is removed from the names."""
-    unqualified: dict[str, str] = {}
+    """Remove the qualifier `alias.` from the column names of assignments."""
+    assignments: dict[str, str] = {}
     for qualified, value in values:
-        name = _without_alias(alias, qualified)
-        if name in unqualified:
-            raise cursor.set_twice(name)
-        unqualified[name] = value
-    return unqualified
+        name = _without_qualifier(alias, qualified)
+        if name in assignments:
+            raise cursor.duplicate_column_error(name)
+        assignments[name] = value
+    return assignments
 
 
-def _without_alias(alias: str | None, name: str) -> str:
-    head, dot, rest = name.partition(".")
-    return rest if dot and alias is not None and head.lower() == alias.lower() else name
+def _without_qualifier(alias: str | None, name: str) -> str:
+    qualifier, dot, column = name.partition(".")
+    return column if dot and alias is not None and qualifier.lower() == alias.lower() else name
 
 
 def _with_names(
     clause: MergeClause | InsertByPosition, names: Sequence[str], context: StatementContext
 ) -> MergeClause:
-    """Convert an insert by position to an insert by column name; other clauses stay unchanged."""
+    """Convert `INSERT VALUES` to an insert with column names; return other clauses unchanged."""
     if isinstance(clause, MergeClause):
         return clause
     if len(clause.values) != len(names):
@@ -208,7 +209,7 @@ def _with_names(
     )
 
 
-def _requested(clause: MergeClause, context: StatementContext) -> RequestedClause:
+def _requested_clause(clause: MergeClause, context: StatementContext) -> RequestedClause:
     values = clause.assignments
     return RequestedClause(
         kind=clause.kind,

@@ -1,4 +1,4 @@
-"""`parse_statement`: recognizes Delta's SQL statements and substitutes their parameters."""
+"""`parse_statement` parses Delta's SQL statements; `bind_parameters` substitutes parameters."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from bayou.spark.sql_statements.maintenance import (
     parse_optimize,
     parse_reorg,
     parse_restore,
+    parse_vacuum,
 )
 from bayou.spark.sql_statements.merge import parse_merge
 from bayou.spark.sql_statements.show import parse_describe, parse_show
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, statement_tokens
-from bayou.spark.sql_statements.vacuum import parse_vacuum
 
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "CACHE", "MAP"})
 """First keywords of statements that read tables."""
 
-_FAMILIES: dict[str, Callable[[TokenCursor], Statement | None]] = {
+_PARSERS: dict[str, Callable[[TokenCursor], Statement | None]] = {
     "ALTER": parse_alter_table,
     "COMMENT": parse_comment,
     "CONVERT": parse_convert,
@@ -57,7 +57,7 @@ _DELTA_ONLY = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidStatement:
-    """A statement that can't be parsed as Delta SQL, but may be valid for another kind of table."""
+    """A statement with a syntax error in Delta's SQL, which Spark may accept for other tables."""
 
     table: TableName | None
     error: StatementError
@@ -70,8 +70,8 @@ class InvalidStatement:
 
 
 def may_be_delta_statement(word: str) -> bool:
-    """Whether a statement with this first keyword may be a statement about Delta tables."""
-    return word in _FAMILIES or word in ("CREATE", "REPLACE")
+    """Whether a statement with this first keyword may be one that Bayou executes."""
+    return word in _PARSERS or word in ("CREATE", "REPLACE")
 
 
 def changes_rows(word: str) -> bool:
@@ -80,9 +80,9 @@ def changes_rows(word: str) -> bool:
 
 
 def first_keyword(text: str) -> str:
-    """Return a statement's first keyword in upper case; skip comments and opening parentheses.
+    """Return a statement's first keyword in upper case; "" if it doesn't start with a keyword.
 
-    Empty if the first token isn't a word.
+    Comments and opening parentheses are skipped.
     """
     first = next((token for token in tokenize(text) if not token.is_keyword("(")), None)
     return first.text.upper() if first is not None and first.kind == "word" else ""
@@ -97,23 +97,24 @@ def parse_statement(text: str) -> Statement | None:
     """Parse a statement about Delta tables; None for a statement that Spark must run.
 
     Raises:
-        StatementError: the statement isn't valid, and its first keyword exists only in Delta's SQL.
+        StatementError: the statement has a syntax error, and its first keyword exists only in
+            Delta's SQL. Other statements with a syntax error return `InvalidStatement`.
     """
     first = first_keyword(text)
     if first in ("CREATE", "REPLACE"):
         return parse_temporary_view(TokenCursor(text)) or parse_create_table(TokenCursor(text))
-    family = _FAMILIES.get(first)
-    if family is None:
+    parser = _PARSERS.get(first)
+    if parser is None:
         return None
     cursor = TokenCursor(text)
     if not cursor.take(first):
         return None  # a query in parentheses
     try:
-        return family(cursor)
+        return parser(cursor)
     except StatementError as error:
         if first in _DELTA_ONLY:
             raise
-        return InvalidStatement(table=cursor.subject, error=error)
+        return InvalidStatement(table=cursor.first_table, error=error)
 
 
 def bind_parameters(
@@ -125,9 +126,9 @@ def bind_parameters(
     """Replace the parameters of a statement by SQL literals.
 
     Args:
-        args: a list for `?`, a dictionary for `:name`, as in `spark.sql`; None without parameters.
+        args: values of `?` (a list) or `:name` (a dictionary), as in `spark.sql`; None for none.
         values: values of `{name}` that aren't DataFrames.
-        string_literal: function that returns the literal of a string.
+        string_literal: function that converts a string to an SQL literal.
     """
     if not args and not values:
         return text
@@ -144,7 +145,7 @@ def bind_parameters(
                     statement=text,
                 )
             value, number = args[number], number + 1
-        elif following is not None and _is_marker(tokenized, index):
+        elif following is not None and _is_parameter_marker(tokenized, index):
             value, end = _named_value(args, following.text, text), following.end
         elif token.is_keyword("{") and following is not None and following.text in values:
             value, end = values[following.text], tokenized[index + 2].end
@@ -157,8 +158,8 @@ def bind_parameters(
 _UNKNOWN: Any = object()
 
 
-def _instant(value: dt.datetime) -> dt.datetime:
-    """Convert a datetime without a time zone from the process's time zone to UTC, as in PySpark."""
+def _in_utc(value: dt.datetime) -> dt.datetime:
+    """Convert a naive datetime, which is in the process's time zone, to UTC, as PySpark does."""
     if value.tzinfo is not None:
         return value
     try:
@@ -167,11 +168,11 @@ def _instant(value: dt.datetime) -> dt.datetime:
         return value
 
 
-def _is_marker(tokenized: Sequence[Token], index: int) -> bool:
-    """Whether a token is the colon of a parameter `:name`; the colon in `struct<a:int>` isn't."""
+def _is_parameter_marker(tokenized: Sequence[Token], index: int) -> bool:
+    """Whether a token is the colon of a parameter `:name`, unlike the colon in `struct<a:int>`."""
     token, following = tokenized[index], tokenized[index + 1]
-    touches = token.end == following.start and following.text.isidentifier()
-    if not (token.is_keyword(":") and touches):
+    is_adjacent = token.end == following.start and following.text.isidentifier()
+    if not (token.is_keyword(":") and is_adjacent):
         return False
     before = tokenized[index - 1] if index else None
     return (
@@ -192,7 +193,7 @@ def _named_value(args: Any, name: str, text: str) -> Any:
 
 
 def _number(digits: str) -> str:
-    """SQL of a parameter's number, in parentheses if negative, because `--` starts a comment."""
+    """Enclose a negative number in parentheses, because `--` would start a comment."""
     return f"({digits})" if digits.startswith("-") else digits
 
 
@@ -211,7 +212,7 @@ def _literal(value: Any, text: str, string_literal: Callable[[str], str]) -> str
         case str():
             return string_literal(value)
         case dt.datetime():
-            return f"TIMESTAMP'{_instant(value).isoformat(sep=' ')}'"
+            return f"TIMESTAMP'{_in_utc(value).isoformat(sep=' ')}'"
         case dt.date():
             return f"DATE'{value.isoformat()}'"
         case bytes() | bytearray():

@@ -18,10 +18,7 @@ from bayou.protocol.sql import quote_identifier, string_literal
 from bayou.spark.delta_table.describe import detail_frame, history_frame
 from bayou.spark.sql_statements.column_definitions import parse_property_keys
 from bayou.spark.sql_statements.context import Statement, StatementContext, quoted_table_name
-from bayou.spark.sql_statements.token_cursor import (
-    TableName,
-    TokenCursor,
-)
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
 from bayou.spark.types import to_spark
 
 
@@ -63,7 +60,7 @@ class DescribeTable:
     table: TableName
 
     def run(self, context: StatementContext) -> Any:
-        """Return a DataFrame with a row for each column, and another for each partition column."""
+        """Return a DataFrame with a row for each column, then a row for each partition column."""
         target = context.find_table(self.table)
         if target is None:
             return NotImplemented
@@ -97,7 +94,7 @@ def parse_show(cursor: TokenCursor) -> Show | None:
 def parse_describe_table(cursor: TokenCursor) -> DescribeTable | None:
     """Parse the tokens after `DESCRIBE`; None for a statement that Spark must run.
 
-    Spark runs `DESCRIBE EXTENDED` of a catalog name, because the details are in the catalog.
+    Spark runs `DESCRIBE EXTENDED name`, because the extended information is in the catalog.
     """
     cursor.take("TABLE")
     extended = cursor.take("EXTENDED|FORMATTED")
@@ -131,7 +128,7 @@ def _definition(table: TableName, snapshot: Snapshot) -> Iterator[str]:
         yield f"CLUSTER BY ({', '.join(paths)})"
     if snapshot.metadata.description:
         yield f"COMMENT {string_literal(snapshot.metadata.description)}"
-    if table[0].lower() != "delta":
+    if not is_path_name(table):
         yield f"LOCATION {string_literal(snapshot.path)}"
     if snapshot.properties:
         items = sorted(snapshot.properties.items())
@@ -194,11 +191,11 @@ class DescribeDetail:
 
 def parse_describe(cursor: TokenCursor) -> Statement | None:
     """Parse the tokens after `DESCRIBE`; None for a statement that Spark must run."""
-    if cursor.next_are("HISTORY|DETAIL", "."):  # a table in a database of that name
+    if cursor.next_are("HISTORY|DETAIL", "."):  # a table in the database `history` or `detail`
         return parse_describe_table(cursor)
     if cursor.take("HISTORY"):
         if cursor.at_end:
-            return None  # a table named `history`
+            return None  # DESCRIBE of a table with the name `history`
         table = cursor.table()
         limit = cursor.integer("a number of commits") if cursor.take("LIMIT") else None
         cursor.expect_end()

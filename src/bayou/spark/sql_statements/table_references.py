@@ -1,10 +1,11 @@
 """The tables that a query reads, by path or name, at a version or timestamp.
 
-`table_references` parses the query with sqlglot. If sqlglot can't parse the query, only tables by
-path are found: ``delta.`/path` `` after a keyword such as FROM.
+`table_references` parses the query with sqlglot. If sqlglot can't parse the query, the result has
+only the tables with a path: ``delta.`/path` `` after a keyword such as FROM.
 
-`table_candidates` returns the names after keywords such as FROM, without parsing the statement.
-This is much faster than the parser, and sufficient for most statements: they name no Delta table.
+`table_candidates` doesn't parse the statement: it returns the names after keywords such as FROM. It
+is much faster than `table_references`. If no candidate is a Delta table, which is the case for most
+statements, the statement isn't parsed.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from sqlglot.errors import SqlglotError
 from bayou.errors import StatementError
 from bayou.protocol.sql import Token, tokenize
 from bayou.spark.read.time_travel import path_travel
-from bayou.spark.sql_statements.token_cursor import TokenCursor, statement_tokens
+from bayou.spark.sql_statements.token_cursor import TokenCursor, is_path_name, statement_tokens
 
 _SQLGLOT = Databricks()
-_PARSED = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
+_QUERY_KEYWORDS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "(")
 _TABLE_KEYWORDS = ("FROM", "JOIN", "USING", "INTO", "TABLE", ",")
 
 
@@ -51,28 +52,30 @@ class TableReference:
 
     @property
     def path(self) -> str | None:
-        """The path of ``delta.`path` ``; None for a name."""
-        return self.parts[1] if _is_path(self.parts) else None
+        """The path in ``delta.`/path` ``; None if the table is referenced by its name."""
+        return self.parts[1] if is_path_name(self.parts) else None
 
     @property
-    def travels(self) -> bool:
+    def has_time_travel(self) -> bool:
         """Whether the reference has a version or a timestamp."""
         return self.version is not None or self.timestamp is not None
 
 
 def table_references(text: str) -> list[TableReference]:
-    """Return the tables that a query reads, in order of occurrence, without names from `WITH`.
+    """Return the tables that a query reads, in order of occurrence.
+
+    Common table expressions, which the query defines with `WITH`, aren't included.
 
     Raises:
         StatementError: a quote isn't closed, or a version isn't a number.
     """
     tokenized = statement_tokens(text)
     skipped = _explain_length(tokenized)
-    references = _from_tree(text, tokenized[skipped:]) if tokenized[skipped:] else []
+    references = _references_in_tree(text, tokenized[skipped:]) if tokenized[skipped:] else []
     if references is None:
-        references = list(_from_tokens(text, tokenized))
+        references = list(_paths_in_tokens(text, tokenized))
     references += _change_references(text, tokenized)
-    return sorted((_with_travel_in_path(r) for r in references), key=lambda r: r.start)
+    return sorted((_with_version_in_path(r) for r in references), key=lambda r: r.start)
 
 
 def _change_references(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
@@ -84,14 +87,14 @@ def _change_references(text: str, tokenized: Sequence[Token]) -> Iterator[TableR
         ):
             continue
         call = TokenCursor(text, tokenized, first=number + 2)
-        what = "the first version or timestamp"
+        expected = "the first version or timestamp"
         table = call.string("a table's name or path")
         name = ("delta", table) if token.is_keyword("TABLE_CHANGES_BY_PATH") else _parse_name(table)
         boundaries = []
         while call.take(","):
-            boundaries.append(call.until_keywords(",", what=what))
+            boundaries.append(call.until_keywords(",", expected=expected))
         if not boundaries or len(boundaries) > 2:
-            raise call.error(f"{what}, and optionally the last version or timestamp")
+            raise call.error(f"{expected}, and optionally the last version or timestamp")
         end = call.offset
         call.expect(")")
         yield TableReference(
@@ -107,20 +110,20 @@ def _parse_name(string: str) -> tuple[str, ...]:
 
 
 def _explain_length(tokenized: Sequence[Token]) -> int:
-    """Return the number of tokens of `EXPLAIN` and its mode; 0 if the statement isn't `EXPLAIN`."""
+    """Return the number of tokens before the query of an `EXPLAIN`; 0 for other statements."""
     if not tokenized or not tokenized[0].is_keyword("EXPLAIN"):
         return 0
     modes = ("EXTENDED", "CODEGEN", "COST", "FORMATTED")
     return 2 if len(tokenized) > 1 and tokenized[1].is_keyword(*modes) else 1
 
 
-def _from_tree(text: str, tokenized: Sequence[Token]) -> list[TableReference] | None:
+def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableReference] | None:
     """Find the tables in sqlglot's syntax tree; None if sqlglot can't parse the query."""
-    if not tokenized[0].is_keyword(*_PARSED):
+    if not tokenized[0].is_keyword(*_QUERY_KEYWORDS):
         return None
-    shift = tokenized[0].start
+    skipped_characters = tokenized[0].start
     try:
-        tree = _SQLGLOT.parse(text[shift:])[0]
+        tree = _SQLGLOT.parse(text[skipped_characters:])[0]
     except SqlglotError:
         return None
     if tree is None or isinstance(tree, exp.Command):
@@ -131,7 +134,7 @@ def _from_tree(text: str, tokenized: Sequence[Token]) -> list[TableReference] | 
     for table in tree.find_all(exp.Table):
         parts = tuple(part.name for part in table.parts)
         start = table.parts[0].meta.get("start") if isinstance(table.this, exp.Identifier) else None
-        number = None if start is None else by_start.get(start + shift)
+        number = None if start is None else by_start.get(start + skipped_characters)
         if number is None or (len(parts) == 1 and parts[0].lower() in defined):
             continue
         last = number + 2 * (len(parts) - 1)
@@ -149,14 +152,14 @@ def _from_tree(text: str, tokenized: Sequence[Token]) -> list[TableReference] | 
     return references
 
 
-def _from_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
-    """Find the tables that are paths. Without a syntax tree, other tables can't be recognized."""
+def _paths_in_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
+    """Find the references by path, which can be recognized without a syntax tree."""
     for number in range(1, len(tokenized) - 2):
         schema, dot, path = tokenized[number : number + 3]
         if (
             tokenized[number - 1].is_keyword(*_TABLE_KEYWORDS)
             and dot.text == "."
-            and _is_path((schema.text, path.text))
+            and is_path_name((schema.text, path.text))
         ):
             follows = tokenized[number + 3] if number + 3 < len(tokenized) else None
             named = follows is not None and (follows.is_keyword("AS") or follows.is_name)
@@ -190,7 +193,7 @@ def _reference(
             has_alias=named,
         )
     if clause[0].is_keyword("TIMESTAMP", "SYSTEM_TIME") and value < len(tokenized):
-        close = _end_of(text, tokenized, value, travel)
+        close = _time_travel_end(text, tokenized, value, travel)
         timestamp = text[tokenized[value].start : close]
         return TableReference(
             parts=parts, start=start, end=close, timestamp=timestamp, has_alias=named
@@ -198,11 +201,13 @@ def _reference(
     return TableReference(parts=parts, start=start, end=end, has_alias=named)
 
 
-def _end_of(text: str, tokenized: Sequence[Token], first: int, travel: exp.Expr | None) -> int:
+def _time_travel_end(
+    text: str, tokenized: Sequence[Token], first: int, travel: exp.Expr | None
+) -> int:
     """Return the end offset of the time travel expression that starts at token `first`.
 
-    `travel` is the expression in sqlglot's syntax tree. The end is found by parsing longer and
-    longer SQL until the result equals `travel`. If `travel` is None, the expression is one token.
+    The function parses longer and longer SQL from this token, until the result equals `travel`, the
+    expression in sqlglot's tree of the query. If `travel` is None, the expression is one token.
     """
     if travel is not None:
         for token in tokenized[first:]:
@@ -224,13 +229,14 @@ def _version(text: str, token: Token) -> int:
     return int(token.text)
 
 
-def _with_travel_in_path(reference: TableReference) -> TableReference:
-    """Move a version or timestamp from the end of a path to the reference's attributes.
+def _with_version_in_path(reference: TableReference) -> TableReference:
+    """Parse a version or timestamp at the end of the reference's path.
 
-    As in delta-spark, paths can be `/table@v12` or `/table@20240105100000000`.
+    As in delta-spark, paths can be `/table@v12` or `/table@20240105100000000`. The result has the
+    path `/table`, and the version or the timestamp as an attribute.
     """
     travel = None if reference.path is None else path_travel(reference.path)
-    if travel is None or reference.travels:
+    if travel is None or reference.has_time_travel:
         return reference
     return TableReference(
         parts=(reference.parts[0], travel.path),
@@ -242,12 +248,8 @@ def _with_travel_in_path(reference: TableReference) -> TableReference:
     )
 
 
-def _is_path(parts: Sequence[str]) -> bool:
-    return len(parts) == 2 and parts[0].lower() == "delta"
-
-
-def is_written(text: str, reference: TableReference) -> bool:
-    """Whether the table is the target of an INSERT, as in `WITH ... INSERT INTO table`."""
+def is_insert_target(text: str, reference: TableReference) -> bool:
+    """Whether a table is the target of an INSERT inside a query: `WITH ... INSERT INTO table`."""
     before = [token for token in tokenize(text) if token.end <= reference.start]
     if before and before[-1].is_keyword("TABLE"):
         before.pop()
@@ -260,11 +262,11 @@ _LIST_ENDS = (
     ",|WHERE|GROUP|ORDER|HAVING|LIMIT|UNION|EXCEPT|INTERSECT|WINDOW|SELECT|VALUES|SET|WHEN|;"
     "|FROM|JOIN|INTO|OVERWRITE|TABLE|USING"
 )
-"""Tokens that end a table, or a list of tables, in a statement."""
+"""Tokens after a table, or after a list of tables."""
 
 
 def table_candidates(text: str) -> set[tuple[str, ...]]:
-    """Return all tables in a statement, and possibly names that aren't tables."""
+    """Return the names of all tables in a statement, and possibly names of other things."""
     tokens = list(tokenize(text))
     candidates: set[tuple[str, ...]] = set()
     for number, token in enumerate(tokens):
@@ -278,9 +280,10 @@ def table_candidates(text: str) -> set[tuple[str, ...]]:
 def _listed_names(
     cursor: TokenCursor, *, before_columns: bool = False
 ) -> Iterator[tuple[str, ...]]:
-    """Return the names in a comma-separated list of tables, without their aliases.
+    """Return the names in a comma-separated list of tables, without the aliases of the tables.
 
-    `before_columns` is true after USING, which can be followed by columns in parentheses.
+    Args:
+        before_columns: whether a list of columns in parentheses can follow, as after USING.
     """
     while not cursor.at_end:
         if cursor.take("LATERAL|TABLE"):

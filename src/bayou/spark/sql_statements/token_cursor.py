@@ -1,4 +1,4 @@
-"""The cursor with which parsers read the tokens of a SQL statement."""
+"""Tokens of a SQL statement, and the cursor with which parsers read them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def statement_tokens(text: str) -> list[Token]:
 TableName = tuple[str, ...]
 """Parts of a name; `("delta", path)` for a path."""
 
+
+def is_path_name(table: Sequence[str]) -> bool:
+    """Whether a table name is a path: ``delta.`/path` ``."""
+    return len(table) == 2 and table[0].lower() == "delta"
+
+
 _Item = TypeVar("_Item")
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 
@@ -34,15 +40,18 @@ _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 class TokenCursor:
     """A cursor over the tokens of a statement.
 
-    `take` returns False if the next tokens don't match. `expect` and the parsers of names, strings
-    and numbers raise `StatementError` instead. `subject` is the first table that was parsed.
+    `take` returns False if the next tokens don't match. `expect` and the methods that parse names,
+    strings and numbers raise `StatementError` instead.
+
+    Attributes:
+        first_table: the first table that was parsed; None before.
     """
 
     def __init__(self, text: str, tokens: Sequence[Token] | None = None, *, first: int = 0) -> None:
         self.text = text
         self._tokens = statement_tokens(text) if tokens is None else tokens
         self._at = first
-        self.subject: TableName | None = None
+        self.first_table: TableName | None = None
 
     @property
     def at_string(self) -> bool:
@@ -101,88 +110,105 @@ class TokenCursor:
             table: TableName = ("delta", self.string("a path"))
         else:
             table = self.column("a table (a name, delta.`/path` or '/path')")
-        self.subject = self.subject or table
+        self.first_table = self.first_table or table
         return table
 
-    def column(self, what: str = "the name of a column") -> tuple[str, ...]:
+    def column(self, expected: str = "the name of a column") -> tuple[str, ...]:
         """Parse a name whose parts are separated by dots."""
-        parts = [self.name(what)]
+        parts = [self.name(expected)]
         while self.take("."):
-            parts.append(self.name(what))
+            parts.append(self.name(expected))
         return tuple(parts)
 
     def columns(self) -> tuple[tuple[str, ...], ...]:
         """Parse a comma-separated list of column names in parentheses."""
-        return self.comma_separated(self.column)
+        return self.parenthesized_list(self.column)
 
-    def name(self, what: str = "a name") -> str:
+    def name(self, expected: str = "a name") -> str:
         """Parse a name without dots."""
         if not self.at_name:
-            raise self.error(what)
+            raise self.error(expected)
         self._at += 1
         return self._tokens[self._at - 1].text
 
-    def string(self, what: str) -> str:
+    def string(self, expected: str) -> str:
         """Parse a string literal; adjacent literals are concatenated."""
         literals: list[str] = []
         while self.at_string:
             literals.append(self._tokens[self._at].text)
             self._at += 1
         if not literals:
-            raise self.error(f"{what} in quotes")
+            raise self.error(f"{expected} in quotes")
         return "".join(literals)
 
-    def string_or_name(self, what: str) -> str:
+    def string_or_name(self, expected: str) -> str:
         """Parse a string literal or a name."""
         if self.at_string:
-            return self.string(what)
-        return self.name(what)
+            return self.string(expected)
+        return self.name(expected)
 
-    def number(self, what: str) -> float:
+    def number(self, expected: str) -> float:
         """Parse a number with an optional sign or suffix, such as `10L`."""
         sign = -1 if self.take("-") else 1
         if self.at_end or not self._tokens[self._at].is_number:
-            raise self.error(what)
+            raise self.error(expected)
         self._at += 1
         return sign * float(self._tokens[self._at - 1].text.upper().rstrip("LSYFBD"))
 
-    def integer(self, what: str) -> int:
+    def integer(self, expected: str) -> int:
         """Parse an integer, with or without quotes."""
         if self.at_string:
-            digits = self.string(what)
+            digits = self.string(expected)
             if not digits.strip().isdecimal():
-                raise self.error(what, back=1)
+                raise self.error(expected, back=1)
             return int(digits)
-        value = self.number(what)
+        value = self.number(expected)
         if value != int(value):
-            raise self.error(what, back=1)
+            raise self.error(expected, back=1)
         return int(value)
 
+    def time_travel(self) -> tuple[int | None, str | None]:
+        """Parse `[FOR] VERSION | TIMESTAMP AS OF ...`; return the version and the timestamp.
+
+        Both are None if the clause isn't next.
+        """
+        self.take("FOR")
+        if self.take("VERSION|SYSTEM_VERSION", "AS", "OF"):
+            return self.integer("a version number"), None
+        if self.take("TIMESTAMP|SYSTEM_TIME", "AS", "OF"):
+            return None, self.string("a timestamp")
+        return None, None
+
     def comma_separated(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Parse a comma-separated list of items in parentheses."""
-        self.expect("(")
+        """Parse a comma-separated list; `item` parses one item."""
         items = [item()]
         while self.take(","):
             items.append(item())
-        self.expect(")")
         return tuple(items)
 
-    def parenthesized(self) -> str:
-        """Parse an opening parenthesis up to its closing one, and return the SQL between them."""
+    def parenthesized_list(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
+        """Parse a comma-separated list in parentheses; `item` parses one item."""
         self.expect("(")
-        sql = self.until(lambda: False, what="an expression or a query")
+        items = self.comma_separated(item)
+        self.expect(")")
+        return items
+
+    def parenthesized(self) -> str:
+        """Parse an expression or query in parentheses; return the SQL between the parentheses."""
+        self.expect("(")
+        sql = self.until(lambda: False, expected="an expression or a query")
         self.expect(")")
         return sql
 
-    def until(self, stops: Callable[[], bool], *, what: str, angles: bool = False) -> str:
+    def until(self, stops: Callable[[], bool], *, expected: str, angles: bool = False) -> str:
         """Advance like `skip_until`, and return the SQL of the skipped tokens.
 
-        If no token is skipped, raise a `StatementError` that says that `what` was expected.
+        If no token is skipped, raise `StatementError` with the description `expected`.
         """
         first = self._at
         self.skip_until(stops, angles=angles)
         if self._at == first:
-            raise self.error(what)
+            raise self.error(expected)
         return self.text[self._tokens[first].start : self._tokens[self._at - 1].end]
 
     def skip_until(self, stops: Callable[[], bool], *, angles: bool = False) -> None:
@@ -201,16 +227,17 @@ class TokenCursor:
                 return
             self._at += 1
 
-    def until_keywords(self, *stops: str, what: str) -> str:
+    def until_keywords(self, *stops: str, expected: str) -> str:
         """Advance to a keyword in `stops` outside of parentheses, and return the skipped SQL.
 
-        Without such a keyword, advance to the end; see `until`.
+        If there is no such keyword, advance to the end of the statement. Raise `StatementError` if
+        no token is skipped.
         """
-        return self.until(lambda: self.next_are("|".join(stops)), what=what)
+        return self.until(lambda: self.next_are("|".join(stops)), expected=expected)
 
-    def rest(self, what: str) -> str:
-        """Advance to the end of the statement, and return the skipped SQL; see `until`."""
-        return self.until(lambda: False, what=what)
+    def until_end(self, expected: str) -> str:
+        """Advance to the end, and return the skipped SQL; raise `StatementError` if it is empty."""
+        return self.until(lambda: False, expected=expected)
 
     def expect_end(self) -> None:
         """Raise `StatementError` if the cursor isn't at the end of the statement."""
@@ -221,19 +248,26 @@ class TokenCursor:
                 statement=self.text,
             )
 
-    def set_twice(self, column: str) -> StatementError:
-        """Return an error for a column that occurs twice in a SET clause or an INSERT's columns."""
+    def duplicate_column_error(self, column: str) -> StatementError:
+        """Return the error for a column that a SET clause or an INSERT assigns twice."""
         return StatementError(
             f"SQL statement: column {column} is set twice. Set each column once.",
             statement=self.text,
         )
 
-    def error(self, what: str, *, back: int = 0) -> StatementError:
-        """Return an error: `what` is expected at the next token, or `back` tokens before it."""
+    def error(self, expected: str, *, back: int = 0) -> StatementError:
+        """Return a syntax error at the next token, or at the token `back` tokens before it.
+
+        Args:
+            expected: description of the valid syntax at this position.
+        """
         at = self._at - back
         if at >= len(self._tokens):
             return StatementError(
-                f"SQL statement: expected {what} at the end of {self.text!r}.", statement=self.text
+                f"SQL statement: expected {expected} at the end of {self.text!r}.",
+                statement=self.text,
             )
         actual = self.text[self._tokens[at].start :][:60]
-        return StatementError(f"SQL statement: expected {what} at {actual!r}.", statement=self.text)
+        return StatementError(
+            f"SQL statement: expected {expected} at {actual!r}.", statement=self.text
+        )
