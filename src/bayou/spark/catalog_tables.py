@@ -26,12 +26,12 @@ from bayou.spark.session.connection import is_classic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTable:
-    """A table name and the location that it resolves to.
+    """The name of a Delta table and its location, as resolved by the session catalog.
 
     Attributes:
         path: the table's location, or the catalog's default location if the table doesn't exist.
-        exists: whether the catalog has the table; always true for path names (``delta.`/path` ``).
-        is_path: whether the name is a path name.
+        exists: whether the catalog has the table; always true for path names.
+        is_path: whether the name is a path name (``delta.`/path` ``).
     """
 
     name: str
@@ -51,7 +51,7 @@ class NamedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogEntry:
-    """A table's entry in the catalog, without the table's name and location.
+    """The metadata of a table in the session's catalog, except for its name and location.
 
     Attributes:
         columns: the columns, with their comments.
@@ -66,7 +66,7 @@ class CatalogEntry:
     def write(self, spark: Any, name: str, path: str) -> None:
         """Create or update the entry of a table in the session's catalog.
 
-        The catalog keeps properties that the table doesn't have.
+        Properties of an existing entry that aren't in `properties` remain.
 
         Args:
             name: the table's name, such as `database.table`; each part is quoted if necessary.
@@ -116,7 +116,7 @@ _RESERVED = frozenset(
 
 
 def _check_entry(table: CatalogTable, name: str, path: str) -> None:
-    """Raise `ArgumentError` if a catalog entry isn't for the Delta table at `path`."""
+    """Raise `ArgumentError` if a catalog entry describes a table other than the one at `path`."""
     location = table.location
     if location is None or (table.provider or "").lower() != "delta":
         raise ArgumentError(
@@ -133,22 +133,22 @@ def _check_entry(table: CatalogTable, name: str, path: str) -> None:
 
 
 def _comparable(path: str) -> str:
-    """Normalize a location, so that different spellings can be compared."""
-    scheme, separator, rest = path.rstrip("/").partition(":")
+    """Normalize a location for comparisons, such as `s3a://` to `s3://` and `file:/a` to `/a`."""
+    scheme, separator, location = path.rstrip("/").partition(":")
     if separator and scheme == "file":
-        return "/" + rest.lstrip("/")
-    return f"s3:{rest}" if scheme in ("s3a", "s3n") else path.rstrip("/")
+        return "/" + location.lstrip("/")
+    return f"s3:{location}" if scheme in ("s3a", "s3n") else path.rstrip("/")
 
 
 def _literal(text: str) -> str:
-    """Return an SQL literal of a string; Spark doesn't substitute variables in the literal."""
+    """Return a string as an SQL literal in which Spark substitutes no variables (`${name}`)."""
     return string_literal(text).replace("${", "$\\{")
 
 
 def read(request: TableReadRequest) -> Any:
-    """Implement `table()` of sessions, readers and stream readers: load the table's location.
+    """Handler of the hook `table`: load a Delta table from its location in the catalog.
 
-    Returns NotImplemented if no Delta table has the name.
+    Returns NotImplemented if the name isn't that of a Delta table.
     """
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
@@ -203,9 +203,10 @@ def why_unusable(spark: Any, name: str) -> str:
 
 
 def refresh_columns(spark: Any, name: str, path: str) -> None:
-    """Copy a table's columns from its log to the catalog; does nothing under Spark Connect.
+    """Update the columns of a catalog entry to the table's schema.
 
-    An error of the catalog is ignored, because reads and writes don't use the catalog's columns.
+    Does nothing under Spark Connect. Errors of the catalog are ignored, because reads and writes
+    don't use the columns in the catalog.
     """
     if not is_classic(spark):
         return

@@ -14,7 +14,7 @@ from bayou.spark.hooks.hooks import plain_sql
 class ConnectCatalogTable:
     """A table name in the server's session catalog; the table need not exist.
 
-    It has the read-only members of `bayou.spark.jvm.catalog.CatalogTable`. The methods send
+    The methods are the read-only methods of `bayou.spark.jvm.catalog.CatalogTable`. They send
     requests to the server, and raise `PySparkException` if the server refuses the name.
 
     Attributes:
@@ -59,21 +59,21 @@ class ConnectCatalogTable:
 
     @cached_property
     def _details(self) -> Mapping[str, str]:
-        """The catalog's entry as `SHOW TABLE EXTENDED` prints it; empty for a temporary view.
+        """The output of `SHOW TABLE EXTENDED` as a mapping; empty for a temporary view.
 
-        `DESCRIBE TABLE EXTENDED` has neither format nor location for a Python data source.
+        `DESCRIBE TABLE EXTENDED` doesn't print the format and location of a Python data source.
         """
         database = quote_identifier(self.database or self._spark.catalog.currentDatabase())
         pattern = string_literal(re.sub(r"\W", ".", self.table))  # a regular expression
         shown = plain_sql(self._spark, f"SHOW TABLE EXTENDED IN {database} LIKE {pattern}")
         rows = [row for row in shown.collect() if row["tableName"].lower() == self.table.lower()]
         if self.database is None and any(row["isTemporary"] for row in rows):
-            return {}  # it hides a table of the same name
+            return {}  # a temporary view hides a table of the same name
         entries = [row["information"] for row in rows if not row["isTemporary"]]
         lines = [line for entry in entries for line in entry.splitlines()]
         return {name: value for name, _, value in (line.partition(": ") for line in lines)}
 
 
 def _path(uri: str) -> str:
-    scheme, separator, rest = uri.partition(":")
-    return "/" + rest.lstrip("/") if separator and scheme == "file" else uri
+    scheme, separator, path = uri.partition(":")
+    return "/" + path.lstrip("/") if separator and scheme == "file" else uri

@@ -26,16 +26,16 @@ from bayou.spark.write import WriteOptions
 from bayou.spark.write.data_source_writers import DeltaStreamWriter, DeltaWriter
 
 _PARTIAL_READS = ("filter", "versionasof", "timestampasof", "readchangefeed", "readchangedata")
-"""Read options that can leave out rows of the latest version. If a view is a read with one of these
-options, Spark passes the option to the writer of an INSERT into the view. An overwrite would then
-delete rows that the view doesn't contain."""
+"""Read options that select some of a table's rows, or an earlier version. For an INSERT into a view,
+Spark passes the options of the view's read to the writer. If a view with one of these options could
+be overwritten, rows would be deleted that the view doesn't show."""
 
 
 class DeltaDataSource(DataSource):
     """Reads and writes Delta tables by path.
 
-    After `schema()`, Spark pickles this object. For each query, Spark calls `reader` on a copy in
-    another process. The copy reads the version that `schema()` chose.
+    Spark calls `schema` in one process, and then `reader` on pickled copies of this object in other
+    processes, once for each query. All copies read the version that `schema` opened.
     """
 
     _pinned: PinnedVersion | None = None
@@ -69,8 +69,8 @@ class DeltaDataSource(DataSource):
             for name in self.options:
                 if name.lower() in _PARTIAL_READS:
                     raise ArgumentError(
-                        f"{name}: a write doesn't support this option of reads. To write to the "
-                        "table of a view or DataFrame that has it, name the table.",
+                        f"{name}: a write can't have this read option, which a view or DataFrame "
+                        "passes to INSERT. Insert into the table instead of the view.",
                         argument=name,
                     )
             return DeltaWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)

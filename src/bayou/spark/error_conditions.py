@@ -1,4 +1,4 @@
-"""delta-spark's error conditions, their SQLSTATEs, and the kinds of exceptions that it raises.
+"""delta-spark's error conditions: the SQLSTATE and the exception class of each.
 
 `tests/peers/test_error_conditions.py` compares them with the JAR of delta-spark.
 """
@@ -13,7 +13,7 @@ from bayou.errors import BayouError
 ExceptionKind: TypeAlias = Literal[
     "analysis", "argument", "arithmetic", "parse", "runtime", "unsupported"
 ]
-"""The class of `pyspark.errors`. Exceptions of Java that PySpark has no class for are `runtime`."""
+"""A class of `pyspark.errors`; `runtime` for Java exceptions without a class in PySpark."""
 
 DEFAULT_CONDITIONS: dict[type[BayouError], str] = {
     errors.TableNotFoundError: "DELTA_MISSING_DELTA_TABLE",
@@ -30,7 +30,7 @@ DEFAULT_CONDITIONS: dict[type[BayouError], str] = {
     errors.ProtocolChangedError: "DELTA_PROTOCOL_CHANGED",
     errors.CommitConflictError: "DELTA_CONCURRENT_WRITE",
 }
-"""The condition of an error whose message doesn't name one, by its class."""
+"""Error conditions by class, for errors whose message contains no condition."""
 
 CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "DELTA_ALTER_TABLE_CHANGE_COL_NOT_SUPPORTED": ("42837", "analysis"),
@@ -209,7 +209,7 @@ CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "TABLE_OR_VIEW_NOT_FOUND": ("42P01", "analysis"),
     "UNRESOLVED_INSERT_REPLACE_USING_COLUMN": ("42703", "analysis"),
 }
-"""SQLSTATE and kind of exception by error condition.
+"""SQLSTATE and exception class by error condition.
 
-If a subcondition `A.B` has no entry, the entry of `A` applies.
+If a condition `A.B` isn't listed, the values of `A` apply.
 """

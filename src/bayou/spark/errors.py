@@ -1,7 +1,7 @@
-"""Conversion of Python worker errors into `BayouError`s with readable messages.
+"""Conversion of errors of Python workers into `BayouError`s with readable messages.
 
-Spark raises an exception whose message contains a traceback of the worker's frames, followed by the
-worker's exception as a string. The traceback doesn't help a user whose path or option is wrong.
+If Python code fails in a worker, Spark raises an exception with the traceback and the message of the
+worker's error. The traceback doesn't help a user whose path or option is wrong.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _RAISED_ERROR = re.compile(
 
 
 class readable_errors:  # noqa: N801  # a context manager, read as a verb
-    """Context manager for methods that Spark calls: removes the traceback of a `BayouError`.
+    """Context manager that removes the traceback of a `BayouError` raised in its block.
 
-    Any other exception is a bug or a machine failure and keeps its traceback.
+    Methods that Spark calls in a worker use it. Other exceptions are bugs or failures of a machine,
+    and keep their traceback.
     """
 
     def __enter__(self) -> None:
@@ -34,13 +35,12 @@ class readable_errors:  # noqa: N801  # a context manager, read as a verb
             error.__cause__ = None
             error.__suppress_context__ = True
             if _in_worker():
-                # PySpark reads the variable when it serializes the exception; after that, the
-                # process ends.
+                # PySpark reads this variable when it serializes the exception, then the process ends.
                 os.environ["SPARK_HIDE_TRACEBACK"] = "1"
 
 
 def short_message(error: BaseException) -> str | None:
-    """The message of the `BayouError` inside a Spark exception; None if there is no such error.
+    """The message of the `BayouError` that caused a Spark exception; None for other causes.
 
     Examples:
         >>> try:
@@ -55,10 +55,10 @@ def short_message(error: BaseException) -> str | None:
 
 
 def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
-    """Recreate the `BayouError` inside a Spark exception; None if there is no such error.
+    """Recreate the `BayouError` that caused a Spark exception; None for other causes.
 
-    The result has the type and message of the error that the task raised. All attributes except
-    `table` are None, because Spark passes the error on as a string.
+    The result has the type and the message of the task's error. Its attributes are None, except for
+    `table`, because Spark transfers only the message from the task to the driver.
     """
     if isinstance(error, BayouError):
         return error
@@ -76,7 +76,7 @@ def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
 
 
 def _error_class(name: str) -> object:
-    """The class of `bayou.errors` for a name without the suffix `Exception`."""
+    """The class in `bayou.errors` with this name, or with this name and the suffix `Error`."""
     return getattr(errors, name, None) or getattr(errors, f"{name}Error", None)
 
 

@@ -1,8 +1,8 @@
 """Exceptions that are both a `BayouError` and the exception that delta-spark raises.
 
 `DeltaTable`, `bayou.spark.sql` and, after `enable`, PySpark's readers and writers raise them. An
-error has the attributes of its class in `bayou.errors`; it is also an instance of a class of
-`pyspark.errors`, and `getCondition()` and `getSqlState()` return what they return for delta-spark:
+exception has the attributes of its class in `bayou.errors`. It is also an instance of a class of
+`pyspark.errors`, with the same error condition and SQLSTATE as in delta-spark:
 
     from pyspark.errors import AnalysisException
 
@@ -11,7 +11,7 @@ error has the attributes of its class in `bayou.errors`; it is also an instance 
     except AnalysisException as error:
         assert error.getCondition() == "DELTA_MISSING_DELTA_TABLE"
 
-The classes with names of `delta.exceptions` are for concurrent commits.
+The classes for concurrent commits have the same names as in `delta.exceptions`.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ ClassT = TypeVar("ClassT", bound=type)
 
 
 class DeltaThrowable(PySparkException):
-    """Base class of all exceptions that delta-spark's users know; also a `BayouError`."""
+    """Base class of all exceptions that have a counterpart in delta-spark."""
 
     _bayou_error: ClassVar[type[BayouError]] = BayouError
     message: str
 
     def getCondition(self) -> str | None:  # noqa: N802  # PySpark's names, here and below
-        """delta-spark's error condition, such as `DELTA_CONCURRENT_APPEND`; None if it has none."""
+        """delta-spark's error condition, such as `DELTA_CONCURRENT_APPEND`; None if unknown."""
         return _condition(cast("BayouError", self))
 
     def getSqlState(self) -> str | None:  # noqa: N802
-        """The SQLSTATE of the condition, such as `2D521`; None if the condition has none."""
+        """The SQLSTATE of the error condition, such as `2D521`; None if unknown."""
         entry = _entry(self.getCondition())
         return None if entry is None else entry[0]
 
     def getMessage(self) -> str:  # noqa: N802
-        """The condition in square brackets, and the message."""
+        """The error condition in square brackets, followed by the message."""
         condition = self.getCondition()
         return self.message if condition is None else f"[{condition}] {self.message}"
 
@@ -128,9 +128,10 @@ class ConcurrentTransactionException(
 
 
 def spark_exception(error: BayouError) -> BayouError:
-    """Return the error as an instance of the exception that delta-spark raises for it.
+    """Convert an error to the exception that delta-spark raises in the same situation.
 
-    The error itself is returned if delta-spark has no counterpart, or if it was converted before.
+    An error without a counterpart in delta-spark is returned unchanged, and so is an error that was
+    converted before.
     """
     if isinstance(error, DeltaThrowable):
         return error
@@ -144,7 +145,7 @@ def spark_exception(error: BayouError) -> BayouError:
 
 
 def raise_spark_exceptions(function: CallableT) -> CallableT:
-    """Decorator for functions that replace delta-spark's: converts their `BayouError`s."""
+    """Decorator that converts the `BayouError`s of a function with `spark_exception`."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **named_arguments: Any) -> Any:
@@ -160,7 +161,7 @@ def raise_spark_exceptions(function: CallableT) -> CallableT:
 
 
 def methods_raise_spark_exceptions(target_class: ClassT) -> ClassT:
-    """Class decorator: `raise_spark_exceptions` for all public methods of a class."""
+    """Class decorator that applies `raise_spark_exceptions` to all public methods."""
     for name, member in vars(target_class).copy().items():
         if name.startswith("_"):
             continue
@@ -195,7 +196,7 @@ _EXCEPTIONS: dict[ExceptionKind, type[PySparkException]] = {
 
 
 def _condition(error: BayouError) -> str | None:
-    """Return the Spark error condition in the error's facts or message, or that of its class."""
+    """Return an error's condition: from its facts, else from its message, else from its class."""
     named = error.facts.get("condition")
     if isinstance(named, str):
         return named
@@ -207,7 +208,7 @@ def _condition(error: BayouError) -> str | None:
 
 
 def _entry(condition: str | None) -> tuple[str, ExceptionKind] | None:
-    """Return the SQLSTATE and kind of a condition; if `A.B` is unknown, those of `A`."""
+    """Return the SQLSTATE and the kind of exception; for an unknown condition `A.B` those of `A`."""
     if condition is None:
         return None
     return CONDITIONS.get(condition) or CONDITIONS.get(condition.partition(".")[0])

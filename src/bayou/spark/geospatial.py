@@ -1,7 +1,7 @@
 """Geometries and geographies in Spark, since Spark 4.1.
 
-In Arrow, Spark represents them as structs of a spatial reference identifier (`srid`) and `wkb`; in
-the kernel they are binary.
+In Arrow, Spark represents a value as a struct of a spatial reference identifier (`srid`) and `wkb`.
+The kernel represents it as binary (WKB).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def has_geospatial(data_type: Any) -> bool:
 
 
 def to_spark_values(array: Any, target: Any) -> pa.Array[Any]:
-    """Convert an array of the kernel to Spark's Arrow type `target`, at every level."""
+    """Convert an array of the kernel, including nested arrays, to Spark's Arrow type `target`."""
     if is_geospatial(target):
         return _with_srid(array, target)
     if not has_geospatial(target):

@@ -1,4 +1,4 @@
-"""`TargetTable`: the table that a `DeltaTable` method or an SQL command works on."""
+"""`TargetTable`: the table of a `DeltaTable` method or of an SQL statement, with its session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STORAGE = ("aws_", "azure_", "google_", "allow_http", "allow_invalid_certificat
 
 @dataclass(frozen=True, kw_only=True)
 class TargetTable:
-    """A table path with the session and the storage options; the table need not exist.
+    """A table's path, session and storage options; the table need not exist.
 
     Attributes:
         location: the path as the user or the catalog wrote it.
@@ -64,12 +64,12 @@ class TargetTable:
 
     @cached_property
     def storage(self) -> Mapping[str, str]:
-        """Storage options under deltalake's names, including the session's storage settings."""
+        """Storage options under deltalake's names, including options from the session's conf."""
         return storage_options(with_session_storage(self.spark, self.location, self.options))
 
     @cached_property
     def engine(self) -> SessionEngine:
-        """The engine for code in the driver. It writes large checkpoints on executors."""
+        """The engine for operations in the driver; executors write its large checkpoints."""
         return SessionEngine(self.spark, for_path(self.location, self.storage))
 
     @cached_property
@@ -92,6 +92,14 @@ class TargetTable:
     def snapshot(self) -> Snapshot:
         """The latest snapshot."""
         return latest_snapshot(self.engine, self.location, self.spark)
+
+    def snapshot_at(self, version: int | None, timestamp: int | None) -> Snapshot:
+        """The snapshot of a version or of a timestamp (ms since the epoch), else the latest one."""
+        if version is not None:
+            return self.table.snapshot_as_of_version(self.engine, version)
+        if timestamp is not None:
+            return self.table.snapshot_as_of_timestamp(self.engine, timestamp)
+        return self.table.latest_snapshot(self.engine)
 
     def with_alias(self, alias: str) -> TargetTable:
         return replace(self, alias=alias)
@@ -120,18 +128,20 @@ class TargetTable:
 
     @property
     def transaction_ids(self) -> Mapping[str, int]:
-        """`transaction_identifier` as a mapping; empty if the conf has none."""
+        """`transaction_identifier` as a mapping; empty if it is None."""
         identifier = self.transaction_identifier
         return {} if identifier is None else dict([identifier])
 
     def commit_once(self, run: Callable[[Snapshot], ResultT]) -> ResultT | None:
-        """Run an operation if the table hasn't recorded the session's transaction identifier yet.
+        """Run an operation, unless the table already contains it.
 
-        `run` gets the latest snapshot and commits the operation. If the table already records the
-        session's `txnAppId` with the same or a higher `txnVersion`, `run` isn't called and the
-        result is None.
+        The table contains the operation if its log has the session's `txnAppId` with the same or a
+        higher `txnVersion`. In this case `run` isn't called, and the result is None.
 
         If the session's conf enables the automatic reset, `txnVersion` is unset afterwards.
+
+        Args:
+            run: called with the latest snapshot; runs and commits the operation.
         """
         snapshot, result = self.snapshot(), None
         name, version = self.transaction_identifier or ("", 0)
@@ -149,11 +159,11 @@ class TargetTable:
         return self.engine.user_metadata
 
     def frame(self) -> Any:
-        """Return the table's rows as a DataFrame with the alias."""
+        """Return the rows of the latest version as a DataFrame, under the alias."""
         reader = self.spark.read.format("delta")
         if self.options:
             reader = reader.options(**dict(self.options))
-        if is_classic(self.spark):  # the hooks of `enable` record it in every read
+        if is_classic(self.spark):  # as the hooks of `enable` do for reads of the user
             snapshot = self.snapshot()
             reader = reader.option(LOADED_VERSION, loaded_version(snapshot.path, snapshot.version))
         frame = reader.load(self.location)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -32,15 +33,15 @@ _INTERNAL_METADATA = "delta."
 def to_spark(schema: StructType) -> spark_types.StructType:
     """Convert a table's schema to a Spark schema.
 
-    Internal metadata of Delta, such as `delta.columnMapping.id`, is removed: Spark would copy it
-    into the next table that is written from the DataFrame.
+    Delta's internal metadata, such as `delta.columnMapping.id`, is removed. Otherwise Spark would
+    copy the metadata into a table that is written from the DataFrame.
     """
-    text = _without_internal_metadata(schema).to_json()
+    public_schema = _map_schema(schema, _without_internal_metadata)
     try:
-        return spark_types.StructType.fromJson(json.loads(text))
+        return spark_types.StructType.fromJson(json.loads(public_schema.to_json()))
     except IllegalArgumentException as error:
         raise SchemaError(
-            f"The schema can't be used in this version of Spark: {error}. Read the table with "
+            f"Schema: this version of Spark doesn't support it: {error}. Read the table with "
             "bayou.table.",
             table="",
         ) from error
@@ -67,12 +68,12 @@ def from_spark(schema: spark_types.StructType, *, table: str) -> StructType:
 
 
 def to_spark_arrow(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark expects.
+    """Return the Arrow schema that Spark expects for rows of a table.
 
-    It equals the kernel's Arrow schema, except that a variant's two fields are in opposite order,
-    and that geometries and geographies are structs of `srid` and `wkb`.
+    The schema differs from the kernel's Arrow schema in two types: the fields of a variant have the
+    opposite order, and geometries and geographies are structs of `srid` and `wkb`.
     """
-    arrow_schema = to_arrow_schema(StructType(tuple(_with_spark_variants(f) for f in schema)))
+    arrow_schema = to_arrow_schema(_map_schema(schema, _spark_variant))
     fields = [
         field.with_type(_with_spark_geometries(field.type, known.data_type))
         for field, known in zip(arrow_schema, schema, strict=True)
@@ -86,12 +87,7 @@ def as_nullable(schema: StructType) -> StructType:
     A DataFrame's column is `NOT NULL` if its current values can't be null, for example a literal.
     Rows that are appended later may have nulls.
     """
-    return StructType(
-        tuple(
-            StructField(name=f.name, data_type=_type_as_nullable(f.data_type), metadata=f.metadata)
-            for f in schema
-        )
-    )
+    return _map_schema(schema, _nullable_type)
 
 
 def same_type(left: DataType, right: DataType) -> bool:
@@ -112,54 +108,72 @@ def same_type(left: DataType, right: DataType) -> bool:
             return left == right
 
 
-def _type_as_nullable(data_type: DataType) -> DataType:
+def contains_type(data_type: DataType, condition: Callable[[DataType], bool]) -> bool:
+    """Whether a type, or a type nested in it at any level, satisfies a condition."""
     match data_type:
-        case StructType():
-            return as_nullable(data_type)
+        case StructType(fields):
+            nested = [field.data_type for field in fields]
         case ArrayType():
-            return ArrayType(element_type=_type_as_nullable(data_type.element_type))
+            nested = [data_type.element_type]
         case MapType():
-            return MapType(
-                key_type=_type_as_nullable(data_type.key_type),
-                value_type=_type_as_nullable(data_type.value_type),
+            nested = [data_type.key_type, data_type.value_type]
+        case _:
+            nested = []
+    return condition(data_type) or any(contains_type(inner, condition) for inner in nested)
+
+
+def _map_schema(schema: StructType, function: Callable[[DataType], DataType]) -> StructType:
+    result = _map_types(schema, function)
+    assert isinstance(result, StructType)  # no function replaces a struct
+    return result
+
+
+def _map_types(data_type: DataType, function: Callable[[DataType], DataType]) -> DataType:
+    """Replace each type at every level, the innermost first, by the result of a function."""
+    match data_type:
+        case StructType(fields):
+            data_type = StructType(
+                tuple(f.with_data_type(_map_types(f.data_type, function)) for f in fields)
             )
+        case ArrayType():
+            data_type = replace(
+                data_type, element_type=_map_types(data_type.element_type, function)
+            )
+        case MapType():
+            data_type = replace(
+                data_type,
+                key_type=_map_types(data_type.key_type, function),
+                value_type=_map_types(data_type.value_type, function),
+            )
+    return function(data_type)
+
+
+def _nullable_type(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType(fields):
+            return StructType(tuple(replace(field, nullable=True) for field in fields))
+        case ArrayType():
+            return replace(data_type, contains_null=True)
+        case MapType():
+            return replace(data_type, value_contains_null=True)
         case _:
             return data_type
 
 
-def _without_internal_metadata(schema: StructType) -> StructType:
+def _without_internal_metadata(data_type: DataType) -> DataType:
+    if not isinstance(data_type, StructType):
+        return data_type
     return StructType(
         tuple(
-            StructField(
-                name=f.name,
-                data_type=_strip(f.data_type),
-                nullable=f.nullable,
+            replace(
+                field,
                 metadata={
-                    k: v for k, v in f.metadata.items() if not k.startswith(_INTERNAL_METADATA)
+                    k: v for k, v in field.metadata.items() if not k.startswith(_INTERNAL_METADATA)
                 },
             )
-            for f in schema
+            for field in data_type
         )
     )
-
-
-def _strip(data_type: DataType) -> DataType:
-    match data_type:
-        case StructType():
-            return _without_internal_metadata(data_type)
-        case ArrayType():
-            return ArrayType(
-                element_type=_strip(data_type.element_type),
-                contains_null=data_type.contains_null,
-            )
-        case MapType():
-            return MapType(
-                key_type=_strip(data_type.key_type),
-                value_type=_strip(data_type.value_type),
-                value_contains_null=data_type.value_contains_null,
-            )
-        case _:
-            return data_type
 
 
 _SPARK_VARIANT = StructType(
@@ -170,26 +184,8 @@ _SPARK_VARIANT = StructType(
 )
 
 
-def _with_spark_variants(field: StructField) -> StructField:
-    return field.with_data_type(_type_with_spark_variants(field.data_type))
-
-
-def _type_with_spark_variants(data_type: DataType) -> DataType:
-    match data_type:
-        case StructType(fields):
-            return StructType(tuple(_with_spark_variants(f) for f in fields))
-        case ArrayType():
-            return replace(
-                data_type, element_type=_type_with_spark_variants(data_type.element_type)
-            )
-        case MapType():
-            return replace(
-                data_type,
-                key_type=_type_with_spark_variants(data_type.key_type),
-                value_type=_type_with_spark_variants(data_type.value_type),
-            )
-        case _:
-            return _SPARK_VARIANT if data_type == VARIANT else data_type
+def _spark_variant(data_type: DataType) -> DataType:
+    return _SPARK_VARIANT if data_type == VARIANT else data_type
 
 
 def _with_spark_geometries(arrow_type: Any, data_type: DataType) -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayou.spark.commands.source_rows import checkpointed, collected
+from bayou.spark.commands.source_rows import checkpoint_small_source, collect_small_source
 
 pytestmark = pytest.mark.spark
 
@@ -18,26 +18,26 @@ def limit(spark):
 
 def test_lists_of_python_are_small_though_spark_has_no_estimate(spark, limit):
     source = spark.createDataFrame([(n, str(n)) for n in range(100)], "id long, v string")
-    assert collected(spark, source.where("id < 50")).num_rows == 50
+    assert collect_small_source(spark, source.where("id < 50")).num_rows == 50
     limit(28 * 100)
-    assert collected(spark, source).num_rows == 100
+    assert collect_small_source(spark, source).num_rows == 100
     limit(28 * 99)
-    assert collected(spark, source) is None
-    assert checkpointed(spark, source) is None
+    assert collect_small_source(spark, source) is None
+    assert checkpoint_small_source(spark, source) is None
     limit(0)
-    assert collected(spark, source) is None
+    assert collect_small_source(spark, source) is None
 
 
 def test_what_spark_knows_to_be_large_is_not_looked_at(spark, limit):
     limit(1000)
     never = spark.range(1_000_000).selectExpr("raise_error('looked at') v")
-    assert collected(spark, never) is None
-    assert checkpointed(spark, never) is None
+    assert collect_small_source(spark, never) is None
+    assert checkpoint_small_source(spark, never) is None
 
 
 def test_rows_that_are_kept_stay_as_they_are_under_the_same_columns(spark):
     source = spark.createDataFrame([(n,) for n in range(20)], "id long").alias("s")
     source = source.selectExpr("id", "rand() r")
-    kept = checkpointed(spark, source)
-    assert kept.select(source["r"]).collect() == kept.select("r").collect()
-    assert kept.where(source["id"] < 5).count() == 5
+    stored = checkpoint_small_source(spark, source)
+    assert stored.select(source["r"]).collect() == stored.select("r").collect()
+    assert stored.where(source["id"] < 5).count() == 5

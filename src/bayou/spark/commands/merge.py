@@ -22,7 +22,7 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.spark.commands.merge_by_spark import merge_by_spark
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.commands.optimize import runs_in_driver
-from bayou.spark.commands.source_rows import collected
+from bayou.spark.commands.source_rows import collect_small_source
 from bayou.spark.executors.executor_tasks import (
     number_of_tasks,
     run_tasks,
@@ -61,11 +61,11 @@ def _merge(
 
         if not request.is_for_kernel(target.spark, snapshot.schema, schema):
             return run_spark_plan()
-        try:  # before the source is collected, which may take long
+        try:  # before the source is collect_small_source, which may take long
             check_merge(snapshot, schema, request.definition)
         except PredicateError as error:
             return fall_back_to_spark(target, error, run_spark_plan)
-        source_table = collected(target.spark, source)
+        source_table = collect_small_source(target.spark, source)
         if source_table is None:
             return run_spark_plan()
         reads = rows_read(source, snapshot)

@@ -21,7 +21,7 @@ from bayou.kernel.commands.merge import ClauseKind, MergeDefinition, MergeMetric
 from bayou.kernel.commands.merge.plan import MergePlan
 from bayou.kernel.commands.merge.transaction import MergeTransaction, check_merge
 from bayou.kernel.commands.row_changes.matched_rows import MatchedRowsTask
-from bayou.protocol.schema import VARIANT, ArrayType, DataType, MapType, StructType
+from bayou.protocol.schema import VARIANT, DataType, MapType, StructType
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.merge_bounds import SourceBounds, TargetRowPredicates, spark_filter
 from bayou.spark.commands.merge_request import MergeRequest
@@ -37,7 +37,7 @@ from bayou.spark.commands.rows_by_spark import (
     located_rows,
     run_at_version_read,
 )
-from bayou.spark.commands.source_rows import checkpointed, number_of_parts
+from bayou.spark.commands.source_rows import checkpoint_small_source, number_of_parts
 from bayou.spark.executors.executor_tasks import number_of_tasks
 from bayou.spark.expressions.assigned_columns import assigned_columns, cast_to
 from bayou.spark.expressions.expressions import RowExpression
@@ -45,7 +45,7 @@ from bayou.spark.expressions.struct_by_name import assign_by_name
 from bayou.spark.jvm.expressions import bound_to
 from bayou.spark.jvm.plans import are_columns_deterministic, is_deterministic
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
-from bayou.spark.types import from_spark
+from bayou.spark.types import contains_type, from_spark
 from bayou.spark.write.self_reads import rows_read
 
 _CHECKPOINT_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
@@ -172,7 +172,7 @@ def _merge(
     plan.joined(rows, source)
     merged_rows = TargetRowPredicates(target, snapshot, merge_plan.names, request)
     requested_source = source
-    small = checkpointed(target.spark, source) if checkpoint_small else None
+    small = checkpoint_small_source(target.spark, source) if checkpoint_small else None
     bounds = None
     if small is None:
         source = source.localCheckpoint() if checkpoint_large else source
@@ -431,13 +431,5 @@ class _Plan:
 
 
 def _has_hash(data_type: DataType) -> bool:
-    """Whether Spark can hash values of a type: it contains no map and no variant."""
-    match data_type:
-        case StructType(fields):
-            return all(_has_hash(field.data_type) for field in fields)
-        case ArrayType(element_type=element):
-            return _has_hash(element)
-        case MapType():
-            return False
-        case _:
-            return data_type != VARIANT
+    """Whether Spark can hash values of a type: the type contains no map and no variant."""
+    return not contains_type(data_type, lambda t: isinstance(t, MapType) or t == VARIANT)

@@ -18,11 +18,11 @@ _UNKNOWN_SIZE = (1 << 63) - 1
 """Spark's estimate for rows of unknown size, for example the rows of an RDD."""
 
 
-def collected(spark: Any, source: Any) -> pa.Table | None:
-    """Collect the rows of a source; None if they are too large to broadcast.
+def collect_small_source(spark: Any, source: Any) -> pa.Table | None:
+    """Collect the rows of a source; return None if the rows are too large to broadcast.
 
     The size is Spark's estimate. If Spark has no estimate (Python lists, a stream's micro-batch),
-    at most one row more than the limit is collected.
+    the rows are collect_small_source up to a limit.
     """
     limit = _limit(spark)
     if not _may_be_small(source, limit):
@@ -35,29 +35,28 @@ def collected(spark: Any, source: Any) -> pa.Table | None:
     return None if rows.num_rows > max_rows or rows.nbytes > limit else rows
 
 
-def checkpointed(spark: Any, source: Any) -> Any:
-    """Checkpoint a source locally, so that its rows don't change; None if the source is large."""
+def checkpoint_small_source(spark: Any, source: Any) -> Any:
+    """Store the rows of a source with `localCheckpoint`; return None if the source is large."""
     limit = _limit(spark)
     if not _may_be_small(source, limit):
         return None
     if _is_estimated(source, limit):
         return source.localCheckpoint()
     max_rows = _max_rows(source, limit)
-    head = source.limit(max_rows + 1).localCheckpoint()
-    return None if head.count() > max_rows else head
+    rows = source.limit(max_rows + 1).localCheckpoint()
+    return None if rows.count() > max_rows else rows
 
 
 def number_of_parts(source: Any, max_parts: int) -> int:
-    """Number of tasks that can write a source's rows without creating small files.
+    """Number of tasks that write a source's rows, so that the files aren't too small.
 
-    If the source's size is unknown, the number is `max_parts`.
+    Returns `max_parts` if Spark doesn't know the size of the source.
     """
     return max(1, min(max_parts, plan_bytes(source) // _BYTES_PER_PART))
 
 
 def _limit(spark: Any) -> int:
-    limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
-    return DEFAULT_SOURCE_BYTES if limit is None else limit
+    return ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark, default=DEFAULT_SOURCE_BYTES)
 
 
 def _is_estimated(source: Any, limit: int) -> bool:
@@ -72,5 +71,5 @@ def _may_be_small(source: Any, limit: int) -> bool:
 
 
 def _max_rows(source: Any, limit: int) -> int:
-    """Number of source rows that take about `limit` bytes, by Spark's default row size."""
+    """Number of source rows in `limit` bytes, estimated with Spark's default row size."""
     return max(1, min(_MAX_ROWS, limit // max(1, default_row_bytes(source))))

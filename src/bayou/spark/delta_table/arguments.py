@@ -41,7 +41,7 @@ def check_boolean(value: bool, argument: str) -> bool:
 
 
 def check_strings(values: Mapping[str, str] | None, argument: str) -> dict[str, str]:
-    """Return `values` (if None, {}); raise `ArgumentTypeError` if it isn't a dict of strings."""
+    """Return a dict of strings, or {} for None; raise `ArgumentTypeError` for other types."""
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -53,7 +53,7 @@ def check_strings(values: Mapping[str, str] | None, argument: str) -> dict[str, 
 
 
 def check_names(columns: tuple[Any, ...], argument: str) -> tuple[str, ...]:
-    """Return column names that were passed as separate arguments or as one list."""
+    """Return the column names of `f("a", "b")` or `f(["a", "b"])` as a tuple."""
     if len(columns) == 1 and isinstance(columns[0], list | tuple):
         columns = tuple(columns[0])
     return tuple(check_string(column, argument) for column in columns)

@@ -55,9 +55,10 @@ _MANIFEST = "symlink_format_manifest"
 
 @methods_raise_spark_exceptions
 class DeltaTable:
-    """A Delta table. `forPath`, `forName` and the table builders create one.
+    """A Delta table; created by `forPath`, `forName` and the table builders.
 
-    Methods, arguments, DataFrames and history are the same as in `delta.tables.DeltaTable`.
+    Methods, arguments, returned DataFrames and the table's history are the same as with
+    `delta.tables.DeltaTable`.
     Conditions and values are SQL strings or Columns.
 
     Examples:
@@ -73,7 +74,7 @@ class DeltaTable:
         return f"DeltaTable({(self._target.name or self._target.location)!r})"
 
     def _repr_html_(self) -> str:
-        return self._handle._repr_html_()  # what notebooks show
+        return self._handle._repr_html_()  # for notebooks
 
     @classmethod
     def forPath(  # noqa: N802  # delta-spark's names, here and below
@@ -136,7 +137,7 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | StructType | None = None,  # noqa: N803
     ) -> DeltaTable:
-        """Convert the Parquet files of a folder to a Delta table without rewriting them.
+        """Convert a folder of Parquet files to a Delta table, without rewriting the files.
 
         Args:
             sparkSession: a session, classic or Connect.
@@ -186,12 +187,12 @@ class DeltaTable:
         return cls._builder(sparkSession, CreationMode.CREATE_OR_REPLACE)
 
     def toDF(self) -> DataFrame:  # noqa: N802
-        """The rows of the latest version as a DataFrame, under the table's alias."""
+        """The rows of the latest version as a DataFrame, under the alias that `alias` set."""
         frame: DataFrame = self._target.frame()
         return frame
 
     def alias(self, aliasName: str) -> DeltaTable:  # noqa: N803
-        """Return the same table with an alias for conditions and values."""
+        """Return the table with an alias, by which conditions and values can refer to it."""
         return DeltaTable(self._target.with_alias(check_string(aliasName, "aliasName")))
 
     def delete(self, condition: Any = None) -> None:
@@ -263,10 +264,10 @@ class DeltaTable:
         return frame
 
     def checkpoint(self, version: int | None = None) -> int:
-        """Write the checkpoint of a version (the latest by default) and return the version.
+        """Write the checkpoint of a version, and return the version; by default the latest.
 
-        delta-spark lacks this method. Executors write large checkpoints
-        (`bayou.checkpoint.localBytes`).
+        This method doesn't exist in delta-spark. Executors write large checkpoints (setting
+        `bayou.checkpoint.localBytes`).
 
         Raises:
             VersionNotFoundError: the version doesn't exist.
@@ -274,14 +275,14 @@ class DeltaTable:
         return self._handle.create_checkpoint(version)
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """The newest `limit` commits in the log, newest first. If `limit` is None, all commits."""
+        """The last `limit` commits as a DataFrame, newest first; all commits if `limit` is None."""
         target = self._target
         limit = None if limit is None else check_integer(limit, "limit")
         frame: DataFrame = history_frame(target.spark, target.engine, target.table, limit)
         return frame
 
     def detail(self) -> DataFrame:
-        """Details of the table in one row: format, id, location, size, properties, protocol, ..."""
+        """A DataFrame of one row with the table's format, id, location, size, properties, ..."""
         target = self._target
         snapshot = target.table.latest_snapshot(target.engine)
         frame: DataFrame = detail_frame(target.spark, target.engine, snapshot, target.name)
@@ -317,7 +318,7 @@ class DeltaTable:
             A DataFrame of one row with the metrics.
 
         Raises:
-            VersionNotFoundError: the log can't reconstruct the version.
+            VersionNotFoundError: the version doesn't exist, or log cleanup has removed it.
             DataFileError: data files of the version are missing; the message names them.
         """
         return self._restore(check_integer(version, "version"), None)
@@ -344,15 +345,15 @@ class DeltaTable:
     ) -> DeltaTable:
         """Create a clone of the latest version: a new table with the same rows.
 
-        A deep clone copies the data files. If it is repeated with `replace`, it copies only the
-        files that this table has added since.
+        A deep clone copies the data files. A deep clone that replaces an earlier clone of this table
+        copies only the files that were added since then.
 
         Args:
             target: path of the clone, or its name in the catalog.
-            isShallow: whether the clone refers to this table's data files instead of copying them.
+            isShallow: whether to create a shallow clone, which refers to this table's data files.
             replace: whether to replace an existing table at `target`. A shallow clone only replaces
                 a table without data files.
-            properties: table properties that override this table's.
+            properties: table properties that override the properties of this table.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.
 
@@ -413,7 +414,7 @@ class DeltaTable:
         )
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
-        """Upgrade the protocol's reader and writer versions; lower versions have no effect.
+        """Raise the protocol's reader and writer versions; a lower version has no effect.
 
         Raises:
             ArgumentError: the Delta protocol doesn't define a version.
@@ -438,7 +439,7 @@ class DeltaTable:
         featureName: str,  # noqa: N803
         truncateHistory: bool | None = None,  # noqa: N803
     ) -> None:
-        """Remove a feature and its traces from the table.
+        """Remove a table feature from the protocol, and its data and metadata from the table.
 
         Args:
             truncateHistory: whether to delete versions that use the feature and are older than 24
@@ -512,17 +513,10 @@ class DeltaTable:
         named = None if path is not None else self._clone_name(name)
         location = path if named is None else named.path
         assert location is not None  # a path or a resolved name
-        engine, table = source.engine, source.table
-        if version is not None:
-            snapshot = table.snapshot_as_of_version(engine, version)
-        elif timestamp is not None:
-            snapshot = table.snapshot_as_of_timestamp(engine, timestamp)
-        else:
-            snapshot = table.latest_snapshot(engine)
         clone_engine = SessionEngine(source.spark, for_path(location, source.storage))
         clone(
             clone_engine,
-            snapshot,
+            source.snapshot_at(version, timestamp),
             location,
             SPARK_ENGINE_INFO,
             shallow=shallow,

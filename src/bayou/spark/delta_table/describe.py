@@ -80,7 +80,7 @@ DETAIL_SCHEMA = _struct(
 
 
 def history_frame(spark: Any, engine: Engine, table: Table, limit: int | None = None) -> Any:
-    """The commits in the log as a DataFrame of `HISTORY_SCHEMA`, newest first."""
+    """The commits in the log, newest first, as a DataFrame with the schema `HISTORY_SCHEMA`."""
     commits = table.history(engine, limit)
     return spark.createDataFrame([_history_row(commit) for commit in commits], HISTORY_SCHEMA)
 
@@ -116,7 +116,7 @@ def _history_row(commit: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _converted(value: Any, data_type: DataType) -> Any:
-    """Convert a `commitInfo` value to the column's type; null if the writer wrote another type."""
+    """Convert a `commitInfo` value to a column's type; null if the value has another type."""
     if value is None:
         return None
     if isinstance(data_type, TimestampType):

@@ -1,4 +1,4 @@
-"""Result DataFrames of `DeltaTable`, as in delta-spark."""
+"""DataFrames that the methods of `DeltaTable` return, with the schemas of delta-spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def restore_frame(spark: Any, metrics: RestoreMetrics) -> Any:
 
 
 def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
-    """Metrics of MERGE as one row; no row if `metrics` is None because an earlier run committed."""
+    """Metrics of MERGE as one row; no row if `metrics` is None (see `commit_once`)."""
     if metrics is None:
         return spark.createDataFrame([], _longs(_MERGE))
     row = (
@@ -123,7 +123,7 @@ def qualified(path: str) -> str:
 
 
 def _nested(values: Any) -> Any:
-    """Convert nested dictionaries to nested tuples, because `createDataFrame` requires tuples."""
+    """Convert nested dictionaries to nested tuples, the rows of `createDataFrame`."""
     return tuple(map(_nested, values.values())) if isinstance(values, dict) else values
 
 

@@ -163,7 +163,7 @@ class DeltaTableBuilder(Generic[TableT]):
         return self._with(properties=properties)
 
     def define(self, definition: TableDefinition) -> DeltaTableBuilder[TableT]:
-        """Replace the definition that the other methods have built."""
+        """Set the complete definition of the table, instead of calling the other methods."""
         self._definition = definition
         return self
 
@@ -205,7 +205,7 @@ class DeltaTableBuilder(Generic[TableT]):
     def _create_named(
         self, target: TargetTable, name: NamedTable, definition: TableDefinition
     ) -> None:
-        """Create a table, or use the table at `target`; then register the name in the catalog."""
+        """Create a table unless it exists at `target`, and register its name in the catalog."""
         if target.exists() and not self._mode.replaces:
             check_definition(target.table.latest_snapshot(target.engine), definition)
         else:

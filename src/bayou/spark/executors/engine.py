@@ -35,10 +35,10 @@ _PART_BYTES = 32 << 20
 
 
 class SessionEngine:
-    """Wraps an engine, so that executors write large checkpoints.
+    """An engine for the driver, whose large checkpoints are written by executors.
 
-    Commits record the user metadata of the session's conf. With a Connect session, the driver
-    writes all checkpoints.
+    It wraps another engine. Commits record the user metadata in the session's conf. In a Connect
+    session, the client writes all checkpoints.
     """
 
     def __init__(self, spark: Any, engine: Engine) -> None:
@@ -66,12 +66,12 @@ class SessionEngine:
         return self._engine.metrics_reporter
 
     def description(self) -> EngineDescription:
-        """Description from which executors create an equivalent of the wrapped engine."""
+        """Description of the wrapped engine, from which executors create an engine."""
         return self._engine.description()
 
     @property
     def user_metadata(self) -> str | None:
-        """The user metadata of the session's conf, which commits record; None if not set."""
+        """The user metadata for commits, from the session's conf; None if not set."""
         metadata = self._spark.conf.get(_USER_METADATA, None)
         return None if metadata is None else str(metadata)
 
@@ -80,18 +80,21 @@ class SessionEngine:
         return CommitSettings(user_metadata=self.user_metadata)
 
     def checkpoint_parts(self, log_bytes: int) -> int:
-        """Number of files into which to split a checkpoint, by the size of the log in bytes."""
+        """Number of files into which a checkpoint is split; `log_bytes` is the size of the log."""
         if not isinstance(self._spark, SparkSession):
             return 1
-        local = CHECKPOINT_LOCAL_BYTES.integer(spark=self._spark)
-        if log_bytes <= (_LOCAL_BYTES if local is None else local):
+        local_bytes = CHECKPOINT_LOCAL_BYTES.integer(spark=self._spark, default=_LOCAL_BYTES)
+        if log_bytes <= local_bytes:
             return 1
         return max(2, -(-log_bytes // _PART_BYTES))
 
     def write_checkpoint_parts(
         self, table: str, parts: Sequence[CheckpointPart]
     ) -> Sequence[WrittenPart] | None:
-        """Write each part in a Spark task. If Spark fails, return None: the driver writes them."""
+        """Write each part of a checkpoint in a Spark task.
+
+        Returns None if Spark fails. The caller then writes the parts in the driver.
+        """
         engine = self.description()
 
         def write(_: int, part: bytes) -> bytes:

@@ -44,14 +44,12 @@ from bayou.protocol.schema import (
     DATE,
     TIMESTAMP,
     TIMESTAMP_NTZ,
-    ArrayType,
     DataType,
-    MapType,
     StructField,
     StructType,
 )
 from bayou.protocol.sql import tokenize
-from bayou.spark.types import same_type
+from bayou.spark.types import contains_type, same_type
 
 _DATETIME_FUNCTIONS = frozenset(
     name
@@ -76,16 +74,8 @@ def depends_on_zone(expression: Expression, schemas: Iterable[StructType]) -> bo
 
 
 def has_timestamps(data_type: DataType) -> bool:
-    """Whether a type is or contains a timestamp with time zone semantics."""
-    match data_type:
-        case StructType(fields):
-            return any(has_timestamps(field.data_type) for field in fields)
-        case ArrayType():
-            return has_timestamps(data_type.element_type)
-        case MapType():
-            return has_timestamps(data_type.key_type) or has_timestamps(data_type.value_type)
-        case _:
-            return data_type == TIMESTAMP
+    """Whether a type is or contains TIMESTAMP, the type of timestamps with time zone semantics."""
+    return contains_type(data_type, lambda t: t == TIMESTAMP)
 
 
 def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> str:

@@ -8,20 +8,12 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 from bayou.spark.jvm.expressions import ansi_cast
-from bayou.spark.types import to_spark
+from bayou.spark.types import contains_type, to_spark
 
 
 def has_structs(data_type: DataType) -> bool:
     """Whether a type is or contains a struct."""
-    match data_type:
-        case StructType():
-            return True
-        case ArrayType():
-            return has_structs(data_type.element_type)
-        case MapType():
-            return has_structs(data_type.key_type) or has_structs(data_type.value_type)
-        case _:
-            return False
+    return contains_type(data_type, lambda t: isinstance(t, StructType))
 
 
 def assign_by_name(

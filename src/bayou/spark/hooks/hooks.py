@@ -1,12 +1,12 @@
-"""Hooks in PySpark's readers and writers: a call goes to Bayou first, then to Spark.
+"""Hooks in PySpark's readers and writers, with which Bayou handles calls about Delta tables.
 
-Hooks are installed once on PySpark's classes. They have an effect if the session's conf
-`spark.bayou.enabled` is true. Because the classes are shared, hooks also work in `foreachBatch` and
-in new sessions of the application.
+A hook replaces a method of a PySpark class, such as `DataFrameReader.load`, once for the process.
+Therefore hooks also work in `foreachBatch` and in new sessions of the application. A hook has an
+effect if the session's conf `spark.bayou.enabled` is true.
 
-A handler is called with a request (`bayou.spark.hooks.requests`) and returns the result of the
-user's call, or `NotImplemented`. If a handler returns `NotImplemented`, the next handler is called.
-If all handlers do, Spark's own method is called.
+When the method is called, the hook calls its handlers with a request that describes the call
+(`bayou.spark.hooks.requests`). A handler returns the result of the call, or `NotImplemented`. In the
+latter case the next handler is called, and after the last handler Spark's own method.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from bayou.spark.hooks.requests import (
     SqlRequest,
     TableReadRequest,
     WriteToRequest,
-    own_options,
+    restored_request_options,
     read_request,
     stream_write_request,
     write_request,
@@ -83,20 +83,19 @@ _handlers: dict[HookName, list[Handler]] = {
     "table": [],
     "write_to": [],
 }
-_BY_NAME = ("insertInto", "saveAsTable", "toTable")
-"""Methods that write to a table of the catalog, which has a format of its own."""
+_TABLE_METHODS = ("insertInto", "saveAsTable", "toTable")
+"""Methods that write to a catalog table; its format can differ from the writer's format."""
 
 _hooked: set[tuple[type, str]] = set()
 
 
 def register(hook: HookName, handler: Handler) -> None:
-    """Add a handler, to be called after the handlers that are registered already.
-
-    Has no effect if the hook already has the handler.
+    """Add a handler to a hook, after the hook's other handlers; no effect if it was added before.
 
     Handlers of `load`, `save`, `stream_load` and `stream_start` are called only for the format
-    `delta`; but `insertInto`, `saveAsTable` and `toTable` call them for every format, because the
-    table may be a Delta table. Handlers of all other hooks are always called.
+    `delta`. The methods `insertInto`, `saveAsTable` and `toTable` are an exception: they call the
+    handlers for every format, because the table may be a Delta table. Handlers of all other hooks
+    are called for every format.
     """
     if handler not in _handlers[hook]:
         _handlers[hook].append(handler)
@@ -119,7 +118,7 @@ def install(spark: Any) -> None:
             batch_module.DataFrameWriter,
             {"save": _save, "saveAsTable": _save_as_table, "insertInto": _insert_into},
         ),
-        (batch_module.DataFrameWriterV2, write_to_wrappers(_answer_write_to)),
+        (batch_module.DataFrameWriterV2, write_to_wrappers(_handle_write_to)),
         (stream_module.DataStreamReader, {"load": _stream_load, "table": _table}),
         (stream_module.DataStreamWriter, {"start": _start, "toTable": _to_table}),
         (importlib.import_module(session).SparkSession, {"sql": _sql, "table": _table}),
@@ -178,7 +177,7 @@ def _load(original: Callable[..., Any], hook: HookName = "load") -> Callable[...
         if schema is not None:
             self.schema(schema)
         self.options(**options)
-        return _answer(
+        return _handle(
             hook,
             functools.partial(
                 read_request, self, path, spark=spark, streaming=hook == "stream_load"
@@ -200,10 +199,9 @@ def _table(original: Callable[..., Any]) -> Callable[..., Any]:
         spark = self if reader is None else _session_of(self)
         if is_enabled(spark):
             request = TableReadRequest(spark=spark, reader=reader, table=tableName)
-            for handler in tuple(_handlers["table"]):
-                answer = handler(request)
-                if answer is not NotImplemented:
-                    return answer
+            result = _call_handlers("table", request)
+            if result is not NotImplemented:
+                return result
         return original(self, tableName)
 
     return table
@@ -229,7 +227,7 @@ def _save(original: Callable[..., Any], method: str = "save") -> Callable[..., A
             self.partitionBy(partitionBy)
         if format is not None:
             self.format(format)
-        return _answer(
+        return _handle(
             "save",
             functools.partial(write_request, self, method, path),
             functools.partial(original, self, path),
@@ -253,7 +251,7 @@ def _insert_into(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, tableName, overwrite)
         if overwrite is not None:
             self.mode("overwrite" if overwrite else "append")
-        return _answer(
+        return _handle(
             "save",
             functools.partial(write_request, self, "insertInto", tableName),
             functools.partial(original, self, tableName),
@@ -284,7 +282,7 @@ def _start(original: Callable[..., Any], method: str = "start") -> Callable[...,
             self.format(format)
         if queryName is not None:
             self.queryName(queryName)
-        return _answer(
+        return _handle(
             "stream_start",
             functools.partial(stream_write_request, self, method, path, spark=spark),
             functools.partial(original, self, path),
@@ -306,50 +304,54 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
     def sql(self: Any, sqlQuery: str, args: Any = None, **kwargs: Any) -> Any:  # noqa: N803
         if is_enabled(self):
             request = SqlRequest(spark=self, text=sqlQuery, args=args, frames=kwargs)
-            for handler in tuple(_handlers["sql"]):
-                answer = handler(request)
-                if answer is not NotImplemented:
-                    return _replaced(self, sqlQuery, answer)
-            return _replaced(self, sqlQuery, original(self, sqlQuery, args, **kwargs))
+            result = _call_handlers("sql", request)
+            if result is NotImplemented:
+                result = original(self, sqlQuery, args, **kwargs)
+            return _query_result(self, sqlQuery, result)
         return original(self, sqlQuery, args, **kwargs)
 
     return sql
 
 
-def _replaced(spark: Any, text: str, frame: Any) -> Any:
-    """Return the result of `query` handlers for the DataFrame of a statement."""
-    if isinstance(frame, ClassicDataFrame):
-        for handler in tuple(_handlers["query"]):
-            answer = handler(QueryRequest(spark=spark, text=text, frame=frame))
-            if answer is not NotImplemented:
-                return answer
-    return frame
+def _query_result(spark: Any, text: str, frame: Any) -> Any:
+    """Return the DataFrame with which a `query` handler replaces `frame`; `frame` if none does."""
+    if not isinstance(frame, ClassicDataFrame):
+        return frame
+    result = _call_handlers("query", QueryRequest(spark=spark, text=text, frame=frame))
+    return frame if result is NotImplemented else result
 
 
 def _count(original: Callable[..., Any]) -> Callable[..., Any]:
     def count(self: Any) -> Any:
         spark = self.sparkSession
+        result = NotImplemented
         if is_enabled(spark):
-            for handler in tuple(_handlers["count"]):
-                answer = handler(CountRequest(spark=spark, frame=self))
-                if answer is not NotImplemented:
-                    return answer
-        return original(self)
+            result = _call_handlers("count", CountRequest(spark=spark, frame=self))
+        return original(self) if result is NotImplemented else result
 
     return count
 
 
-def _answer_write_to(request: WriteToRequest) -> Any:
-    if is_enabled(request.spark):
-        for handler in tuple(_handlers["write_to"]):
-            answer = handler(request)
-            if answer is not NotImplemented:
-                return answer
+def _handle_write_to(request: WriteToRequest) -> Any:
+    return _call_handlers("write_to", request) if is_enabled(request.spark) else NotImplemented
+
+
+def _call_handlers(hook: HookName, request: Any) -> Any:
+    """Call a hook's handlers until one returns a result other than `NotImplemented`."""
+    for handler in tuple(_handlers[hook]):
+        result = handler(request)
+        if result is not NotImplemented:
+            return result
     return NotImplemented
 
 
-def _answer(hook: HookName, create_request: Callable[..., Any], proceed: Callable[[], Any]) -> Any:
-    """Return the first handler result other than `NotImplemented`, or else Spark's own result."""
+def _handle(hook: HookName, create_request: Callable[..., Any], proceed: Callable[[], Any]) -> Any:
+    """Return the result of a hook's handlers. If they return none, call Spark's own method.
+
+    Args:
+        create_request: creates the request; gets `proceed` as a keyword argument.
+        proceed: calls Spark's own method.
+    """
     try:
         request = create_request(proceed=proceed)
     except JvmError as error:
@@ -359,24 +361,21 @@ def _answer(hook: HookName, create_request: Callable[..., Any], proceed: Callabl
             error_reason(error),
         )
         return proceed()
-    with own_options(request):
+    with restored_request_options(request):
         if hook == "stream_start":
             for handler in tuple(_handlers["query_start"]):
                 handler(request)
-        if request.format != "delta" and getattr(request, "method", "") not in _BY_NAME:
+        if request.format != "delta" and getattr(request, "method", "") not in _TABLE_METHODS:
             return proceed()
-        for handler in tuple(_handlers[hook]):
-            answer = handler(request)
-            if answer is not NotImplemented:
-                return answer
-        return proceed()
+        result = _call_handlers(hook, request)
+        return proceed() if result is NotImplemented else result
 
 
 def pass_settings_as_options(request: ReadRequest) -> Any:
-    """Copy settings from the session's conf to a read's options, and return `NotImplemented`.
+    """Handler of reads: copy settings from the session's conf to the options of the read.
 
-    The process in which the data source plans the read can't access the conf. An option that the
-    user has set isn't changed.
+    The process in which the data source plans the read can't access the conf. Options of the user
+    take precedence. Returns `NotImplemented`, so that the next handler is called.
     """
     options = conf_as_options(request.spark, request.options)
     for path in request.paths:

@@ -66,15 +66,16 @@ _SETTERS: Mapping[str, Callable[..., None]] = {
 
 
 def write_to_wrappers(
-    answer: Callable[[WriteToRequest], Any],
+    handle: Callable[[WriteToRequest], Any],
 ) -> dict[str, Callable[[Any], Any]]:
     """Functions that wrap the methods of `DataFrameWriterV2`, by method name.
 
-    `answer` is called at the last call of a `writeTo` chain. If `answer` returns `NotImplemented`,
-    Spark's own method runs.
+    Args:
+        handle: called at the last call of a `writeTo` chain, such as `append`. If it returns
+            `NotImplemented`, Spark's own method is called.
     """
     setters = {name: _setter(record) for name, record in _SETTERS.items()}
-    final_methods = {name: _final_method(name, answer) for name in _FINAL_METHODS}
+    final_methods = {name: _final_method(name, handle) for name in _FINAL_METHODS}
     return {"__init__": _initializer, **setters, **final_methods}
 
 
@@ -107,7 +108,7 @@ def _setter(record: Callable[..., None]) -> Callable[[Any], Any]:
     return wrap
 
 
-def _final_method(method: str, answer: Callable[[WriteToRequest], Any]) -> Callable[[Any], Any]:
+def _final_method(method: str, handle: Callable[[WriteToRequest], Any]) -> Callable[[Any], Any]:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         def write(self: Any, *arguments: Any, **keywords: Any) -> Any:
             recorded: _RecordedWriter | None = getattr(self, _RECORDED, None)
@@ -125,7 +126,7 @@ def _final_method(method: str, answer: Callable[[WriteToRequest], Any]) -> Calla
                     cluster_by=recorded.cluster_by,
                     condition=next(iter((*arguments, *keywords.values())), None),
                 )
-                if answer(request) is not NotImplemented:
+                if handle(request) is not NotImplemented:
                     return None
             return original(self, *arguments, **keywords)
 

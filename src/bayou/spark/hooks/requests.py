@@ -1,7 +1,7 @@
-"""Requests: calls that read or write, with the state of Spark's reader or writer.
+"""Requests: descriptions of calls of PySpark's readers and writers, which handlers get.
 
-The state of classic readers and writers is in private fields in the JVM; the state of Connect's
-readers and writers is in Python.
+A request contains the settings of the reader or writer, such as its format and options. Classic
+readers and writers have them in private fields in the JVM; Connect's have them in Python.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class WriteToRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWriteRequest:
-    """A call of `DataStreamWriter.start` or `.toTable`. Lacks the trigger and the query name.
+    """A call of `DataStreamWriter.start` or `.toTable`, without its trigger and query name.
 
     The columns of `partitionBy` and `clusterBy` are None if not set.
 
@@ -190,9 +190,9 @@ def read_request(
     streaming: bool,
     proceed: Callable[[], Any],
 ) -> ReadRequest:
-    """Create the request for a call of `load`.
+    """Create the request for a call of `load(path)`.
 
-    The call's other arguments must have been set on the reader already.
+    The caller has set all other arguments of `load` on the reader.
     """
     connect = not isinstance(spark, SparkSession)
     state = _connect_reader_state(reader) if connect else reader_state(reader)
@@ -218,8 +218,10 @@ def write_request(
 ) -> WriteRequest:
     """Create the request for a call of a writer's method.
 
-    `target` is the path of `save`, or the table name of the other methods. The call's other
-    arguments must have been set on the writer already.
+    The caller has set all other arguments of the method on the writer.
+
+    Args:
+        target: the path if the method is `save`, otherwise the table name.
     """
     spark, df, by_path = writer._spark, writer._df, method == "save"  # noqa: SLF001
     connect = not isinstance(spark, SparkSession)
@@ -258,8 +260,10 @@ def stream_write_request(
 ) -> StreamWriteRequest:
     """Create the request for a call of a stream writer's method.
 
-    `target` is the path of `start`, or the table name of `toTable`. The call's other arguments must
-    have been set on the writer already.
+    The caller has set all other arguments of the method on the writer.
+
+    Args:
+        target: the path if the method is `start`, the table name if it is `toTable`.
     """
     by_path, connect = method == "start", not isinstance(spark, SparkSession)
     state = _connect_stream_writer_state(writer) if connect else stream_writer_state(writer)
@@ -281,11 +285,13 @@ def stream_write_request(
 
 
 @contextmanager
-def own_options(request: ReadRequest | WriteRequest | StreamWriteRequest) -> Iterator[None]:
-    """Context manager that removes the options that handlers set on a reader or writer.
+def restored_request_options(
+    request: ReadRequest | WriteRequest | StreamWriteRequest,
+) -> Iterator[None]:
+    """Context manager that restores the options of a request's reader or writer at its end.
 
-    A program can use the reader again, for another table or another format. The options that
-    handlers set describe one table: its version, credentials of its store, a folder of its stream.
+    A program can use the reader for several tables. Options that handlers set, such as the version
+    or the credentials, are valid for only one table.
     """
     target = request.reader if isinstance(request, ReadRequest) else request.writer
     if not request.connect:

@@ -12,7 +12,7 @@ from bayou.engines import for_path
 from bayou.errors import ArgumentError, BayouError
 from bayou.kernel import Engine, Snapshot
 from bayou.kernel.expressions.literals import normalize_time_zone
-from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructType
+from bayou.protocol.schema import VOID
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import readable_errors
 from bayou.spark.hooks.requests import ReadRequest
@@ -34,7 +34,7 @@ from bayou.spark.session.loaded_version import (
 )
 from bayou.spark.session.settings import TIME_ZONE
 from bayou.spark.session.storage_options import boolean_option
-from bayou.spark.types import from_spark
+from bayou.spark.types import contains_type, from_spark
 
 _LOG = logging.getLogger(__name__)
 
@@ -195,23 +195,11 @@ def _travels(options: SourceOptions) -> bool:
 def _unsupported(snapshot: Snapshot) -> str | None:
     """Return why Spark's Parquet reader can't read the table; None if it can."""
     for field in snapshot.schema:
-        if field.data_type != VOID and _has_void(field.data_type):
+        if field.data_type != VOID and contains_type(field.data_type, lambda t: t == VOID):
             return f"column {field.name} has a field of type void"
     if any(name.lower() == "_metadata" for name in snapshot.schema.names):
         return "it has a column _metadata, a name that Spark reserves for file metadata"
     return None
-
-
-def _has_void(data_type: DataType) -> bool:
-    match data_type:
-        case StructType(fields):
-            return any(_has_void(f.data_type) for f in fields)
-        case ArrayType():
-            return _has_void(data_type.element_type)
-        case MapType():
-            return _has_void(data_type.key_type) or _has_void(data_type.value_type)
-        case _:
-            return data_type == VOID
 
 
 def _time_zone(spark: Any) -> str:

@@ -1,9 +1,9 @@
 """All settings of Bayou in Spark: names, precedence and meaning.
 
-A setting's value comes from the first of these that sets it: the options of the read or write, the
-session conf, an environment variable, the default. Each setting has a name `bayou.*`. Its aliases
-are the names that delta-spark or the Delta Kernel connector use for the same setting. The session
-conf also accepts `spark.bayou.*`, because `spark-submit --conf` only passes names that start with
+A setting can be set in the options of a read or write, in the session conf, or in an environment
+variable; the first of these takes precedence. Each setting has a name `bayou.*`. Its aliases are
+the names that delta-spark or the Delta Kernel connector use for the same setting. The session conf
+also accepts `spark.bayou.*`, because `spark-submit --conf` only passes names that start with
 `spark.`. Environment variables are in upper case with underscores: `BAYOU_REPLAY_NUMPARTITIONS`.
 
 Only the driver process has access to the session conf. Data sources plan in other processes, so
@@ -15,17 +15,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from bayou.errors import ArgumentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting.
+    """The name, the description and the values of a setting.
 
     Attributes:
-        meaning: description in one sentence.
+        meaning: description of the setting.
         default: description of the default.
         minimum: minimum of an integer setting; None for a string.
     """
@@ -49,7 +49,11 @@ class Setting:
         """Return the setting's value as a string; None if the setting isn't set anywhere.
 
         Names of options are case-insensitive. If the session conf sets both an alias and the name
-        `bayou.*`, the alias takes precedence. `spark` is None in a process without a session.
+        `bayou.*`, the alias takes precedence.
+
+        Args:
+            options: the options of the read or write.
+            spark: the session; None in a process without a session.
         """
         lower_case = {key.lower(): value for key, value in (options or {}).items()}
         for name in self.names:
@@ -62,11 +66,27 @@ class Setting:
                     return str(value)
         return os.environ.get(self.environment)
 
-    def integer(self, options: Mapping[str, str] | None = None, spark: Any = None) -> int | None:
-        """Return the setting's value as an integer; None if it isn't set. See `string`."""
+    @overload
+    def integer(
+        self, options: Mapping[str, str] | None = None, spark: Any = None, *, default: int
+    ) -> int: ...
+
+    @overload
+    def integer(
+        self, options: Mapping[str, str] | None = None, spark: Any = None, *, default: None = None
+    ) -> int | None: ...
+
+    def integer(
+        self,
+        options: Mapping[str, str] | None = None,
+        spark: Any = None,
+        *,
+        default: int | None = None,
+    ) -> int | None:
+        """Return the setting's value as an integer; `default` if it isn't set. See `string`."""
         string = self.string(options, spark)
         if string is None:
-            return None
+            return default
         try:
             value = int(string.strip())
         except ValueError:
@@ -80,7 +100,7 @@ class Setting:
         return value
 
     def boolean(self, spark: Any, default: bool) -> bool:
-        """Return the setting's value in a session as a boolean; see `string`."""
+        """Return the setting's value in a session as a boolean; `default` if it isn't set."""
         string = self.string(spark=spark)
         if string is None:
             return default
@@ -92,7 +112,7 @@ class Setting:
         return string.strip().lower() == "true"
 
     def fraction(self, spark: Any, default: float) -> float:
-        """Return the setting's value in a session, a number from 0 to 1; see `string`."""
+        """Return the setting's value in a session, from 0 to 1; `default` if it isn't set."""
         string = self.string(spark=spark)
         if string is None:
             return default
@@ -259,7 +279,10 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the session's settings that `options` don't set, as options for a data source."""
+    """Return the settings of a session as options for a data source.
+
+    Settings that `options` already set are omitted.
+    """
     missing = {}
     for setting in SETTINGS:
         if setting.string(options) is None:

@@ -242,18 +242,13 @@ class Clone:
         target = TargetTable(spark=context.spark, location=path)
         if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and target.exists():
             return context.spark.createDataFrame([], _CLONE_SCHEMA)
-        table, engine = source.table, source.engine
-        if self.version is not None:
-            snapshot = table.snapshot_as_of_version(engine, self.version)
-        elif self.timestamp is not None:
+        timestamp = None
+        if self.timestamp is not None:
             zone = str(context.spark.conf.get("spark.sql.session.timeZone"))
-            at = parse_timestamp("timestamp", self.timestamp, zone)
-            snapshot = table.snapshot_as_of_timestamp(engine, at)
-        else:
-            snapshot = table.latest_snapshot(engine)
+            timestamp = parse_timestamp("timestamp", self.timestamp, zone)
         metrics = clone(
             target.engine,
-            snapshot,
+            source.snapshot_at(self.version, timestamp),
             target.path,
             SPARK_ENGINE_INFO,
             shallow=self.shallow,
