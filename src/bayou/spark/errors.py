@@ -1,7 +1,7 @@
 """Conversion of errors of Python workers into `BayouError`s with readable messages.
 
-If Python code fails in a worker, Spark raises an exception with the traceback and the message of the
-worker's error. The traceback doesn't help a user whose path or option is wrong.
+If Python code fails in a worker, Spark raises an exception with the traceback and the message of
+the worker's error. The traceback doesn't help a user whose path or option is wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class readable_errors:  # noqa: N801  # a context manager, read as a verb
             error.__cause__ = None
             error.__suppress_context__ = True
             if _in_worker():
-                # PySpark reads this variable when it serializes the exception, then the process ends.
+                # PySpark reads this variable when it serializes the exception, then the process
+                # ends.
                 os.environ["SPARK_HIDE_TRACEBACK"] = "1"
 
 

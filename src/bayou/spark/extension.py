@@ -22,12 +22,12 @@ from bayou.spark.commands import replace_matching
 from bayou.spark.hooks import hooks
 from bayou.spark.hooks.hooks import pass_settings_as_options
 from bayou.spark.jvm.session import has_resource, set_for_new_sessions, start_java
-from bayou.spark.log_replay.sorted_index import offer_sorted_index
+from bayou.spark.log_replay import sorted_index
 from bayou.spark.native_read import metadata_count
 from bayou.spark.session.prerequisites import check_java
 from bayou.spark.sql_statements import sql_hook
+from bayou.spark.streaming import waiting_streams
 from bayou.spark.streaming.schema_log import check_schema_locations
-from bayou.spark.streaming.waiting_streams import offer_to_wait
 from bayou.spark.write import writer_hooks
 from bayou.spark.write.write_to import write_to
 
@@ -40,13 +40,13 @@ _ADDED_REDACTION = (
     r"|api[._-]?key|sas[._-]?(?:key|token)|azure\.sas\.|jaas|oauthbearer\.config|credential"
     r"|ssl\.key\.pem|private key-|passphrase|passwd|basic\.auth\.user)"
 )
-"""Pattern of secret options that `spark.redaction.regex` doesn't match. Without the pattern, Spark
-writes these options to plans and event logs. Spark also searches the options' values, so the
-pattern contains no word that is common in paths."""
+"""Regular expression of secret options that `spark.redaction.regex` doesn't match. Otherwise Spark
+would write these options to plans and event logs. Spark also matches the values of options, so the
+expression contains no word that is common in paths."""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _JAR_SETTINGS = ("spark.jars", "spark.jars.packages", "spark.sql.extensions")
 _LAUNCH_PREFIXES = ("spark.driver.", "spark.jars", "spark.submit.")
-"""Settings that the JVM needs as launch arguments."""
+"""Prefixes of settings that the JVM needs as arguments when it starts."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
 
@@ -57,22 +57,24 @@ def enable(spark: Any) -> None:
     the conf `spark.bayou.enabled` is true: in this session, in `foreachBatch`, and in sessions
     created later in the same application.
 
+    If delta-spark's JAR is on the class path, Spark uses the JAR for the format `delta`. In this
+    case, `enable` issues a warning and does nothing else.
+
     In a local classic session, workers run the Python interpreter of this process instead of
     `python3` from the PATH, so that a virtual environment needn't be activated. On a cluster, set
-    `PYSPARK_PYTHON`. A warning is issued if delta-spark's JAR is on the class path, because Spark
-    then uses it for the format `delta` and never calls Bayou.
+    `PYSPARK_PYTHON`.
 
     Filter pushdown into Python data sources (`spark.sql.python.filterPushdown.enabled`) is turned
-    on. With the read option `pushFilters`, reads use the pushed filters to skip files. Without the
-    option, they don't, because Spark 4.2 and 4.3 mix up the filters of queries that share a
+    on. Reads with the option `pushFilters` use the pushed filters to skip files. Other reads ignore
+    the pushed filters, because Spark 4.2 and 4.3 confuse the filters of queries that share a
     `load()`. The read option `filter` always skips files.
 
     Options whose names contain words such as `password` or `token` are redacted in plans and event
     logs (`spark.sql.redaction.options.regex`).
 
     Args:
-        spark: a `SparkSession`, classic or Connect. With Connect, the JAR is recognized by the
-            server's settings `spark.jars`, `spark.jars.packages` and `spark.sql.extensions`.
+        spark: a `SparkSession`, classic or Connect. Under Connect, the server's settings
+            `spark.jars`, `spark.jars.packages` and `spark.sql.extensions` are searched for the JAR.
 
     Raises:
         ArgumentError: `spark` isn't a session.
@@ -100,8 +102,8 @@ def enable(spark: Any) -> None:
     hooks.install(spark)
     hooks.register("load", pass_settings_as_options)
     hooks.register("stream_load", pass_settings_as_options)
-    hooks.register("stream_load", offer_sorted_index)
-    hooks.register("stream_load", offer_to_wait)
+    hooks.register("stream_load", sorted_index.respond_to_stream)
+    hooks.register("stream_load", waiting_streams.respond_to_stream)
     hooks.register("sql", sql_hook)
     hooks.register("query", metadata_count.query)
     hooks.register("count", metadata_count.count)
@@ -115,7 +117,7 @@ def enable(spark: Any) -> None:
 
 
 def _has_delta_spark(spark: Any) -> bool:
-    """Whether delta-spark's JAR is on the class path; under Connect, whether settings name it."""
+    """Whether delta-spark's JAR is on the class path; under Connect, according to settings."""
     if isinstance(spark, SparkSession):
         return has_resource(spark, _DELTA_SPARK)
     settings = ",".join(str(spark.conf.get(key, "")) for key in _JAR_SETTINGS)
@@ -197,10 +199,10 @@ def start_session(
 
 
 def _start_without_secrets(settings: Mapping[str, str]) -> None:
-    """Start the JVM without secrets in its command line, if a setting is secret and no JVM runs.
+    """Start the JVM without secrets in its command line.
 
-    PySpark itself would pass every setting to `spark-submit` as an argument, and all users of the
-    machine can read a process's arguments.
+    PySpark would pass all settings to `spark-submit` as arguments, which all users of the machine
+    can read. Does nothing if no setting is secret, or if the JVM runs already.
     """
     secret = {key for key, value in settings.items() if _is_secret(key, value)}
     if not secret or is_remote():
@@ -229,10 +231,10 @@ def _set_conf(spark: Any, key: str, value: str | None) -> None:
 
 
 def _use_this_python(spark: SparkSession) -> None:
-    """Make a local session's workers run this Python interpreter if none is configured.
+    """Make the workers of a local session run this Python interpreter, if none is configured.
 
-    Also registers Bayou's data sources: the JVM runs the context's interpreter for a registered
-    source, but `python3` from the PATH for any other source.
+    Also registers Bayou's data sources, because the JVM runs data sources that aren't registered
+    with `python3` from the PATH.
     """
     context = spark.sparkContext
     if not str(context.master).startswith("local") or os.environ.get("PYSPARK_PYTHON"):
@@ -242,5 +244,5 @@ def _use_this_python(spark: SparkSession) -> None:
     context.pythonExec = sys.executable
     for module in pkgutil.iter_modules():
         if module.name.startswith("pyspark_bayou"):
-            with contextlib.suppress(ImportError):  # an extra isn't installed
+            with contextlib.suppress(ImportError):  # the module of an extra that isn't installed
                 spark.dataSource.register(importlib.import_module(module.name).DefaultSource)

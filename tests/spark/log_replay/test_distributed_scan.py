@@ -26,7 +26,7 @@ from bayou.spark import (
     state_reconstruction,
 )
 from bayou.spark.log_replay.initial_snapshot import check_file_count
-from bayou.spark.log_replay.tasks import assign_slices, newest
+from bayou.spark.log_replay.tasks import assign_slices, newest_adds
 from support.examples import examples
 from support.log_histories import copy_to_disk, histories, write
 from support.log_writer import LogWriter, add, metadata, protocol, remove
@@ -163,8 +163,8 @@ def test_without_removes_deleted_files_would_come_back(spark):
         [("a", 1, True, (1,)), ("a", 2, True, None), ("b", 1, True, (1,))],
         "key string, version bigint, dataChange boolean, add struct<size bigint>",
     )
-    assert newest(actions, 2).count() == 1
-    assert newest(actions.where("add IS NOT NULL"), 2).count() == 2
+    assert newest_adds(actions, 2).count() == 1
+    assert newest_adds(actions.where("add IS NOT NULL"), 2).count() == 2
 
 
 def test_of_one_version_what_changes_data_counts(spark):
@@ -172,7 +172,7 @@ def test_of_one_version_what_changes_data_counts(spark):
         [("a", 2, False, (1,)), ("a", 2, True, (2,)), ("a", 1, True, (3,))],
         "key string, version bigint, dataChange boolean, add struct<size bigint>",
     )
-    assert [row.add.size for row in newest(actions, 2).collect()] == [2]
+    assert [row.add.size for row in newest_adds(actions, 2).collect()] == [2]
 
 
 def test_a_frame_is_taken_instead_of_the_log(spark, log):

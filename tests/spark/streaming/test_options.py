@@ -7,7 +7,7 @@ from bayou.spark.streaming.options import LATEST, StreamOptions
 def test_nothing_given_takes_a_thousand_files_of_the_table_as_it_is():
     options = StreamOptions.parse({"path": "/t"})
     assert options.files_limit == 1000
-    assert not options.starts_somewhere
+    assert not options.has_starting_position
     assert not options.allows_deletes
     assert options.fail_on_data_loss
 

@@ -1,4 +1,8 @@
-"""DELETE and UPDATE: `run_delete` and `run_update`."""
+"""DELETE and UPDATE: `run_delete` and `run_update`.
+
+The kernel changes the rows, in the driver or on executors. If the kernel doesn't support a
+condition or value, Spark computes the changed rows.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +124,7 @@ def _update(
 
 
 def _commit_info(target: TargetTable, condition: RowExpression | None) -> dict[str, Any]:
-    """Return the arguments of `RowOperation.begin` that are written to the commit."""
+    """Return the arguments of `begin_delete` and `begin_update` that describe the commit."""
     return {
         "history_predicate": None if condition is None else condition.display_string,
         "engine_info": SPARK_ENGINE_INFO,
@@ -138,7 +142,7 @@ def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
 
 
 class _FileTask(Protocol[ItemT_contra]):
-    """Interface of `RowChangeTask` and `MatchedRowsTask`, which change the rows of files."""
+    """Protocol of the kernel's tasks that change rows of files, such as `MatchedRowsTask`."""
 
     def for_writer(self, index: int, count: int) -> Self: ...
     def run(self, engine: Engine, items: Iterable[ItemT_contra], /) -> RowChanges: ...
@@ -151,12 +155,12 @@ def _run(
     size: Callable[[ItemT], int],
     sizes_to_read: Iterable[int],
 ) -> RowChanges:
-    """Run a task on some files, in the driver or on executors.
+    """Change the rows of files with a task of the kernel, in the driver or on executors.
 
     Args:
-        items: the task's input, one item for each file.
-        size: function that returns the size of an item's file in bytes.
-        sizes_to_read: sizes of the files that the task reads, in bytes. They decide whether the
+        items: the input of the task; each item describes one file.
+        size: returns the size of an item's file in bytes.
+        sizes_to_read: sizes of the files that the task reads, in bytes. If their sum is small, the
             task runs in the driver.
     """
     if runs_in_driver(target, sizes_to_read):
@@ -244,15 +248,15 @@ def _update_by_spark(
     _record_own_reads(target, snapshot, operation, rows)
     with operation.candidates(target.engine) as candidates:
         files = [candidate.file for candidate in candidates]
-    work = MatchedRowsTask(state=operation.task.state, assigned=tuple(columns))
-    applied = apply_rows(target, rows, files, work, [RowAction(kind="update")])
+    task = MatchedRowsTask(state=operation.task.state, assigned=tuple(columns))
+    applied = apply_rows(target, rows, files, task, [RowAction(kind="update")])
     return commit_update(target.engine, operation, applied.changes)
 
 
 def _record_own_reads(
     target: TargetTable, snapshot: Snapshot, operation: RowOperation, rows: Any
 ) -> None:
-    """Record the target's rows that the command's subqueries read, for conflict checks."""
+    """Add the target's rows that subqueries of the command read to the transaction's read set."""
     check_version_read(target, snapshot, rows)
     for predicate in rows_read(rows, snapshot):
         operation.transaction.record_rows_read(target.engine, predicate)

@@ -36,7 +36,7 @@ from bayou.spark.types import from_spark
 from bayou.spark.write.self_reads import rows_read, snapshot_read
 
 _MIN_ROWS_PER_TASK = 200_000
-"""Minimum number of source rows that one task inserts."""
+"""Minimum number of source rows of a task that inserts rows."""
 
 
 def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeMetrics | None:
@@ -106,7 +106,7 @@ def source_alias(source: Any) -> str | None:
 def _run_on_executors(
     target: TargetTable, operation: MergeOperation, rows: MergeSource, files: Sequence[ScanFile]
 ) -> MergeResult:
-    """Change the rows of the target's files on executors, then insert unmatched source rows."""
+    """Change the matched rows of the target's files in a Spark job, then insert unmatched rows."""
     spark = target.spark
     source = spark.sparkContext.broadcast(rows)
     tasks = number_of_tasks(spark)
@@ -163,12 +163,12 @@ def _run_on_executors(
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """Changes or inserts rows in a Spark task. Each task gets a pickled copy.
+    """The functions that Spark tasks call to change and insert rows; can be pickled.
 
     Attributes:
         task: the serialized `MergeTask`.
-        source: the broadcast variable of the `MergeSource`.
-        writers: total number of writers, see `TransactionState.for_writer`.
+        source: the broadcast variable that contains the `MergeSource`.
+        writers: total number of tasks that write; see `TransactionState.for_writer`.
     """
 
     task: bytes
@@ -191,7 +191,7 @@ class _Worker:
 
 
 def _split_rows(rows: BitMap64, max_parts: int) -> list[BitMap64]:
-    """Split row numbers into at most `max_parts` parts, each large enough for a task."""
+    """Split row numbers into at most `max_parts` sets for the tasks of an insert."""
     count = max(1, min(max_parts, len(rows) // _MIN_ROWS_PER_TASK))
     step = -(-len(rows) // count)
     return [rows[first : first + step] for first in range(0, len(rows), step)]

@@ -1,14 +1,16 @@
 """Predicates over the target rows that a Spark plan reads, for file pruning and conflict checks.
 
 A condition that only Spark can evaluate may have conjuncts that the kernel supports. The kernel
-prunes files with these conjuncts, and the conflict checker learns from them which rows were read.
-The minimum and maximum keys of a large source are computed while Spark reads the source. This is
-too late to prune files, but in time for the conflict checker.
+uses these conjuncts to prune files and to check for conflicts with concurrent commits. The minimum
+and maximum keys of a large source are computed while Spark reads the source. They are known too
+late to prune files, but before the conflict check.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,46 +23,49 @@ from bayou.kernel.commands.merge import MergeSource
 from bayou.kernel.commands.merge.clauses import JoinedColumns
 from bayou.kernel.commands.merge.target_rows import TargetRows
 from bayou.kernel.expressions.functions import inexact_function
-from bayou.kernel.expressions.model import And, Column, Comparison, In, Literal, Or, Predicate
+from bayou.kernel.expressions.model import (
+    And,
+    Column,
+    Comparison,
+    In,
+    Literal,
+    Or,
+    Predicate,
+    conjunction,
+)
 from bayou.kernel.expressions.resolution import map_columns, resolve
 from bayou.protocol.schema import BYTE, DATE, INTEGER, LONG, SHORT, STRING, StructField, StructType
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.expressions.expressions import RowExpression
+from bayou.spark.expressions.kernel_eligibility import KernelExpressions
 from bayou.spark.expressions.session_semantics import matches_session, session_matches_kernel
 from bayou.spark.target import TargetTable
 
 _MAX_IN_VALUES = 100
-"""Maximum length of an IN list that is passed to Spark, whose plans repeat the list."""
+"""Maximum length of an IN list in a Spark plan. A plan contains several copies of the list."""
 _COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
-"""Types that Python, Spark and the kernel compare alike in every session."""
+"""Types whose values Python, Spark and the kernel compare in the same way in every session."""
 
 
 def kernel_predicate(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> Predicate | None:
-    """Return the AND of the conjuncts that the kernel supports; None if it supports none."""
+    """Return the conjunction of the conjuncts that the kernel supports; None if there are none."""
     if condition is None:
         return None
-    alias = target.alias
+    kernel = KernelExpressions(target, snapshot.schema)
     predicates: list[Predicate] = []
-
-    def without_alias(path: tuple[str, ...]) -> tuple[str, ...]:
-        qualified = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
-        return path[1:] if qualified and snapshot.schema.get(path[1]) is not None else path
-
     for part in _kernel_conjuncts(target.spark, condition, [snapshot.schema]):
         try:
-            predicates.append(resolve(map_columns(part, without_alias), snapshot.schema))
+            predicates.append(resolve(map_columns(part, kernel.without_alias), snapshot.schema))
         except PredicateError:
             continue
-    if len(predicates) < 2:
-        return predicates[0] if predicates else None
-    return And(tuple(predicates))
+    return conjunction(predicates)
 
 
 class TargetRowPredicates:
-    """Predicates that are true for every target row that a merge may match or change."""
+    """Predicates that are true for all target rows that a merge may match or change."""
 
     def __init__(
         self, target: TargetTable, snapshot: Snapshot, names: JoinedColumns, request: MergeRequest
@@ -73,17 +78,18 @@ class TargetRowPredicates:
             if clause.kind == "NOT MATCHED BY SOURCE":
                 condition = clause.condition
                 parts = [] if condition is None else _kernel_conjuncts(spark, condition, schemas)
-                self._by_source.append(
-                    And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
-                )
+                self._by_source.append(conjunction(parts))
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """Source columns that are join keys; matching target keys are within their bounds."""
+        """Source columns that the join condition compares with target columns."""
         return self._rows.bounded_columns
 
     def from_keys(self, source: Any) -> Predicate | None:
-        """Return the predicate for the keys in `source`; None if every target row may match."""
+        """Return the predicate for the join keys in `source`; None if any target row may match.
+
+        If `source` is None, the keys are unknown.
+        """
         keys = None
         if source is not None and self._rows.key_columns:
             values = source.select(*map(quote_identifier, self._rows.key_columns)).toArrow()
@@ -91,24 +97,28 @@ class TargetRowPredicates:
         return self._rows.predicate(keys, self._partitions, self._by_source)
 
     def from_bounds(self, bounds: MergeSource) -> Predicate | None:
-        """Return the predicate for `SourceBounds.rows`; None if every target row may match."""
+        """Return the predicate for the result of `SourceBounds.rows`.
+
+        None if any target row may match.
+        """
         return self._rows.predicate(bounds, self._partitions, self._by_source, bounds_only=True)
 
 
 def spark_filter(predicate: Predicate | None) -> Any:
-    """Convert a predicate over a table's columns to a Column; None if nothing can be converted.
+    """Convert a predicate over a table's columns to a Spark Column; None if it isn't possible.
 
-    The Column may match more rows than the predicate: its purpose is to read fewer files.
+    The Column can be true for more rows than the predicate, because parts that can't be converted
+    are omitted. It is used to skip files.
     """
     match predicate:
         case And(operands):
             parts = [part for o in operands if (part := spark_filter(o)) is not None]
-            return _combined(parts, lambda one, two: one & two)
+            return functools.reduce(operator.and_, parts) if parts else None
         case Or(operands):
             parts = [spark_filter(o) for o in operands]
             if any(part is None for part in parts):
                 return None
-            return _combined(parts, lambda one, two: one | two)
+            return functools.reduce(operator.or_, parts)
         case In(Column(path), values) if len(values) <= _MAX_IN_VALUES and _comparable(values):
             return _column(path).isin([value.value for value in values])
         case Comparison(op, Column(path), Literal() as value) if op in _OPERATORS and _comparable(
@@ -121,19 +131,19 @@ def spark_filter(predicate: Predicate | None) -> Any:
             return None
 
 
-_OPERATORS = {
-    "=": lambda column, value: column == value,
-    ">=": lambda column, value: column >= value,
-    "<=": lambda column, value: column <= value,
-    ">": lambda column, value: column > value,
-    "<": lambda column, value: column < value,
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
 }
 
 
 def _kernel_conjuncts(
     spark: Any, condition: RowExpression, schemas: Sequence[StructType]
 ) -> list[Predicate]:
-    """Return the conjuncts for which the kernel and the Spark session give the same result."""
+    """Return a condition's conjuncts that the kernel evaluates as the session does."""
     parts = condition.conjuncts
     if session_matches_kernel(spark, schemas):
         return [part for part in parts if inexact_function(part) is None]
@@ -148,21 +158,14 @@ def _column(path: tuple[str, ...]) -> Any:
     return F.col(".".join(map(quote_identifier, path)))
 
 
-def _combined(parts: Sequence[Any], operator: Any) -> Any:
-    result = None
-    for part in parts:
-        result = part if result is None else operator(result, part)
-    return result
-
-
 _INTEGER_TYPES = (BYTE, SHORT, INTEGER, LONG)
 _AGGREGATES_PER_COLUMN = 3
 
 
 class SourceBounds:
-    """Minimum and maximum of source columns, and whether they contain NULL.
+    """The minimum and the maximum of source columns, and whether a column contains NULL.
 
-    Columns that aren't integers, strings or dates are ignored.
+    Only integer, string and date columns are supported; other columns are ignored.
     """
 
     def __init__(self, source: StructType, names: Sequence[str]) -> None:
@@ -184,13 +187,13 @@ class SourceBounds:
         return columns
 
     def rows(self, computed: Sequence[Any]) -> MergeSource:
-        """Create three source rows that stand for all rows of the source.
+        """Create three rows with the bounds of the source.
 
-        The first has each column's minimum, the second its maximum. The third has NULL for columns
-        that contain NULL, and the minimum for other columns.
+        The first row has the minimum of each column, the second row the maximum. The third row has
+        NULL for columns that contain NULL, and the minimum for other columns.
 
         Args:
-            computed: results of `aggregates`.
+            computed: the results of `aggregates`.
         """
         schema = to_arrow_schema(self.columns)
         arrays = []

@@ -59,7 +59,12 @@ _VALUE = "__bayou_value_"
 def merge_by_spark(
     target: TargetTable, snapshot: Snapshot, source: Any, request: MergeRequest, started: float
 ) -> MergeMetrics:
-    """Merge a DataFrame's rows into a version of a table, and commit."""
+    """Merge a DataFrame's rows into a table, and commit.
+
+    Args:
+        snapshot: the version to merge into, if the MERGE doesn't read another version of the table.
+        started: start of the MERGE, from `time.perf_counter`.
+    """
     return run_at_version_read(
         snapshot, lambda base: _merge_retrying(target, base, source, request, started)
     )
@@ -68,9 +73,9 @@ def merge_by_spark(
 def _merge_retrying(
     target: TargetTable, snapshot: Snapshot, source: Any, request: MergeRequest, started: float
 ) -> MergeMetrics:
-    steady = is_deterministic(source)
+    deterministic = is_deterministic(source)
     for attempt in range(_MAX_ATTEMPTS):
-        # If an executor dies and its checkpointed rows are lost, the source is computed again.
+        # If an executor dies, its checkpointed rows are lost, and the source is computed again.
         last = attempt == _MAX_ATTEMPTS - 1
         try:
             return _merge(
@@ -79,8 +84,8 @@ def _merge_retrying(
                 source,
                 request,
                 started=started,
-                checkpoint_small=not (last and steady),
-                checkpoint_large=not steady,
+                checkpoint_small=not (last and deterministic),
+                checkpoint_large=not deterministic,
             )
         except Exception as error:
             if last or _CHECKPOINT_LOST not in str(error):
@@ -100,11 +105,11 @@ def merge_deterministic_source(
     user_metadata: str | None = None,
     counter: str | None = None,
 ) -> MergeMetrics:
-    """Merge a deterministic source of any size, and commit. No rows pass through the driver.
+    """Merge a deterministic source of any size, and commit; the driver collects no rows.
 
     Args:
         target: a table in a classic session.
-        source: a DataFrame that has the same rows whenever it is computed.
+        source: a DataFrame that has the same rows each time Spark computes it.
         definition: the MERGE, with conditions and values as SQL strings.
         counter: see `bayou.kernel.commands.merge.merge`.
     """
@@ -146,10 +151,10 @@ def _merge(
     """Merge a DataFrame's rows, and commit.
 
     Args:
-        checkpoint_small: whether to store a small source with `DataFrame.localCheckpoint`. Files
-            that can't contain the keys of the stored rows aren't read.
-        checkpoint_large: whether to store a large source with `DataFrame.localCheckpoint`.
-            Needed if the source's rows may differ when a task is retried.
+        checkpoint_small: whether to store a small source with `DataFrame.localCheckpoint`. The keys
+            of the stored rows are used to skip files.
+        checkpoint_large: whether to store a large source with `DataFrame.localCheckpoint`. This is
+            necessary if the source isn't deterministic, because Spark can compute it several times.
     """
     columns = from_spark(source.schema, table="the source of the merge")
     merge_plan = check_merge(snapshot, columns, request.definition.without_expressions())
@@ -165,11 +170,11 @@ def _merge(
         table_properties=table_properties,
         counter=counter,
     )
-    work = MatchedRowsTask(state=merge.state, assigned=merge_plan.updated_columns)
+    task = MatchedRowsTask(state=merge.state, assigned=merge_plan.updated_columns)
     plan = _Plan(merge_plan, request, snapshot, columns)
     rows = located_rows(target, snapshot)
-    plan.check_conditions(rows, source)  # raises errors before any work starts
-    plan.joined(rows, source)
+    plan.check_conditions(rows, source)
+    plan.joined(rows, source)  # raises analysis errors before any job runs
     merged_rows = TargetRowPredicates(target, snapshot, merge_plan.names, request)
     requested_source = source
     small = checkpoint_small_source(target.spark, source) if checkpoint_small else None
@@ -190,16 +195,16 @@ def _merge(
         files = list(candidate_files)
     tasks = number_of_tasks(target.spark)
     changed = plan.rows(joined, number_of_parts(source if small is None else small, tasks))
-    own_reads = (requested_source, changed)  # a checkpoint hides the reads of the source
-    check_version_read(target, snapshot, *own_reads)
-    for frame in own_reads:
-        for own_rows in rows_read(frame, snapshot):
-            merge.record_read(target.engine, own_rows)
+    reading_frames = (requested_source, changed)  # a checkpointed source doesn't show what it reads
+    check_version_read(target, snapshot, *reading_frames)
+    for frame in reading_frames:
+        for rows_predicate in rows_read(frame, snapshot):
+            merge.record_read(target.engine, rows_predicate)
     applied = apply_rows(
         target,
         changed,
         files,
-        work,
+        task,
         plan.actions,
         allow_duplicates=merge_plan.may_match_several,
     )
@@ -209,12 +214,12 @@ def _merge(
             predicate = merged_rows.from_bounds(bounds.rows(observed[1:]))
         merge.record_read(target.engine, predicate)
     source_rows = None if observed is None else int(observed[0])
-    taken = [(c, applied.action_counts[n]) for n, c in enumerate(merge_plan.clauses)]
-    return merge.commit(target.engine, applied.changes, taken, source_rows=source_rows)
+    counts = [(c, applied.action_counts[n]) for n, c in enumerate(merge_plan.clauses)]
+    return merge.commit(target.engine, applied.changes, counts, source_rows=source_rows)
 
 
 class _Plan:
-    """Builds the DataFrames of a merge: the join, and the input of `apply_rows`."""
+    """Builds the DataFrames of a merge: the join of target and source, and the changed rows."""
 
     def __init__(
         self, merge: MergePlan, request: MergeRequest, table: Snapshot, source: StructType
@@ -260,12 +265,12 @@ class _Plan:
         return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
 
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
-        """Join target and source; drop rows of a kind (MATCHED, ...) that has no clause.
+        """Join target and source, without rows of a kind (MATCHED, ...) that has no clause.
 
         Args:
-            observed: aggregates of the source that Spark computes during the join.
+            observed: aggregates over the source, which Spark computes during the join.
         """
-        # All columns also get unique names, because the user's names may be ambiguous.
+        # Copies of all columns get unique names, because the user's names may be ambiguous.
         renamed = [
             F.col(quote_identifier(name)).alias(f"{_VALUE}{number}")
             for number, name in enumerate(self._source.names)
@@ -289,10 +294,10 @@ class _Plan:
         return target.join(marked, self._request.on.column, how)
 
     def rows(self, joined: Any, parts: int) -> Any:
-        """Convert joined rows to the input of `apply_rows`.
+        """Convert joined rows to the argument `rows` of `apply_rows`.
 
         New rows are distributed over at most `parts` tasks. If the clauses assign all partition
-        columns, the new rows of a table partition go to a single task.
+        columns, all new rows of a table partition are in the same task.
         """
         self._joined = joined
         new = F.concat(F.lit(NEW_ROWS), F.pmod(self._row_hash(), F.lit(parts)).cast("string"))
@@ -322,7 +327,7 @@ class _Plan:
         )
 
     def _row_hash(self) -> Any:
-        """A hash that chooses the task of a new row; a retry of the job computes the same hash."""
+        """Return a deterministic hash, which determines the task that writes a new row."""
         if self._partitions and self._assigned_names.issuperset(self._partitions):
             return F.hash(*map(self._value, self._partitions))
         columns = [
@@ -333,7 +338,7 @@ class _Plan:
         return F.hash(*columns) if columns else F.lit(0)
 
     def _columns(self) -> list[Any]:
-        """The new values of all columns that at least one clause assigns."""
+        """Return the new values of all columns to which a clause assigns a value."""
         return [
             self._value(field.name).alias(field.name)
             for field in self._merge.schema
@@ -345,7 +350,7 @@ class _Plan:
         return frozenset(name for action in self.actions for name in action.columns)
 
     def _first_clause(self, kind: ClauseKind) -> Any:
-        """A Column: index of the first clause of `kind` that applies to a row; -1 if none does."""
+        """Return the index of the first clause of a kind that applies to a row, or -1."""
         numbers = [n for n, c in enumerate(self._request.clauses) if c.kind == kind]
         cases: Any = F
         for number in numbers:
@@ -361,15 +366,15 @@ class _Plan:
         for number, values in enumerate(self._values):
             if name in values:
                 cases = cases.when(F.col(ACTION) == number, values[name])
-        before = self._before(name)
+        before = self._old_value(name)
         if before is None:
             return cases.otherwise(cast_to(field, F.lit(None)))
         return cases.otherwise(assign_by_name(field.data_type, *before, before))
 
-    def _before(self, name: str) -> tuple[Any, DataType] | None:
-        """The value of a column in the target row, and the value's type.
+    def _old_value(self, name: str) -> tuple[Any, DataType] | None:
+        """Return the value of a column in the target row, and the value's type.
 
-        Returns None if the target lacks the column or the merge only inserts.
+        Returns None if the target doesn't have the column, or if the merge only inserts rows.
         """
         existing = self._target_schema.get(name)
         if existing is None or self._merge.only_inserts:
@@ -405,10 +410,10 @@ class _Plan:
             )
 
     def _resolved(self, kind: ClauseKind, expression: RowExpression) -> RowExpression:
-        """A clause's expression, with ambiguous column names resolved.
+        """Resolve ambiguous column names in an expression of a clause.
 
-        If target and source share a column name, the name refers to the source in a NOT MATCHED
-        clause, and to the target in a NOT MATCHED BY SOURCE clause.
+        A column name of both target and source refers to the source in a NOT MATCHED clause, and to
+        the target in a NOT MATCHED BY SOURCE clause.
         """
         side = self._sides.get(kind)
         if side is None or expression.is_default:
@@ -423,10 +428,10 @@ class _Plan:
 
     def _from_source(self, name: str, *, keeps_fields: bool) -> Any:
         field, source_field = self._merge.schema.get(name), self._source.get(name)
-        assert field is not None  # `MergePlan` checked both
+        assert field is not None  # `MergePlan` has checked that both exist
         assert source_field is not None
         value = F.col(f"{_VALUE}{self._source.names.index(source_field.name)}")
-        before = self._before(name) if keeps_fields else None
+        before = self._old_value(name) if keeps_fields else None
         return assign_by_name(field.data_type, value, source_field.data_type, before)
 
 

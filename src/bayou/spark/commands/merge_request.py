@@ -1,4 +1,4 @@
-"""`MergeRequest`: a MERGE with the conditions and values of the user."""
+"""`MergeRequest`: a MERGE whose conditions and values are the user's SQL strings and Columns."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ class RequestedClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """A MERGE statement. If `schema_evolution` is true, it adds new source columns to the table.
+    """A MERGE whose conditions and values are SQL strings or Columns.
 
     Attributes:
+        schema_evolution: whether new source columns are added to the table.
         write_parameters: see `MergeDefinition`.
     """
 
@@ -51,7 +52,7 @@ class MergeRequest:
 
     @classmethod
     def of(cls, definition: MergeDefinition) -> MergeRequest:
-        """Create a request from a definition, whose conditions and values are SQL strings."""
+        """Create a request from the kernel's definition, which contains SQL strings."""
 
         def sql(expression: Any) -> RowExpression:
             return RowExpression(str(expression))
@@ -79,7 +80,7 @@ class MergeRequest:
 
     @property
     def definition(self) -> MergeDefinition:
-        """The request with conditions and values as strings, for the kernel and the history."""
+        """The kernel's definition of the MERGE, with all conditions and values as strings."""
         definition = MergeDefinition(
             on=self.on.display_string,
             clauses=tuple(
@@ -103,7 +104,7 @@ class MergeRequest:
         return definition
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
-        """Whether the kernel evaluates all conditions and values exactly as the session does."""
+        """Whether kernel and session agree on the results of all conditions and values."""
         expressions = self._assigned_expressions(target, source)
         if any(expression.sql is None for expression, _ in expressions):
             return False
@@ -126,7 +127,7 @@ class MergeRequest:
         return True
 
     def check_client_evaluates(self, spark: Any, target: StructType, source: StructType) -> None:
-        """Raise `PredicateError` if kernel and session may evaluate an expression differently."""
+        """Raise `PredicateError` if kernel and session may not agree on an expression's result."""
         schemas = (target, source)
         checked = self._assigned_expressions(target, source)
         for expression, assigned in checked:
@@ -148,9 +149,9 @@ class MergeRequest:
     def _assigned_expressions(
         self, target: StructType, source: StructType
     ) -> list[tuple[RowExpression, DataType | None]]:
-        """Return all conditions and values, and for a value the type of the assigned column.
+        """Return all conditions, each with None, and all values, each with its column's type.
 
-        An unknown column counts as a timestamp, the type with the most careful checks.
+        If the column is unknown, the type is TIMESTAMP, for which the checks are the strictest.
         """
         alias, schemas = self.definition.target_alias, (target, source)
         pairs: list[tuple[RowExpression, DataType | None]] = [(self.on, None)]
@@ -164,7 +165,7 @@ class MergeRequest:
 
 
 def _casts_timestamps(target: StructType, source: StructType) -> bool:
-    """Whether a source column is cast to or from a timestamp; the cast depends on the time zone."""
+    """Whether UPDATE SET * or INSERT * casts a source column to or from a timestamp."""
     for field in target:
         source_field = source.get(field.name)
         if source_field is None or same_type(field.data_type, source_field.data_type):

@@ -2,12 +2,12 @@
 
 The kernel plans a list of rewrites; each rewrite replaces some files by new files. If the total
 size of the files is small, the rewrites run in threads of the driver; otherwise they run on
-executors, one task per rewrite. Rewrites are committed in batches, so that a late failure loses
-little.
+executors, with one task for each rewrite. Rewrites are committed in batches, so that a failure
+loses only the last batch.
 
-Z-order and clustering on executors shuffle rows as Arrow batches in three steps: tasks sample the
-clustering columns, tasks split the rows into ranges of the space-filling curve, and one task per
-new file sorts and writes the file's ranges.
+Z-order and clustering on executors have three steps. First, tasks sample the clustering columns.
+Then tasks split the rows into ranges of the space-filling curve, and shuffle them as Arrow batches.
+Finally, a task for each new file sorts the rows of the file's ranges and writes the file.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from bayou.kernel.commands.optimize.upgrade_uniform import upgrade_uniform
 from bayou.kernel.expressions.model import Predicate
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions
 from bayou.spark.executors.executor_tasks import (
-    from_cell,
+    decode_batch,
+    encode_batch,
     run_shuffled_tasks,
     run_tasks,
     split_by_size,
-    to_cell,
 )
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import (
@@ -70,9 +70,10 @@ from bayou.version import ENGINE_INFO
 
 
 def rewrite_on_executors(spark: Any, engine: Engine, table: str, description: str) -> RunItems:
-    """Return a function that runs rewrites as tasks of a Spark job, largest rewrite first.
+    """Return a function that runs rewrites as tasks of a Spark job, the largest rewrite first.
 
     Args:
+        table: the table's path.
         description: name of the job in Spark's UI.
     """
     engine_description = engine.description()
@@ -97,12 +98,12 @@ def rewrite_on_executors(spark: Any, engine: Engine, table: str, description: st
 
 
 def decode_adds(result: bytes) -> list[AddFile]:
-    """The `add` actions in a task result."""
+    """Decode the `add` actions in the result of a task."""
     return [action for action in decode_actions(result) if isinstance(action, AddFile)]
 
 
-class DeleteTaskFiles:  # used like a function
-    """Callable that deletes the files of tasks whose results won't be committed."""
+class DeleteTaskFiles:
+    """Function that deletes the files of successful tasks after their job has failed."""
 
     def __init__(self, engine: EngineDescription, table: str) -> None:
         self._engine = engine
@@ -127,7 +128,7 @@ def sort_on_executors(spark: Any, engine: Engine, table: str, description: str) 
 
     def run(items: Sequence[Rewrite]) -> list[list[AddFile]]:
         chunks = [
-            _FileChunk(item=number, work=with_files(item, files).to_bytes())
+            _FileChunk(item=number, rewrite=with_files(item, files).to_bytes())
             for number, item in enumerate(items)
             for files in _file_chunks(item)
         ]
@@ -143,27 +144,27 @@ def sort_on_executors(spark: Any, engine: Engine, table: str, description: str) 
         for chunk, sample in zip(chunks, sampled, strict=True):
             samples[chunk.item].append(pickle.loads(sample))  # noqa: S301  # from our own tasks
         parts = [OrderedParts.of(i, sample) for i, sample in zip(items, samples, strict=True)]
-        groups = [number for number, item in enumerate(items) for _ in range(item.num_files)]
+        numbers = [number for number, item in enumerate(items) for _ in range(item.num_files)]
         shuffle = _Shuffle(
             engine=engine_description,
             parts=parts,
-            first=[groups.index(number) for number in range(len(items))],
-            groups=groups,
-            works=[with_files(item, [0]).to_bytes() for item in items],
+            first_files=[numbers.index(number) for number in range(len(items))],
+            rewrite_numbers=numbers,
+            rewrites=[with_files(item, [0]).to_bytes() for item in items],
         )
         results = run_shuffled_tasks(
             spark,
             chunks,
             shuffle.split,
             shuffle.merge,
-            len(groups),
+            len(numbers),
             table=table,
             description=description,
             discard=discard,
         )
         adds: list[list[AddFile]] = [[] for _ in items]
         for group in sorted(results):
-            adds[groups[group]] += decode_adds(results[group])
+            adds[numbers[group]] += decode_adds(results[group])
         return adds
 
     return run
@@ -172,7 +173,7 @@ def sort_on_executors(spark: Any, engine: Engine, table: str, description: str) 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FileChunk:
     item: int
-    work: bytes
+    rewrite: bytes
 
 
 class _SampleTask:
@@ -181,38 +182,39 @@ class _SampleTask:
 
     def __call__(self, _: int, chunk: _FileChunk) -> bytes:
         engine = from_description(self._engine)
-        return pickle.dumps(sample_item(engine, Rewrite.from_bytes(chunk.work)))
+        return pickle.dumps(sample_item(engine, Rewrite.from_bytes(chunk.rewrite)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _Shuffle:
-    """The map and reduce functions of a shuffle that sends all rows of a new file to one task.
+    """The map function `split` and the reduce function `merge` of `run_shuffled_tasks`.
 
-    New files are numbered across all rewrites. Rewrites are numbered, too.
+    A group of the shuffle has all rows of one new file. New files have consecutive numbers across
+    all rewrites.
 
     Attributes:
         parts: for each rewrite, the ranges of the space-filling curve.
-        first: for each rewrite, the number of its first new file.
-        groups: for each new file, the number of its rewrite.
-        works: for each rewrite, the serialized `Rewrite`, reduced to its first input file.
+        first_files: for each rewrite, the number of its first new file.
+        rewrite_numbers: for each new file, the index of its rewrite.
+        rewrites: for each rewrite, the serialized `Rewrite`, reduced to its first input file.
     """
 
     engine: EngineDescription
     parts: Sequence[OrderedParts]
-    first: Sequence[int]
-    groups: Sequence[int]
-    works: Sequence[bytes]
+    first_files: Sequence[int]
+    rewrite_numbers: Sequence[int]
+    rewrites: Sequence[bytes]
 
     def split(self, chunk: _FileChunk) -> Iterator[tuple[int, int, bytes]]:
-        parts, first = self.parts[chunk.item], self.first[chunk.item]
+        parts, first_file = self.parts[chunk.item], self.first_files[chunk.item]
         engine = from_description(self.engine)
-        for bucket, rows in split_item(engine, Rewrite.from_bytes(chunk.work), parts):
-            yield first + parts.file_of(bucket), bucket, to_cell(rows)
+        for bucket, rows in split_item(engine, Rewrite.from_bytes(chunk.rewrite), parts):
+            yield first_file + parts.file_of(bucket), bucket, encode_batch(rows)
 
     def merge(self, group: int, buckets: Iterator[list[bytes]]) -> bytes:
-        work = Rewrite.from_bytes(self.works[self.groups[group]])
-        rows = ([from_cell(cell) for cell in bucket] for bucket in buckets)
-        return encode_actions(write_ordered(from_description(self.engine), work, rows))
+        item = Rewrite.from_bytes(self.rewrites[self.rewrite_numbers[group]])
+        rows = ([decode_batch(data) for data in bucket] for bucket in buckets)
+        return encode_actions(write_ordered(from_description(self.engine), item, rows))
 
 
 def _file_chunks(item: Rewrite) -> list[list[int]]:
@@ -220,7 +222,7 @@ def _file_chunks(item: Rewrite) -> list[list[int]]:
     return split_by_size(range(len(item.files)), lambda number: item.files[number].size, count)
 
 
-_INFO = f"{ENGINE_INFO} (spark)"
+_ENGINE_INFO = f"{ENGINE_INFO} (spark)"
 _LOCAL_BYTES = 256 << 20
 
 
@@ -243,9 +245,9 @@ class OptimizeCommands:
 
         Args:
             where: condition over partition columns; only matching partitions are compacted.
-            min_bytes: files smaller than this are compacted. If None, the session's setting is used
-                instead.
-            full: for a clustered table, whether to also rewrite files that are already clustered.
+            min_bytes: files smaller than this are compacted. If None, the session's setting
+                applies.
+            full: whether to also rewrite the files of a clustered table that are already clustered.
         """
         state = self._latest()
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
@@ -257,7 +259,7 @@ class OptimizeCommands:
                     argument="where",
                 )
             return self._run(
-                plan_clustering(self.engine, state, _INFO, full=full, target_bytes=target)
+                plan_clustering(self.engine, state, _ENGINE_INFO, full=full, target_bytes=target)
             )
         if full:
             raise ArgumentError(
@@ -271,7 +273,7 @@ class OptimizeCommands:
             plan_optimize(
                 self.engine,
                 state,
-                _INFO,
+                _ENGINE_INFO,
                 where=where,
                 target_bytes=target,
                 min_bytes=min_bytes,
@@ -286,23 +288,27 @@ class OptimizeCommands:
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
         state = self._latest()
         return self._run(
-            plan_zorder(self.engine, state, _INFO, list(columns), where=where, target_bytes=target)
+            plan_zorder(
+                self.engine, state, _ENGINE_INFO, list(columns), where=where, target_bytes=target
+            )
         )
 
     def purge(self, where: str | None = None) -> OptimizeMetrics:
         """Rewrite files that contain deleted rows or dropped columns."""
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
         state = self._latest()
-        return self._run(plan_purge(self.engine, state, _INFO, where=where, target_bytes=target))
+        return self._run(
+            plan_purge(self.engine, state, _ENGINE_INFO, where=where, target_bytes=target)
+        )
 
     def upgrade_uniform(self, version: int) -> OptimizeMetrics:
-        """Enable a version of Iceberg compatibility and the universal format `iceberg`."""
+        """Enable a version of Iceberg compatibility and Iceberg metadata (UniForm)."""
         return upgrade_uniform(
             self.engine,
             self._latest(),
             version,
             self._run,
-            engine_info=_INFO,
+            engine_info=_ENGINE_INFO,
             target_bytes=OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark),
         )
 
@@ -315,30 +321,25 @@ class OptimizeCommands:
             batch_bytes=OPTIMIZE_BATCH_BYTES.integer(spark=self.spark)
             or RewriteLimits().batch_bytes,
         )
-        local = OPTIMIZE_LOCAL_BYTES.integer(spark=self.spark)
+        local_bytes = OPTIMIZE_LOCAL_BYTES.integer(spark=self.spark, default=_LOCAL_BYTES)
         size = sum(item.size for item in plan.items)
-        if not isinstance(self.spark, SparkSession) or size <= (
-            _LOCAL_BYTES if local is None else local
-        ):
-            return run_plan(self.engine, plan, _INFO, limits)
+        if not isinstance(self.spark, SparkSession) or size <= local_bytes:
+            return run_plan(self.engine, plan, _ENGINE_INFO, limits)
         description = f"{plan.operation} {plan.state.path}@{plan.state.version}"
         if any(item.order is not None for item in plan.items):
             run_items = sort_on_executors(self.spark, self.engine, plan.state.path, description)
         else:
             run_items = rewrite_on_executors(self.spark, self.engine, plan.state.path, description)
-        return run_plan(self.engine, plan, _INFO, limits, run_items=run_items)
-
-
-DEFAULT_LOCAL_BYTES = 256 << 20
+        return run_plan(self.engine, plan, _ENGINE_INFO, limits, run_items=run_items)
 
 
 def runs_in_driver(target: TargetTable, sizes: Iterable[int]) -> bool:
-    """Whether a row operation that reads files of these sizes (bytes) runs in the driver.
+    """Whether a row operation runs in the driver, by the sizes in bytes of the files it reads.
 
-    Always true with Spark Connect: Bayou can't start tasks on executors, so the client runs the
-    operation.
+    Always true under Spark Connect, where Bayou can't start tasks on executors.
     """
     if not is_classic(target.spark):
         return True
-    limit = ROW_OPERATIONS_LOCAL_BYTES.integer(spark=target.spark)
-    return sum(sizes) <= (DEFAULT_LOCAL_BYTES if limit is None else limit)
+    return sum(sizes) <= ROW_OPERATIONS_LOCAL_BYTES.integer(
+        spark=target.spark, default=_LOCAL_BYTES
+    )

@@ -1,7 +1,8 @@
-"""Writes that replace the rows of a table that match a written row: `REPLACE USING`, `REPLACE ON`.
+"""`REPLACE USING` and `REPLACE ON`: writes that replace the table's rows that match a written row.
 
-The write is a merge that deletes the matching rows and inserts all rows, in one commit. Each source
-row takes part twice: once to find the rows that it replaces, and once to be inserted.
+Such a write is a MERGE that deletes the matching rows and inserts all written rows, in one commit.
+The source of the MERGE contains each written row duplicated: one copy deletes the matching rows,
+the other copy is inserted.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ _OPTIONS = {"replaceon": "replaceOn", "replaceusing": "replaceUsing", "targetali
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The rows of a table that a write replaces. One of `using` and `on` is set.
+    """The clause `REPLACE USING` or `REPLACE ON`, which selects the rows that a write replaces.
 
     Attributes:
-        using: columns; a row is replaced if it equals a written row in these columns. NULL equals
-            nothing.
-        on: an SQL condition on a row of the table and a written row.
-        target_alias: alias of the table in `on`; by default the table's name.
-        source_alias: alias of the written rows in `on`. If None, it is the qualifier in `on` that
-            is neither the target's alias nor a column.
+        using: columns of `REPLACE USING`. A row is replaced if a written row has the same values in
+            these columns. NULL isn't equal to NULL.
+        on: condition of `REPLACE ON` (SQL) on a row of the table and a written row. target_alias:
+            alias of the table in `on`; by default the table's name. source_alias: alias of the
+            written rows in `on`. If None, a qualifier in `on` that is neither the target's alias
+            nor a column is used as the alias.
     """
 
     using: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ def replace_matching(
     """Replace the rows of a table that match a row of a DataFrame, and append the DataFrame's rows.
 
     Args:
-        columns: a column of `rows` for each assigned column of the table.
+        columns: the column of `rows` for each column of the table, by name.
 
     Raises:
         SchemaError: a column of `REPLACE USING` doesn't exist.
@@ -76,19 +77,19 @@ def replace_matching(
         known = {target_alias, *schema.names, *rows.columns}
         source = replacement.source_alias or _other_qualifier(replacement.on, known) or "source"
         parameters = {"replaceOnCond": replacement.on}
-    mark = f"{quote_identifier(source)}.{_MATCHES}"
+    matches = f"{quote_identifier(source)}.{_MATCHES}"
     values = {
         name: RowExpression(f"{quote_identifier(source)}.{quote_identifier(column)}")
         for name, column in columns.items()
     }
     request = MergeRequest(
-        on=RowExpression(f"{mark} AND {condition}"),
+        on=RowExpression(f"{matches} AND {condition}"),
         clauses=(
             RequestedClause(kind="MATCHED", action="delete"),
             RequestedClause(
                 kind="NOT MATCHED",
                 action="insert",
-                condition=RowExpression(f"NOT {mark}"),
+                condition=RowExpression(f"NOT {matches}"),
                 values=values,
             ),
         ),
@@ -97,14 +98,15 @@ def replace_matching(
         schema_evolution=replacement.schema_evolution,
         write_parameters={"mode": "Overwrite", "partitionBy": [], **parameters},
     )
-    twice = rows.selectExpr("*", f"explode(array(true, false)) AS {_MATCHES}")
-    run_merge(target, twice, request)
+    duplicated = rows.selectExpr("*", f"explode(array(true, false)) AS {_MATCHES}")
+    run_merge(target, duplicated, request)
 
 
 def save(request: WriteRequest) -> Any:
-    """Handle the options `replaceOn` and `replaceUsing` of a DataFrame's writer.
+    """Handler of the hook `save`: a write with the option `replaceOn` or `replaceUsing`.
 
-    Returns NotImplemented for a write without them. If the table doesn't exist, it is created.
+    Returns NotImplemented for a write without these options. If the table doesn't exist, it is
+    created.
     """
     lower_case = {key.lower(): value for key, value in request.options.items()}
     if request.format != "delta" and request.method == "saveAsTable":
@@ -134,15 +136,17 @@ def save(request: WriteRequest) -> Any:
 
 
 def check_aligned(
-    table: str, using: Sequence[str], names: Sequence[str], rows: Sequence[str]
+    table: str, using: Sequence[str], table_columns: Sequence[str], query_columns: Sequence[str]
 ) -> None:
-    """Check that a column of `REPLACE USING` has the same position in the table and in the query.
+    """Check that the columns of `REPLACE USING` have the same positions in table and query.
 
     Args:
-        names, rows: the columns of the table and of the query, in order.
+        using: the columns of `REPLACE USING`.
+        table_columns: the columns of the table, in order.
+        query_columns: the columns of the query, in order.
     """
-    positions = {name.lower(): n for n, name in enumerate(names)}
-    lower_case = [name.lower() for name in rows]
+    positions = {name.lower(): n for n, name in enumerate(table_columns)}
+    lower_case = [name.lower() for name in query_columns]
     for column in using:
         key = column.lower()
         if key in lower_case and lower_case.index(key) != positions.get(key, -1):
@@ -158,7 +162,7 @@ def check_aligned(
 def _pairs(
     target: TargetTable, schema: StructType, columns: Mapping[str, str], using: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return the quoted names of the columns of `REPLACE USING` in the table and in the rows."""
+    """Return each column of `REPLACE USING` as its quoted names in the table and in the rows."""
     assigned = {name.lower(): column for name, column in columns.items()}
     pairs = []
     for name in using:
@@ -167,8 +171,8 @@ def _pairs(
             side, names = ("table", schema.names) if field is None else ("rows", list(columns))
             raise SchemaError(
                 f"{target.path}: column {name!r} of REPLACE USING isn't a column of the {side}, "
-                f"which has {', '.join(names)} (UNRESOLVED_INSERT_REPLACE_USING_COLUMN). Use "
-                "columns of both.",
+                f"whose columns are {', '.join(names)} (UNRESOLVED_INSERT_REPLACE_USING_COLUMN). "
+                "Use columns that exist in the table and in the rows.",
                 table=target.path,
                 column=name,
             )
@@ -177,7 +181,7 @@ def _pairs(
 
 
 def _other_qualifier(condition: str, known: set[str]) -> str | None:
-    """Return the first qualifier in a condition that isn't known."""
+    """Return the first qualifier in a condition that isn't one of the `known` names."""
     tokens, names = list(tokenize(condition)), {name.lower() for name in known}
     for before, token, following in zip([None, *tokens], tokens, tokens[1:], strict=False):
         starts = before is None or not before.is_keyword(".")
@@ -215,7 +219,7 @@ def _check_options(request: WriteRequest, lower_case: Mapping[str, str]) -> None
             )
     if request.mode != "overwrite":
         raise ArgumentError(
-            f"{name}: the mode is {request.mode!r}, but the option is for mode 'overwrite'. Call "
+            f"{name}: the mode is {request.mode!r}, but the option requires mode 'overwrite'. Call "
             "mode('overwrite').",
             argument=name,
         )
@@ -230,7 +234,7 @@ def _incompatible(first: str, second: str) -> ArgumentError:
 
 
 def _target(request: WriteRequest) -> TargetTable | None:
-    """Return the written table; None for a name that no Delta table has."""
+    """Return the table to which a request writes; None if no Delta table has the name."""
     if request.table is None:
         return TargetTable(spark=request.spark, location=request.path or "")
     named = named_table(request.spark, request.table)

@@ -1,7 +1,8 @@
 """Row changes that a Spark plan computes and the kernel writes.
 
-The plan reads the table with each row's file and position. Changed rows are shuffled to tasks by
-file and sorted by position. In these tasks, the kernel writes the files.
+The plan reads the table's rows with the file and the position of each row. The changed rows are
+partitioned by file and sorted by position. In the tasks, the kernel writes data files and deletion
+vectors.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from bayou.spark.errors import as_bayou_error, readable_errors
 from bayou.spark.executors.arrow_tasks import map_in_arrow
 from bayou.spark.executors.executor_tasks import (
     TaskResults,
+    concatenated,
     decode_results,
     encode_result,
     number_of_tasks,
@@ -47,29 +49,27 @@ from bayou.spark.write.tasks import task_number
 ResultT = TypeVar("ResultT")
 
 _MAX_VERSIONS = 5
-"""Maximum number of versions on which `run_at_version_read` tries an operation."""
-_concatenated: Any = vars(pa)["concat_batches"]  # pyarrow's stubs lack it
+"""Maximum number of attempts of `run_at_version_read`."""
 
 FILE, POSITION, ACTION = "__bayou_file", "__bayou_position", "__bayou_action"
 NEW_ROWS = "~"
-"""In new rows, `FILE` is this prefix and a number. The prefix sorts after all file names."""
+"""Prefix of `FILE` in new rows; a number follows. In the sort order, it is after all paths."""
 
 SOURCE_ROWS = "bayou_source_rows"
 """Name of the `DataFrame.observe` that counts the source rows of a merge."""
 
-_RESULT_SCHEMA = "changes binary, taken map<int, bigint>"
+_RESULT_SCHEMA = "changes binary, action_counts map<int, bigint>"
 _ENCODED, _DECODED = "+", "-"
-"""First character of `FILE`: `_ENCODED` if the path that follows is URL-encoded (Spark's reader),
-`_DECODED` if not (Python data source)."""
+"""First character of `FILE`, followed by the file's path. The path is URL-encoded after `_ENCODED`
+(Spark's reader), but not after `_DECODED` (Python data source)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowAction:
-    """An insert, update or delete of rows.
-
-    The column `ACTION` of a row contains the index of the row's action, or -1 for no change.
+    """An insert, update or delete. The column `ACTION` refers to an action by its index.
 
     Attributes:
+        kind: `insert`, `update` or `delete`.
         columns: for an insert, the columns of the new rows.
     """
 
@@ -82,8 +82,8 @@ class AppliedRows:
     """The result of `apply_rows`, combined from the results of its tasks.
 
     Attributes:
-        action_counts: number of changed rows by index of the action.
-        observed: values of the observation `SOURCE_ROWS`; None if the plan has none.
+        action_counts: number of changed rows, by index of the action.
+        observed: the values of the observation `SOURCE_ROWS`; None if the plan doesn't observe it.
     """
 
     changes: RowChanges
@@ -92,7 +92,7 @@ class AppliedRows:
 
 
 def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
-    """A DataFrame of a version's rows; its last columns are `FILE` and `POSITION`."""
+    """Return the rows of a version as a DataFrame; the last columns are `FILE` and `POSITION`."""
     options = {**target.options, "versionAsOf": str(snapshot.version)}
 
     def load(**more_options: str) -> Any:
@@ -112,7 +112,7 @@ def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
 
 
 class _OtherVersionReadError(Exception):
-    """A subquery reads a version of the table on which the operation isn't based."""
+    """Raised if a subquery reads another version of the table than the operation."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.version)
@@ -120,13 +120,13 @@ class _OtherVersionReadError(Exception):
 
 
 def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) -> ResultT:
-    """Run an operation on the version of the table that the operation's subqueries read.
+    """Run an operation on the same version of the table that the operation's subqueries read.
 
     Args:
-        snapshot: the version to use if no subquery reads the table.
-        run: runs the operation on a version. Must call `check_version_read` before it changes
-            rows. If this check fails, `run` is called again with the version that the subqueries
-            read.
+        snapshot: the version for the first attempt.
+        run: runs the operation on a version. It must call `check_version_read` before it changes
+            rows. If the check fails, `run` is called again with the version that the subqueries
+            have read.
 
     Raises:
         CommitConflictError: the subqueries read a later version in every attempt.
@@ -147,9 +147,9 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
 
 
 def check_version_read(target: TargetTable, snapshot: Snapshot, *frames: Any) -> None:
-    """Raise an internal error if a DataFrame reads a version of the table other than `snapshot`.
+    """Check that the DataFrames of an operation read no other version of the table.
 
-    `run_at_version_read` handles the error.
+    Otherwise an internal error is raised, which `run_at_version_read` handles.
     """
     read = snapshot_read(target.engine, snapshot, *frames)
     if read is not snapshot:
@@ -160,32 +160,33 @@ def apply_rows(
     target: TargetTable,
     rows: Any,
     files: Sequence[ScanFile],
-    work: MatchedRowsTask,
+    task: MatchedRowsTask,
     actions: Sequence[RowAction],
     *,
     allow_duplicates: bool = True,
 ) -> AppliedRows:
-    """Write the data files and deletion vectors of changed rows in Spark tasks; doesn't commit.
+    """Write the data files and deletion vectors of changed rows in Spark tasks, without a commit.
 
-    If this function raises an error, it has deleted the files of the successful tasks.
+    Before an error is raised, the files of the successful tasks are deleted.
 
     Args:
-        rows: a DataFrame with `FILE`, `POSITION`, `ACTION` and the columns that actions need.
-        files: the files that `FILE` can refer to.
-        work: writes the files of a task.
-        actions: the actions to which `ACTION` refers by index.
+        rows: a DataFrame with the columns `FILE`, `POSITION`, `ACTION` (index in `actions`, or -1
+            for no change), and the columns of updated and inserted rows.
+        files: the files to which `FILE` can refer.
+        task: the kernel's task, which writes the files.
+        actions: the actions to which `ACTION` refers.
         allow_duplicates: whether several rows may have the same `FILE` and `POSITION`. If true,
-            one of these rows is applied; if false, `MultipleMatchesError` is raised.
+            the first of these rows is applied; if false, `MultipleMatchesError` is raised.
     """
     spark = target.spark
     tasks = number_of_tasks(spark)
     files_by_key = {_file_key(file): file.to_bytes() for file in files}
-    shared = spark.sparkContext.broadcast(files_by_key)
+    broadcast = spark.sparkContext.broadcast(files_by_key)
     finished = spark.sparkContext.accumulator([], TaskResults())
     applier = _Applier(
-        work.to_bytes(),
+        task.to_bytes(),
         target.engine.description(),
-        shared,
+        broadcast,
         tuple(actions),
         allow_duplicates,
         tasks,
@@ -210,13 +211,13 @@ def apply_rows(
             raise
         raise task_error from None
     finally:
-        shared.destroy()
-    taken: Counter[int] = Counter()
+        broadcast.destroy()
+    action_counts: Counter[int] = Counter()
     for row in task_rows:
-        taken.update(row["taken"])
+        action_counts.update(row["action_counts"])
     return AppliedRows(
         changes=_changes(results),
-        action_counts=taken,
+        action_counts=action_counts,
         observed=observed_values(applied, SOURCE_ROWS),
     )
 
@@ -229,11 +230,11 @@ def _changes(results: Iterable[bytes]) -> RowChanges:
 class _Applier:
     """Function for `mapInArrow` that writes the row changes of a task; can be pickled."""
 
-    work: bytes
+    task: bytes
     engine: EngineDescription
     files: Any
     actions: tuple[RowAction, ...]
-    several: bool
+    allow_duplicates: bool
     tasks: int
     finished: Any
     attempts: int
@@ -244,39 +245,39 @@ class _Applier:
             first = next(groups, None)
             if first is None:
                 return
-            work = MatchedRowsTask.from_bytes(self.work).for_writer(task_number(), self.tasks)
-            task_rows = _TaskRows(self, work, itertools.chain([first], groups))
+            task = MatchedRowsTask.from_bytes(self.task).for_writer(task_number(), self.tasks)
+            task_rows = _TaskRows(self, task, itertools.chain([first], groups))
 
             def run() -> bytes:
                 engine = from_description(self.engine)
-                return work.run(engine, task_rows.changed(), task_rows.inserted()).to_bytes()
+                return task.run(engine, task_rows.changed(), task_rows.inserted()).to_bytes()
 
             result = encode_result(run, self.attempts)
-            for _ in groups:  # after an error; Spark requires that all input is consumed
+            for _ in groups:  # Spark requires that all input is consumed, also after an error
                 pass
-            counts = list(task_rows.taken.items())
-            taken: Any = pa.array([counts], pa.map_(pa.int32(), pa.int64()))
+            pairs = list(task_rows.action_counts.items())
+            counts: Any = pa.array([pairs], pa.map_(pa.int32(), pa.int64()))
             self.finished.add([result])
             changes: Any = pa.array([result], pa.binary())
-            yield pa.RecordBatch.from_arrays([changes, taken], ["changes", "taken"])
+            yield pa.RecordBatch.from_arrays([changes, counts], ["changes", "action_counts"])
 
 
 class _TaskRows:
-    """The rows of one task: rows of existing files first, then new rows."""
+    """The rows of one task. Rows of existing files (`changed`) precede new rows (`inserted`)."""
 
     def __init__(
         self,
         applier: _Applier,
-        work: MatchedRowsTask,
+        task: MatchedRowsTask,
         groups: Iterator[tuple[str, list[pa.RecordBatch]]],
     ) -> None:
         self._files = applier.files.value
         self._actions = applier.actions
-        self._several = applier.several
-        self._work = work
+        self._allow_duplicates = applier.allow_duplicates
+        self._task = task
         self._groups = groups
         self._new: list[tuple[str, list[pa.RecordBatch]]] = []
-        self.taken: Counter[int] = Counter()
+        self.action_counts: Counter[int] = Counter()
 
     def changed(self) -> Iterator[MatchedRows]:
         for key, batches in self._groups:
@@ -294,12 +295,12 @@ class _TaskRows:
                 yield from self._new_rows(batch)
 
     def _changed_rows(self, file: ScanFile, batches: list[pa.RecordBatch]) -> MatchedRows | None:
-        rows = _concatenated(batches) if len(batches) > 1 else batches[0]
+        rows = concatenated(batches)
         positions = rows.column(POSITION)
         duplicate = pc.equal(positions.slice(1), positions.slice(0, len(positions) - 1))
         if duplicate.true_count:
-            if not self._several:
-                raise multiple_matches_error(self._work.state.transaction_state.table)
+            if not self._allow_duplicates:
+                raise multiple_matches_error(self._task.state.transaction_state.table)
             first = pa.concat_arrays([pa.array([True]), pc.invert(duplicate)])
             rows = rows.filter(first)
         rows = rows.filter(pc.greater_equal(rows.column(ACTION), 0))
@@ -307,7 +308,7 @@ class _TaskRows:
             return None
         numbers = rows.column(ACTION)
         for entry in pc.value_counts(numbers).to_pylist():
-            self.taken[entry["values"]] += entry["counts"]
+            self.action_counts[entry["values"]] += entry["counts"]
         updates = [n for n, action in enumerate(self._actions) if action.kind == "update"]
         updated = pc.is_in(numbers, value_set=pa.array(updates, numbers.type))
         changed = rows.filter(updated)
@@ -316,7 +317,7 @@ class _TaskRows:
             file=file,
             deleted=to_bitmap(rows.filter(pc.invert(updated)).column(POSITION)),
             updated=updated_positions,
-            values=changed.select(list(self._work.assigned)),
+            values=changed.select(list(self._task.assigned)),
         )
 
     def _new_rows(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -329,9 +330,9 @@ class _TaskRows:
 
 
 def collect_positions(rows: Any) -> dict[str, BitMap64]:
-    """Collect the row positions of each file in the driver, without a shuffle.
+    """Collect the positions of rows by file in the driver, without a shuffle.
 
-    The DataFrame has the columns `FILE` and `POSITION`.
+    `rows` has the columns `FILE` and `POSITION`. Files are identified by their normalized paths.
     """
     by_key: dict[str, BitMap64] = {}
     for row in rows.select(FILE, POSITION).mapInArrow(_pack, "file string, rows binary").collect():
@@ -344,7 +345,7 @@ def collect_positions(rows: Any) -> dict[str, BitMap64]:
 def pair_with_files(
     files: Iterable[ScanFile], positions: dict[str, BitMap64]
 ) -> list[tuple[ScanFile, BitMap64]]:
-    """Pair files with the positions of their rows; files without positions are dropped."""
+    """Return the files that have positions in the result of `collect_positions`, with these."""
     return [(file, positions[key]) for file in files if (key := _file_key(file)) in positions]
 
 
@@ -361,7 +362,7 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-    """Group sorted rows by `FILE`; new rows with one `FILE` value may be in several groups."""
+    """Group sorted rows by `FILE`; each batch of new rows is a group."""
     current: str | None = None
     pending: list[pa.RecordBatch] = []
     for batch in batches:
@@ -384,15 +385,15 @@ def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.R
 
 
 def _key(path: str) -> str:
-    """Normalize the path in a `FILE` value, because Spark and Bayou spell paths differently."""
+    """Normalize the path in a `FILE` value, because Spark and Bayou write paths differently."""
     prefix, path = path[0], path[1:]
     path = unquote(path) if prefix == _ENCODED else path
-    scheme, separator, rest = path.partition(":")
+    scheme, separator, location = path.partition(":")
     if path.startswith("/") or not separator:
         return path
     if scheme == "file":
-        return "/" + rest.lstrip("/")
-    return f"s3:{rest}" if scheme in ("s3", "s3n", "s3a") else path
+        return "/" + location.lstrip("/")
+    return f"s3:{location}" if scheme in ("s3", "s3n", "s3a") else path
 
 
 def _file_key(file: ScanFile) -> str:

@@ -1,8 +1,8 @@
 """VACUUM: executors list and delete the files of large tables.
 
-If a table has very many files in an object store, an inventory can replace listing its folder. An
-inventory is a DataFrame of the folder's files, with the columns that delta-spark requires: `path`,
-`length`, `isDir`, `modificationTime`.
+Listing the folder of a table with very many files in an object store is slow. Instead, the user can
+provide an inventory: a DataFrame of the folder's files, with the columns that delta-spark requires
+(`path`, `length`, `isDir`, `modificationTime`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _S3 = ("s3://", "s3a://", "s3n://")
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """A list of the files and folders in a table's folder; paths outside the folder are ignored.
+    """A DataFrame of the files and folders in a table's folder; other paths in it are ignored.
 
     Attributes:
         frame: a DataFrame with the columns `path` (fully qualified Hadoop path, not encoded),
@@ -71,17 +71,21 @@ class Inventory:
                 argument="inventory",
             )
 
-    def look_through(self, whole: ListingRange, kept: ReferencedFiles) -> Iterable[ListingResult]:
+    def unreferenced_files(
+        self, all_paths: ListingRange, referenced: ReferencedFiles
+    ) -> Iterable[ListingResult]:
         """Find the unreferenced files of the inventory on executors.
 
-        If a path occurs more than once, its newest row is used.
+        If a path occurs more than once, the row with the latest `modificationTime` is used.
 
         Args:
-            whole: the range of all paths in the table's folder.
-            kept: the files that vacuum must not delete.
+            all_paths: the range of all paths in the table's folder.
+            referenced: the files that vacuum must not delete.
         """
         task = _InventoryTask(
-            share=whole, kept=kept, spellings=_spellings(whole.root, self.location)
+            paths=all_paths,
+            referenced=referenced,
+            other_uris=_other_uris(all_paths.root, self.location),
         )
         newest = (
             self.frame.select(*_COLUMNS)
@@ -92,36 +96,36 @@ class Inventory:
                 functions.max("isDir").alias("is_folder"),
             )
         )
-        cells = newest.mapInArrow(task, "found binary").toArrow().column("found")
-        return [pickle.loads(cell.as_py()) for cell in cells]  # noqa: S301  # from our own tasks
+        results = newest.mapInArrow(task, "result binary").toArrow().column("result")
+        return [pickle.loads(result.as_py()) for result in results]  # noqa: S301  # from our tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _InventoryTask:
     """Function for `mapInArrow` that finds the unreferenced files among rows of the inventory."""
 
-    share: ListingRange
-    kept: ReferencedFiles
-    spellings: Sequence[str]
+    paths: ListingRange
+    referenced: ReferencedFiles
+    other_uris: Sequence[str]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        orphans = filter_inventory(
-            self.share,
-            self.kept,
+        result = filter_inventory(
+            self.paths,
+            self.referenced,
             (batch.cast(LISTING_SCHEMA) for batch in batches),
-            self.spellings,
+            self.other_uris,
         )
-        yield pa.RecordBatch.from_pydict({"found": pa.array([pickle.dumps(orphans)], pa.binary())})
+        yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 
 
-def _spellings(root: str, location: str) -> list[str]:
+def _other_uris(root: str, location: str) -> list[str]:
     """Other URIs of a table's folder that an inventory may contain, such as `s3a:` for `s3:`."""
     if root.startswith("/"):
         return [f"file:{root}", f"file://{root}"]
-    spellings = [location]
+    uris = [location]
     if root.startswith(_S3):
-        spellings += [scheme + root.partition("://")[2] for scheme in _S3]
-    return spellings
+        uris += [scheme + root.partition("://")[2] for scheme in _S3]
+    return uris
 
 
 _RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
@@ -165,7 +169,7 @@ def vacuum_table(
         delete_files=_delete_function(spark, engine, table.path),
         list_ranges=_list_function(spark, engine, table.path)
         if inventory is None
-        else inventory.look_through,
+        else inventory.unreferenced_files,
         lists_logs=inventory is None,  # an inventory may omit files that aren't data files
         records_history=_flag(spark, _LOGGING, default=True),
     )
@@ -176,36 +180,33 @@ def _flag(spark: Any, name: str, *, default: bool) -> bool:
     return default if value not in ("true", "false") else value == "true"
 
 
-def _max_local_files(spark: Any) -> int:
-    local = VACUUM_LOCAL_FILES.integer(spark=spark)
-    return _LOCAL_FILES if local is None else local
-
-
 def _list_function(spark: Any, engine: Engine, table: str) -> ListRanges | None:
-    """Return a function that lists a table's folder in an object store, on executors if large.
+    """Return a function that lists a table's folder in an object store; on executors if large.
 
-    An object store returns only a thousand files per request. For other file systems and with
-    Spark Connect, the result is None: the calling process lists the folder.
+    An object store returns only a thousand files for each request. The result is None for other
+    file systems and under Spark Connect; in these cases, the kernel lists the folder.
     """
     if not isinstance(spark, SparkSession) or "://" not in table:
         return None
-    max_local = _max_local_files(spark)
+    max_local = VACUUM_LOCAL_FILES.integer(spark=spark, default=_LOCAL_FILES)
     engine_description = engine.description()
 
-    def list_shares(whole: ListingRange, kept: ReferencedFiles) -> Iterable[ListingResult]:
-        if len(kept) <= max_local:
-            return [list_range(engine, whole, kept)]
-        broadcast = spark.sparkContext.broadcast(kept)
+    def list_folder(
+        all_paths: ListingRange, referenced: ReferencedFiles
+    ) -> Iterable[ListingResult]:
+        if len(referenced) <= max_local:
+            return [list_range(engine, all_paths, referenced)]
+        broadcast = spark.sparkContext.broadcast(referenced)
 
-        def list_task(_: int, share: ListingRange) -> bytes:
+        def list_task(_: int, paths: ListingRange) -> bytes:
             return pickle.dumps(
-                list_range(from_description(engine_description), share, broadcast.value)
+                list_range(from_description(engine_description), paths, broadcast.value)
             )
 
         try:
             results = run_tasks(
                 spark,
-                whole.split(kept, number_of_tasks(spark)),
+                all_paths.split(referenced, number_of_tasks(spark)),
                 list_task,
                 table=table,
                 description=f"VACUUM {table}: list",
@@ -215,13 +216,13 @@ def _list_function(spark: Any, engine: Engine, table: str) -> ListRanges | None:
             broadcast.destroy()
         return [pickle.loads(result) for result in results]  # noqa: S301  # from our own tasks
 
-    return list_shares
+    return list_folder
 
 
 def _delete_function(spark: Any, engine: Engine, table: str) -> DeleteFiles | None:
     if not isinstance(spark, SparkSession):
         return None
-    max_local = _max_local_files(spark)
+    max_local = VACUUM_LOCAL_FILES.integer(spark=spark, default=_LOCAL_FILES)
     engine_description = engine.description()
 
     def delete(batches: Sequence[Sequence[str]], lease: VacuumLease) -> None:

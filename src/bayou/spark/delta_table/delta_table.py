@@ -345,8 +345,8 @@ class DeltaTable:
     ) -> DeltaTable:
         """Create a clone of the latest version: a new table with the same rows.
 
-        A deep clone copies the data files. A deep clone that replaces an earlier clone of this table
-        copies only the files that were added since then.
+        A deep clone copies the data files. A deep clone that replaces an earlier clone of this
+        table copies only the files that were added since then.
 
         Args:
             target: path of the clone, or its name in the catalog.

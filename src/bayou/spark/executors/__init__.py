@@ -1,5 +1,5 @@
 """Spark jobs of Bayou: tasks, task results and cancellation.
 
-Start with `executor_tasks`, which runs an operation as a Spark job. `jobs` tags and cancels jobs.
-`versions_read` informs a query's write tasks about the table versions that the query reads.
+Start with `executor_tasks`, which runs an operation as a Spark job. `jobs` names and cancels jobs.
+`versions_read` tells the write tasks of a query which table versions the query has read.
 """

@@ -1,4 +1,4 @@
-"""`map_in_arrow`: PySpark's `mapInArrow` for columns of any name."""
+"""`map_in_arrow`: PySpark's `mapInArrow` for DataFrames with any column names."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _Function: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBa
 
 
 def map_in_arrow(frame: Any, function: _Function, schema: str) -> Any:
-    """Call `mapInArrow` of a DataFrame.
+    """Call `DataFrame.mapInArrow`; column names may contain dots and backticks.
 
-    PySpark's method fails if a column's name has a dot or a backtick. In this case, the columns are
-    renamed for the call, and the function gets batches with the original names.
+    PySpark's method fails for such names. Therefore columns are renamed before the call, and the
+    function gets batches with the original names.
     """
     names = tuple(frame.columns)
-    if not any(sign in name for name in names for sign in ".`"):
+    if not any(character in name for name in names for character in ".`"):
         return frame.mapInArrow(function, schema)
     renamed = frame.toDF(*(f"column{number}" for number in range(len(names))))
     return renamed.mapInArrow(_WithNames(function, names), schema)

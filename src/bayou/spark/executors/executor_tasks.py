@@ -1,11 +1,11 @@
-"""Operations on executors: one Spark job, whose tasks write files that the driver commits.
+"""Operations on executors: a Spark job, whose tasks write files that the driver commits.
 
-If a task raises an error, Spark ends the job and kills the job's other tasks, and the driver never
-learns which files these tasks wrote. So a task returns an error as its result. The other tasks run
-to their end, and the driver deletes the files of all tasks. If a Python worker is killed, the
-worker's unfinished files remain until VACUUM deletes them.
+If a task raised its error, Spark would kill the other tasks of the job, and the driver couldn't
+know which files they have written. Therefore a task returns its error as a result. The other tasks
+finish, and the driver deletes the files of all tasks. If a Python worker is killed, the worker's
+unfinished files remain until VACUUM deletes them.
 
-Rows travel between driver and executors as serialized Arrow batches.
+Driver and executors exchange rows as serialized Arrow batches.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _DONE, _FAILED = b"+", b"-"
 
 
 def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
-    """Run a function in a task and encode its result or its error.
+    """Run a function in a task; return the function's result or error, encoded.
 
-    A transient error, such as an unreachable store, is encoded only in the last attempt of the
-    task. In earlier attempts, this function raises the error, so that Spark retries the task.
+    In all attempts of the task but the last, a transient error, such as an unreachable store, is
+    raised instead, so that Spark retries the task.
 
     Args:
-        run: the function. If it fails, it deletes the files that it wrote and raises the error.
+        run: the function. It deletes the files that it has written before it raises an error.
         attempts: maximum number of attempts of a task.
     """
     try:
@@ -49,12 +49,12 @@ def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
 
 
 def is_failure(result: bytes) -> bool:
-    """Whether a task's encoded result is an error."""
+    """Whether the result of `encode_result` is an error."""
     return result[:1] == _FAILED
 
 
 def decode_results(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | None]:
-    """Decode task results on the driver: the results in order, and the first error."""
+    """Decode the results of tasks; return the successful results in order, and the first error."""
     results: list[bytes] = []
     error: Exception | None = None
     for result in encoded:
@@ -67,7 +67,7 @@ def decode_results(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | N
 
 
 class TaskResults(AccumulatorParam[list[bytes]]):
-    """Accumulator of encoded task results, which are available even if the job fails."""
+    """Accumulator of encoded task results. The driver can read its value also if the job fails."""
 
     def zero(self, value: list[bytes]) -> list[bytes]:
         return []
@@ -97,7 +97,7 @@ def _pickled(error: Exception) -> bytes:
         error.add_note(f"Raised by a task:\n{formatted}")
         data = pickle.dumps(error)
         pickle.loads(data)  # noqa: S301  # pickled in the line above
-    except (pickle.PicklingError, TypeError, AttributeError):  # its class can't be pickled
+    except (pickle.PicklingError, TypeError, AttributeError):  # the error can't be pickled
         return pickle.dumps(RuntimeError(formatted))
     return data
 
@@ -105,7 +105,7 @@ def _pickled(error: Exception) -> bytes:
 _TASKS_PER_CORE = 2
 
 ItemT = TypeVar("ItemT")
-ShareT = TypeVar("ShareT")
+InputT = TypeVar("InputT")
 
 
 def number_of_tasks(spark: Any) -> int:
@@ -116,35 +116,36 @@ def number_of_tasks(spark: Any) -> int:
 def split_by_size(
     items: Sequence[ItemT], size: Callable[[ItemT], int], count: int
 ) -> list[list[ItemT]]:
-    """Distribute items over at most `count` non-empty lists of similar total size."""
+    """Distribute items over at most `count` lists of similar total size; no list is empty."""
     count = min(count, len(items))
-    shares: list[list[ItemT]] = [[] for _ in range(count)]
+    lists: list[list[ItemT]] = [[] for _ in range(count)]
     loads = [(0, number) for number in range(count)]
     for item in sorted(items, key=size, reverse=True):
         load, number = heapq.heappop(loads)
-        shares[number].append(item)
+        lists[number].append(item)
         heapq.heappush(loads, (load + max(1, size(item)), number))
-    return shares
+    return lists
 
 
 def run_tasks(
     spark: Any,
-    chunks: Sequence[ShareT],
-    run: Callable[[int, ShareT], bytes],
+    inputs: Sequence[InputT],
+    run: Callable[[int, InputT], bytes],
     *,
     table: str,
     description: str,
     discard: Callable[[list[bytes]], None],
 ) -> list[bytes]:
-    """Run a Spark job with one task per chunk; return the results in the order of the chunks.
+    """Run a Spark job with a task for each input; return the results in the order of the inputs.
 
     Args:
-        chunks: inputs of the tasks; objects that can be pickled.
-        run: called in a task with the chunk's index and the chunk. If this function fails, it
-            deletes the files that it wrote and then raises the error.
+        inputs: the inputs of the tasks; objects that can be pickled.
+        run: called in a task with the index of the input and the input. It deletes the files that
+            it has written before it raises an error.
+        table: the table's path, for errors.
         description: name of the job in Spark's UI.
-        discard: called with the results of the successful tasks if another task failed; deletes
-            the files of these tasks.
+        discard: called if the job fails, with the results of the successful tasks. It deletes the
+            files of these tasks.
     """
     context = spark.sparkContext
     finished = context.accumulator([], TaskResults())
@@ -152,13 +153,13 @@ def run_tasks(
 
     def task(number: int, items: Any) -> Any:
         with readable_errors():
-            for chunk in items:
-                result = encode_result(functools.partial(run, number, chunk), attempts)
+            for task_input in items:
+                result = encode_result(functools.partial(run, number, task_input), attempts)
                 finished.add([result])
                 yield result
 
     with _discarding(finished, discard, table), TaggedJobs(spark, description).tagged():
-        job = context.parallelize(list(chunks), len(chunks)).mapPartitionsWithIndex(task)
+        job = context.parallelize(list(inputs), len(inputs)).mapPartitionsWithIndex(task)
         results, error = decode_results(job.collect())
         if error is not None:
             raise error
@@ -167,8 +168,8 @@ def run_tasks(
 
 def run_shuffled_tasks(
     spark: Any,
-    shares: Sequence[ShareT],
-    split: Callable[[ShareT], Iterable[tuple[int, int, bytes]]],
+    inputs: Sequence[InputT],
+    split: Callable[[InputT], Iterable[tuple[int, int, bytes]]],
     merge: Callable[[int, Iterator[list[bytes]]], bytes],
     groups: int,
     *,
@@ -176,21 +177,26 @@ def run_shuffled_tasks(
     description: str,
     discard: Callable[[list[bytes]], None],
 ) -> dict[int, bytes]:
-    """Split inputs into pieces, shuffle the pieces by group, and run a function on each group.
+    """Run a Spark job with map tasks, a shuffle and reduce tasks.
 
-    Return the results by group number; a group without pieces has no result.
+    A map task splits an input into records. The records are shuffled by group. A reduce task merges
+    the records of a group.
 
     Args:
-        shares: inputs of the map tasks; objects that can be pickled.
-        split: called in a map task with an input. Returns (group number, sort key, piece) of each
-            piece.
-        merge: called in a reduce task with the group number and the group's pieces: one list for
-            each sort key, in ascending order of the keys. If this function fails, it deletes the
-            files that it wrote and then raises the error.
+        inputs: the inputs of the map tasks; objects that can be pickled.
+        split: called in a map task with an input. Returns the records: (group number, sort key,
+            data).
+        merge: called in a reduce task with the group number and the data of the group's records:
+            one list for each sort key, in ascending order of the keys. It deletes the files that it
+            has written before it raises an error.
         groups: number of groups.
+        table: the table's path, for errors.
         description: name of the job in Spark's UI.
-        discard: called with the results of the successful groups if another group failed; deletes
-            the files of these groups.
+        discard: called if the job fails, with the results of the successful reduce tasks. It
+            deletes the files of these tasks.
+
+    Returns:
+        The results of `merge` by group number. A group without records has no result.
     """
     context = spark.sparkContext
     finished = context.accumulator([], TaskResults())
@@ -198,23 +204,23 @@ def run_shuffled_tasks(
 
     def map_task(items: Any) -> Any:
         with readable_errors():
-            for chunk in items:
-                for group, position, piece in split(chunk):
-                    yield (group, position), piece
+            for task_input in items:
+                for group, sort_key, data in split(task_input):
+                    yield (group, sort_key), data
 
     def reduce_task(number: int, pairs: Any) -> Any:
         with readable_errors():
-            pieces: dict[int, list[bytes]] = {}
-            for (_, position), piece in pairs:
-                pieces.setdefault(position, []).append(piece)
-            if pieces:
-                rows = (pieces.pop(position) for position in sorted(pieces))
-                result = encode_result(functools.partial(merge, number, rows), attempts)
+            records: dict[int, list[bytes]] = {}
+            for (_, sort_key), data in pairs:
+                records.setdefault(sort_key, []).append(data)
+            if records:
+                ordered = (records.pop(sort_key) for sort_key in sorted(records))
+                result = encode_result(functools.partial(merge, number, ordered), attempts)
                 finished.add([result])
                 yield number, result
 
     with _discarding(finished, discard, table), TaggedJobs(spark, description).tagged():
-        mapped = context.parallelize(list(shares), len(shares)).mapPartitions(map_task)
+        mapped = context.parallelize(list(inputs), len(inputs)).mapPartitions(map_task)
         grouped = mapped.partitionBy(groups, lambda key: key[0])
         collected = dict(grouped.mapPartitionsWithIndex(reduce_task).collect())
         results, error = decode_results(collected.values())
@@ -227,7 +233,7 @@ def run_shuffled_tasks(
 def _discarding(
     finished: Accumulator[list[bytes]], discard: Callable[[list[bytes]], None], table: str
 ) -> Iterator[None]:
-    """Context manager for a job: if the job fails, discard its files and raise the task's error."""
+    """Context manager that deletes a job's files and raises the task's error if the job fails."""
     try:
         yield
     except BaseException as error:
@@ -242,7 +248,7 @@ def _discarding(
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
-def to_cell(batch: pa.RecordBatch) -> bytes:
+def encode_batch(batch: pa.RecordBatch) -> bytes:
     """Serialize a batch and its schema to compressed Arrow IPC bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
@@ -250,14 +256,14 @@ def to_cell(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def from_cell(data: bytes) -> pa.RecordBatch:
-    """Deserialize a batch that `to_cell` serialized."""
+def decode_batch(data: bytes) -> pa.RecordBatch:
+    """Deserialize a batch that `encode_batch` serialized."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()
 
 
 def concatenated(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Concatenate one or more batches of the same schema."""
-    table: Any = pa.Table.from_batches(list(batches)).combine_chunks()
-    batch: pa.RecordBatch = table.to_batches(max_chunksize=max(1, table.num_rows))[0]
+    concat_batches: Any = vars(pa)["concat_batches"]  # pyarrow's stubs lack it
+    batch: pa.RecordBatch = concat_batches(list(batches))
     return batch

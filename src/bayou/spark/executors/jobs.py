@@ -1,9 +1,9 @@
-"""Tagged Spark jobs: a name in Spark's UI, and cancellation.
+"""Spark jobs with a tag, by which they can be canceled, and a description in Spark's UI.
 
-Tasks return errors as results, so a job with a failed task runs to its end and the driver learns
-which files every task wrote. If tasks still wait for a slot after the failure, the job is canceled,
-because these tasks would run in vain. The files of running tasks then remain until VACUUM deletes
-them.
+A task returns its error as a result, so that the other tasks finish and the driver learns which
+files they wrote. But if tasks still wait for a slot some seconds after the failure, the driver
+cancels the job, because the results of these tasks aren't needed. In this case the files of running
+tasks remain until VACUUM deletes them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from bayou.spark.jvm.objects import JvmError
 
 
 class TaggedJobs:
-    """Tags the Spark jobs of one operation. Only one thread at a time may start these jobs.
+    """The Spark jobs of one operation, which have a common tag and description.
 
-    With Connect, jobs have no description in Spark's UI.
+    Only one thread at a time may start jobs. Under Spark Connect, jobs have no description.
     """
 
     def __init__(self, spark: Any, description: str) -> None:
@@ -35,7 +35,7 @@ class TaggedJobs:
 
     @contextlib.contextmanager
     def tagged(self) -> Iterator[None]:
-        """Tag and describe the jobs that this thread starts inside the `with` block."""
+        """Context manager that tags and describes the jobs that this thread starts in its block."""
         if not isinstance(self._spark, SparkSession):
             self._spark.addTag(self._tag)
             try:
@@ -66,14 +66,14 @@ _DESCRIPTION = "spark.job.description"
 
 _POLLS = 25
 _POLL_SECONDS = 0.2
-"""Interval between polls of a stage with a failed task."""
+"""Interval between polls of the state of a stage with a failed task."""
 
 
 def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:
-    """Create an accumulator to which `report_failure` adds the stage of a failed task.
+    """Create an accumulator with which tasks report a failure; see `report_failure`.
 
-    After a report, the driver waits a few seconds for all tasks of the stage to start. If some
-    tasks still wait for a slot then, the driver cancels the jobs.
+    After a report, the driver waits a few seconds for all tasks of the failed task's stage to
+    start. If some of them still wait for a slot after this time, the driver cancels `jobs`.
     """
     tracker = spark.sparkContext.statusTracker()
 
@@ -93,7 +93,7 @@ def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:
 
 
 def report_failure(reports: Accumulator[list[int]]) -> None:
-    """Report in a task that the task has failed."""
+    """Report the failure of the current task to the driver; called in the task."""
     context = TaskContext.get()
     if context is not None:
         reports.add([context.stageId()])
@@ -111,7 +111,7 @@ def _all_tasks_started(tracker: Any, stage: int) -> bool:
 
 
 class _Reports(AccumulatorParam[list[int]]):
-    """Accumulator of stage ids; on the driver, calls a function with each new stage id."""
+    """Accumulator of stage ids, which calls a function on the driver with each new stage id."""
 
     def __init__(self, call: Callable[[int], None] | None = None) -> None:
         self._call = call

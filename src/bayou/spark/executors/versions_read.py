@@ -1,10 +1,10 @@
-"""Informs a query's write tasks about the table versions that its read tasks have read.
+"""Tells the write tasks of a query which table versions the query's read tasks have read.
 
-Spark doesn't tell a Python data source which tables the rows of a write come from. But the tasks of
-a query know the query's execution id, and the tasks of an executor share a local directory. A read
-task writes a small file into this directory, and the query's write tasks on the same executor read
-the file. Files of other executors aren't read. They are rarely needed: a task that reads and writes
-is on one executor, and a query with a shuffle usually has both kinds of tasks on each executor.
+Spark doesn't tell a Python data source from which tables the rows of a write come. Therefore a read
+task writes a small file to a local directory of its executor, under the query's execution id. The
+write tasks of the query on the same executor read the file. Files on other executors aren't read,
+and are rarely needed: a query without a shuffle reads and writes in the same task, and a query with
+a shuffle usually has read tasks and write tasks on each executor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark import TaskContext
 
 _FOLDER = "bayou-versions-read"
 _MAX_FILES = 1_000
-"""If there are more files, the oldest are deleted. Spark deletes all files when it stops."""
+"""Maximum number of files; the oldest are deleted. Spark deletes all files when it stops."""
 
 
 def report_version_read(table: str, version: int) -> None:
@@ -53,7 +53,7 @@ def versions_read(table: str) -> frozenset[int]:
 
 
 def _query_folder() -> Path | None:
-    """Path prefix of the current query's files on this executor; None outside of a query."""
+    """Path prefix of the current query's files; None if no query runs in this process."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty("spark.sql.execution.id")
     local = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
@@ -63,6 +63,6 @@ def _query_folder() -> Path | None:
 def _delete_old_files(folder: Path) -> None:
     files = list(folder.iterdir())
     if len(files) > _MAX_FILES:
-        with suppress(OSError):  # another task deletes them
+        with suppress(OSError):  # another task has deleted a file
             for file in sorted(files, key=lambda f: f.stat().st_mtime)[: _MAX_FILES // 2]:
                 file.unlink(missing_ok=True)

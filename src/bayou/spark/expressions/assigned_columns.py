@@ -1,8 +1,8 @@
-"""Converts the values that UPDATE and MERGE assign: each value is cast to its column's type.
+"""Conversion of the values that UPDATE and MERGE assign to the types of their columns.
 
-Also formats column defaults as SQL literals. The SQL of a column default comes from the table's
-log, which other programs may have written. It never reaches Spark's parser, which would accept
-`reflect('java.lang.System', 'exit', 1)`.
+Also evaluates column defaults. The SQL of a default comes from the table's log, which another
+program may have written. Therefore Spark never parses the SQL: it would run, for example,
+`reflect('java.lang.System', 'exit', 1)`. The kernel evaluates the SQL, and Spark gets a literal.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from bayou.spark.expressions.struct_by_name import assign_by_name, has_structs
 from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.types import from_spark, to_spark
 
-_Typed: TypeAlias = tuple[Any, DataType]
+_TypedColumn: TypeAlias = tuple[Any, DataType]
 """A Column and its type."""
 
 
 def default_literal(schema: StructType, field: StructField, *, table: str) -> str:
-    """A column's default as an SQL literal in parentheses; `(NULL)` if it has no default."""
+    """A column's default value as an SQL literal in parentheses; `(NULL)` without a default."""
     default = column_defaults(schema).get(field.name)
     if default is None:
         return "(NULL)"
@@ -87,16 +87,16 @@ def assigned_columns(
     rows: Any,
     schema_evolution: bool = False,
 ) -> dict[str, Any]:
-    """The new values of the assigned top-level columns, as Columns by column name.
+    """Return the new values of the assigned top-level columns, as Columns by column name.
 
-    If only some fields of a struct are assigned, the struct keeps its other fields; they are NULL
+    If only some fields of a struct are assigned, the other fields keep their values, or become NULL
     if the struct was NULL. Structs are assigned by field name, other values are cast.
 
     Args:
         schema: the table's schema after the command.
         before: the table's schema before the command.
         values: pairs of a path in `schema` (a column or nested field) and the value to assign. No
-        path occurs twice.
+            path occurs twice.
         alias: the target's alias.
         rows: a DataFrame with the columns that the values refer to.
     """
@@ -106,18 +106,20 @@ def assigned_columns(
         by_column.setdefault(path[0].lower(), []).append((path[1:], column))
 
     def new_value(
-        target: TargetColumn, assigned: Sequence[tuple[tuple[str, ...], Any]], old: _Typed | None
+        target: TargetColumn,
+        assigned: Sequence[tuple[tuple[str, ...], Any]],
+        old: _TypedColumn | None,
     ) -> Any:
         if not assigned[0][0]:
-            return _assigned(target, assigned[0][1], rows, growing=schema_evolution)
+            return _assigned(target, assigned[0][1], rows, schema_evolution=schema_evolution)
         assert isinstance(target.data_type, StructType)  # the path is in the schema
         children = []
         for field in target.data_type:
             inner = target.inside(field.name, field.data_type)
-            of_field = [(p[1:], v) for p, v in assigned if p[0].lower() == field.name.lower()]
-            old_field = _inner(old, field.name)
-            if of_field:
-                child = new_value(inner, of_field, old_field)
+            field_values = [(p[1:], v) for p, v in assigned if p[0].lower() == field.name.lower()]
+            old_field = _struct_field(old, field.name)
+            if field_values:
+                child = new_value(inner, field_values, old_field)
             elif old_field is not None:
                 child = assign_by_name(field.data_type, *old_field)
             else:
@@ -141,29 +143,24 @@ def _default(schema: StructType, path: tuple[str, ...], table: str) -> Any:
     return F.lit(None) if field is None else F.expr(default_literal(schema, field, table=table))
 
 
-def _inner(struct: _Typed | None, name: str) -> _Typed | None:
-    """The old value of a struct's field, and its type; None if the old struct lacks the field."""
+def _struct_field(struct: _TypedColumn | None, name: str) -> _TypedColumn | None:
+    """Return a field of a struct as a Column, and its type; None if the field doesn't exist."""
     data_type = None if struct is None else struct[1]
     field = data_type.get(name) if isinstance(data_type, StructType) else None
-    return (
-        None
-        if struct is None or field is None
-        else (
-            struct[0].getField(field.name),
-            field.data_type,
-        )
-    )
+    if struct is None or field is None:
+        return None
+    return struct[0].getField(field.name), field.data_type
 
 
 def cast_to(field: StructField, column: Any) -> Any:
-    """Cast a Column to a table column's type; Spark raises an error for values that don't fit."""
+    """Cast a Column to the type of a table's column; a value that doesn't fit is an error."""
     return ansi_cast(column, to_spark(StructType((field,))).fields[0].dataType)
 
 
-def _assigned(target: TargetColumn, value: Any, rows: Any, *, growing: bool) -> Any:
+def _assigned(target: TargetColumn, value: Any, rows: Any, *, schema_evolution: bool) -> Any:
     if not has_structs(target.data_type):
         return cast_to(StructField(name=target.column, data_type=target.data_type), value)
     value_schema = from_spark(rows.select(value.alias("value")).schema, table=target.table)
     value_type = value_schema.fields[0].data_type
-    check_assignable(target, value_type, schema_evolution=growing)
+    check_assignable(target, value_type, schema_evolution=schema_evolution)
     return assign_by_name(target.data_type, value, value_type)

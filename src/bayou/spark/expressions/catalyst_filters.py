@@ -1,8 +1,8 @@
 """Translation of Catalyst filters into kernel predicates.
 
-A filter is translated from the SQL that Catalyst generates for it. Columns have physical names,
-which may be qualified. A filter that can't be translated, or could have another meaning in the
-kernel, is ignored: more files are listed, and Spark filters the rows.
+Catalyst converts a filter to SQL, which the kernel parses. Columns have physical names, which may
+be qualified. A filter that can't be translated, or could have another meaning in the kernel, is
+ignored: fewer files are skipped, and Spark filters the rows.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from bayou.kernel.expressions.model import (
     Or,
     Predicate,
     StartsWith,
+    conjunction,
     operands_of,
 )
 from bayou.kernel.expressions.resolution import map_columns, map_literals, resolve
@@ -35,7 +36,7 @@ from bayou.protocol.schema import StructType
 from bayou.spark.jvm.expressions import CatalystFilter
 
 _PLAIN = (Column, Literal, Comparison, In, IsNull, And, Or, Not, StartsWith, Like)
-"""Expressions with the same meaning in all time zones, and with and without Spark's ANSI mode."""
+"""Expressions whose meaning depends neither on the time zone nor on ANSI mode."""
 
 
 def to_predicate(
@@ -44,25 +45,23 @@ def to_predicate(
     *,
     time_zone: str = "UTC",
     ansi: bool = True,
-    unusable: frozenset[str] = frozenset(),
+    ignored_columns: frozenset[str] = frozenset(),
 ) -> Predicate | None:
-    """The conjunction of the filters that can be translated; None if no filter can.
+    """Return the conjunction of the filters that can be translated; None if there are none.
 
     Args:
-        filters: filters that must all be true.
-        time_zone: time zone of the planning session, in which Catalyst formats timestamps.
-        ansi: whether the planning session has Spark's ANSI mode on.
-        unusable: physical names of columns with a collation; filters on them are ignored.
+        filters: the filters of a scan.
+        time_zone: the session's time zone, in which Catalyst formats timestamps.
+        ansi: whether the session is in ANSI mode.
+        ignored_columns: physical names of columns with a collation. Filters with these columns
+            aren't translated.
     """
-    usable = [
+    return conjunction(
         predicate
         for catalyst in filters
-        if not unusable.intersection(name for _, name in catalyst.columns)
+        if not ignored_columns.intersection(name for _, name in catalyst.columns)
         and (predicate := _translate(catalyst, schema, time_zone, ansi=ansi)) is not None
-    ]
-    if not usable:
-        return None
-    return usable[0] if len(usable) == 1 else And(tuple(usable))
+    )
 
 
 class _UntranslatableError(Exception):
@@ -92,7 +91,7 @@ def _is_plain(expression: Expression) -> bool:
 
 
 class _ColumnNames:
-    """Maps a filter's column paths, which have physical names, to paths of logical names."""
+    """Converts the column paths of a filter from physical names to logical names."""
 
     def __init__(self, columns: Iterable[tuple[str, str]], schema: StructType) -> None:
         self._schema = schema
@@ -118,7 +117,7 @@ class _ColumnNames:
 
 
 def _in_zone(literal: Literal, time_zone: str) -> Literal:
-    """Reinterpret a timestamp literal, which was parsed as UTC, in `time_zone`."""
+    """Correct a timestamp literal that is in `time_zone`, but was parsed as UTC."""
     value = literal.value
     if not isinstance(value, dt.datetime) or value.tzinfo is None:
         return literal

@@ -1,8 +1,8 @@
 """Conversion of Columns, classic or Connect, to SQL strings.
 
-Catalyst formats operators of Columns as function calls that aren't valid SQL (`` `>`(id, 3) ``).
-Therefore this module formats the operators, and Catalyst only their operands. With Connect, this
-module formats the whole expression tree, which the client has in Python.
+In a classic session, Catalyst could format a whole Column, but its operators would be function
+calls that aren't valid SQL (`` `>`(id, 3) ``). Therefore this module formats the operators, and
+Catalyst formats only names and literals. Under Connect, this module formats everything.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _OPERATORS: dict[str, Callable[[list[str]], str]] = {
     "like": lambda a: f"({a[0]} LIKE {a[1]}" + (f" ESCAPE {a[2]})" if len(a) > 2 else ")"),
     "rlike": lambda a: f"({a[0]} RLIKE {a[1]})",
 }
-_MISREAD = ("null", "true", "false", "all", "as", "distinct")
-"""Column names that are SQL keywords and that Catalyst doesn't quote."""
+_UNQUOTED_KEYWORDS = ("null", "true", "false", "all", "as", "distinct")
+"""Names of columns that Catalyst doesn't quote, although they are SQL keywords."""
 
 _SUBQUERIES = ("ListQuery", "ScalarSubquery", "Exists", "LazyExpression")
 _OPAQUE = (
@@ -42,11 +42,11 @@ _OPAQUE = (
 
 
 class _OpaqueError(Exception):
-    """Raised if a part of a Column can run only in Spark, or is bound to a DataFrame."""
+    """Raised if a part of a Column has no SQL string, such as a Python UDF."""
 
 
 def column_sql(spark: Any, column: Any) -> str | None:
-    """The SQL string of a classic Column; None if a part has no SQL form, such as a Python UDF."""
+    """The SQL of a classic Column; None if a part has no SQL, such as a Python UDF."""
     try:
         return _classic_sql(CatalystExpression.of(spark, column))
     except _OpaqueError:
@@ -54,7 +54,7 @@ def column_sql(spark: Any, column: Any) -> str | None:
 
 
 def conjunct_sqls(spark: Any, column: Any) -> list[str]:
-    """SQL strings of a Column's conjuncts; conjuncts without an SQL string are omitted.
+    """The SQL of each conjunct of a classic Column; conjuncts without SQL are omitted.
 
     The list is empty if a conjunct contains a subquery, because the subquery can read rows of the
     same table that don't match the other conjuncts.
@@ -67,16 +67,20 @@ def conjunct_sqls(spark: Any, column: Any) -> list[str]:
 
 def function_call_sql(name: str, arguments: list[str]) -> str:
     """The SQL of a function call, or of an operator that Spark represents as a function."""
-    folded = name.lower()
-    if folded in _BINARY and len(arguments) == 2:
-        return f"({arguments[0]} {folded.upper()} {arguments[1]})"
-    if folded in _OPERATORS:
-        return _OPERATORS[folded](arguments)
+    lower_case = name.lower()
+    if lower_case in _BINARY and len(arguments) == 2:
+        return f"({arguments[0]} {lower_case.upper()} {arguments[1]})"
+    if lower_case in _OPERATORS:
+        return _OPERATORS[lower_case](arguments)
     return f"{name}({', '.join(arguments)})"
 
 
 def case_sql(parts: list[str]) -> str:
-    """The SQL of a CASE from alternating conditions and values, and an optional ELSE value."""
+    """The SQL of a CASE expression.
+
+    Args:
+        parts: condition, value, condition, value, ... and an optional ELSE value.
+    """
     pairs = [f"WHEN {parts[i]} THEN {parts[i + 1]}" for i in range(0, len(parts) - 1, 2)]
     last = [f"ELSE {parts[-1]}"] if len(parts) % 2 else []
     return f"CASE {' '.join([*pairs, *last])} END"
@@ -107,7 +111,7 @@ def _classic_sql(expression: CatalystExpression) -> str:
             return case_sql(parts)
         case "Cast":
             return f"{_cast_name(expression)}({parts[0]} AS {expression.cast_type})"
-        case "UnresolvedAttribute" if expression.sql.lower() in _MISREAD:
+        case "UnresolvedAttribute" if expression.sql.lower() in _UNQUOTED_KEYWORDS:
             return quote_identifier(expression.sql)
         case "Alias":
             return parts[0]
@@ -144,10 +148,10 @@ _LITERALS: dict[str, Callable[[Any], str]] = {
 
 
 def connect_column_sql(column: Any) -> str | None:
-    """The SQL string of a Connect Column; None if it has a part that only the server can run.
+    """The SQL of a Connect Column; None if a part has no SQL.
 
-    A column of a DataFrame (`frame["id"]`) is such a part: only the server knows whether it belongs
-    to the target or the source. `F.col("t.id")` has an SQL string.
+    `F.col("t.id")` has SQL. `frame["id"]` has none, because only the server knows whether the
+    column belongs to the target or the source.
     """
     try:
         return _sql(column._expr)  # noqa: SLF001  # no public API

@@ -20,12 +20,12 @@ from bayou.spark.session.connection import is_classic
 
 @dataclass(frozen=True, slots=True)
 class RowExpression:
-    """An expression over rows.
+    """A condition or value of the user: an SQL string or a Column.
 
     Attributes:
-        sql: the SQL string; None if a part has no SQL string, such as a Python function.
-        user_column: the user's Column; None if the user gave an SQL string.
-        conjunct_sqls: if `sql` is None, SQL strings of those conjuncts that can be written as SQL.
+        sql: the SQL; None if a part of the Column has no SQL, such as a Python UDF.
+        user_column: the user's Column; None for an SQL string.
+        conjunct_sqls: if `sql` is None, the SQL of the conjuncts that have SQL.
     """
 
     sql: str | None
@@ -43,10 +43,10 @@ class RowExpression:
 
     @property
     def conjuncts(self) -> list[Predicate]:
-        """The conjuncts that the kernel's parser supports.
+        """The conjuncts that the kernel can parse.
 
         The list is empty if the expression contains a subquery, because the subquery can read rows
-        that don't match the other conjuncts.
+        of the same table that don't match the other conjuncts.
         """
         strings = self.conjunct_sqls if self.sql is None else (self.sql,)
         if any(token.is_keyword("SELECT") for string in strings for token in tokenize(string)):
@@ -62,17 +62,18 @@ class RowExpression:
 def parse_condition(
     spark: Any, condition: Any, argument: str = "condition"
 ) -> RowExpression | None:
-    """Convert a user's condition, which is an SQL string or a Column; return None for None."""
+    """Convert a user's condition, an SQL string or a Column; None stays None."""
     return None if condition is None else _expression(spark, condition, argument)
 
 
 def parse_values(
     spark: Any, values: Any, argument: str, method: str | None = None
 ) -> dict[str, RowExpression]:
-    """Convert a user's mapping of column names to assigned values.
+    """Convert a user's mapping from column names to values, which are SQL strings or Columns.
 
     Args:
-        method: the method that has the argument, for errors.
+        argument: name of the argument, for errors.
+        method: name of the method with this argument, for errors.
     """
     shown = repr(argument) if method is None else f"{argument!r} in {method}"
     if values is None:

@@ -31,10 +31,14 @@ ResultT = TypeVar("ResultT")
 def fall_back_to_spark(
     target: TargetTable, error: PredicateError, run: Callable[[], ResultT]
 ) -> ResultT:
-    """Run an operation in Spark, because the kernel raised `error`.
+    """Run an operation with Spark's expressions, because the kernel raised `error`.
 
-    If Spark's analysis fails too, `error` is raised; if `error` is an `OnlySparkError`, Spark's
-    error is raised instead. With a Spark Connect session, `error` is raised at once.
+    Under Spark Connect, `error` is raised.
+
+    Args:
+        error: the error of the kernel. It is raised again if Spark's analysis fails too. Exception:
+            instead of an `OnlySparkError`, the error of Spark's analysis is raised.
+        run: runs the operation.
     """
     if not is_classic(target.spark):
         raise error
@@ -52,9 +56,10 @@ class OnlySparkError(PredicateError):
 
 @dataclass(frozen=True, slots=True)
 class KernelExpressions:
-    """Converts expressions over a table's columns to expressions of the kernel.
+    """Converts conditions and values over a table's columns to expressions of the kernel.
 
-    The methods raise `PredicateError` if the kernel can't evaluate an expression as Spark does.
+    `predicate` and `value` raise `PredicateError` if the kernel can't evaluate an expression as
+    Spark does.
     """
 
     target: TargetTable
@@ -63,7 +68,7 @@ class KernelExpressions:
     def predicate(self, condition: RowExpression | None) -> Predicate | None:
         if condition is None:
             return None
-        predicate = map_columns(parse_predicate(self._sql(condition)), self._without_alias)
+        predicate = map_columns(parse_predicate(self._sql(condition)), self.without_alias)
         resolve(predicate, self.schema)
         self._check(predicate, condition)
         return predicate
@@ -71,7 +76,7 @@ class KernelExpressions:
     def value(self, name: str, value: RowExpression) -> Expression | str:
         if value.is_default:
             return "DEFAULT"
-        expression = map_columns(parse_expression(self._sql(value)), self._without_alias)
+        expression = map_columns(parse_expression(self._sql(value)), self.without_alias)
         resolve_expression(expression, self.schema)
         assigned = assigned_type(name, self.target.alias, [self.schema])
         if not is_classic(self.target.spark):
@@ -94,13 +99,20 @@ class KernelExpressions:
         return expression
 
     def column(self, name: str) -> str:
+        """Remove the target's alias from the name of an assigned column."""
         alias = self.target.alias
-        prefix, dot, rest = name.partition(".")
-        if prefix.count("`") % 2:  # the dot is a part of a name in backticks
+        qualifier, dot, column = name.partition(".")
+        if qualifier.count("`") % 2:  # the dot is a part of a name in backticks
             return name
-        if alias is None or not dot or prefix.strip("`").lower() != alias.lower():
+        if alias is None or not dot or qualifier.strip("`").lower() != alias.lower():
             return name
-        return rest
+        return column
+
+    def without_alias(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Remove the target's alias from the path of a column in an expression."""
+        alias = self.target.alias
+        qualified = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
+        return path[1:] if qualified and self.schema.get(path[1]) is not None else path
 
     @property
     def _is_plain(self) -> bool:
@@ -131,8 +143,3 @@ class KernelExpressions:
                 expression=expression.display_string,
             )
         return expression.sql
-
-    def _without_alias(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        alias = self.target.alias
-        qualified = alias is not None and len(path) > 1 and path[0].lower() == alias.lower()
-        return path[1:] if qualified and self.schema.get(path[1]) is not None else path

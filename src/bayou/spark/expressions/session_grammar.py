@@ -1,8 +1,8 @@
-"""Settings of a session that change the meaning of SQL text.
+"""Settings of a session that change how Spark reads SQL.
 
-Bayou parses SQL itself, in Spark's default grammar. `session_sql` rewrites a user's SQL to this
-grammar: it substitutes variables (`${name}`), as Spark does before it parses SQL, and changes
-double quotes around names to backticks. The result means the same to Spark in this session.
+Bayou parses SQL in Spark's default grammar. `session_sql` rewrites a user's SQL to this grammar: it
+substitutes variables (`${name}`), and replaces double quotes around names by backticks. For Spark,
+the result has the same meaning as the user's SQL.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def session_sql(spark: Any, text: str) -> str:
 
 
 def session_literal(spark: Any, string: str) -> str:
-    """Return an SQL literal that both the session and Bayou read as `string`."""
+    """Return a string as an SQL literal, which is correct in the session's and Bayou's grammar."""
     if any(mark in string for mark in ("\\", "'", "${")) and _is_set(spark, _RAW_STRINGS):
         return f"CAST(X'{string.encode().hex()}' AS STRING)"
-    # Spark would substitute a variable in the string, but not `$\{`, which is the same string.
+    # Spark substitutes `${name}`. The literal `$\{name}` is the same string, without substitution.
     return string_literal(string).replace("${", "$\\{")
 
 

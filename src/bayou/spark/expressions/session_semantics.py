@@ -1,12 +1,14 @@
-"""Whether the kernel evaluates an expression as Spark does in a session.
+"""Decides whether the kernel and a Spark session give the same result for an expression.
 
-The kernel evaluates expressions as Spark does in ANSI mode and in UTC. Inexact functions, whose
-results may differ in the last digit, are evaluated by Spark. If the session has ANSI mode off, or
-a setting of `_RULES` with another value than the kernel's, Spark also evaluates expressions that
-may depend on these settings. If the session's time zone isn't UTC, Spark also evaluates expressions
-that depend on the time zone, and values whose cast to the type of the assigned column depends on
-it. The condition of an overwrite is passed to the kernel as a string, so `with_zone` adds the
-session's time zone to timestamps in the string.
+The kernel evaluates expressions as Spark does in ANSI mode and in UTC. Results can differ for:
+
+- inexact functions, in the last digit
+- expressions that depend on a setting in `_RULES`, such as ANSI mode, if the session has changed it
+- expressions and casts that depend on the time zone, if the session's time zone isn't UTC
+- comparisons of CHAR columns and of columns with a collation
+
+In a classic session, Spark evaluates these expressions. The condition of an overwrite is always
+evaluated by the kernel; `with_zone` adds the session's time zone to the timestamps in its SQL.
 """
 
 from __future__ import annotations
@@ -61,13 +63,13 @@ _UTC = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "+00:00"})
 
 
 def is_utc(zone: str) -> bool:
-    """Whether a time zone is UTC, under any of Spark's names for it."""
+    """Whether the name of a time zone is one of Spark's names for UTC."""
     return zone.upper() in _UTC
 
 
 def depends_on_zone(expression: Expression, schemas: Iterable[StructType]) -> bool:
     """Whether an expression's value may depend on the time zone."""
-    if not _all(expression, _is_timeless):
+    if not _all(expression, _is_zone_independent):
         return True
     fields = {f.name.lower(): f.data_type for schema in schemas for f in schema}
     return any(name in fields and has_timestamps(fields[name]) for name in _names(expression))
@@ -79,12 +81,16 @@ def has_timestamps(data_type: DataType) -> bool:
 
 
 def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> str:
-    """Add the session's time zone to those timestamps of a condition that have no time zone.
+    """Add a time zone to the timestamps without a time zone in the SQL of a condition.
+
+    Args:
+        zone: the session's time zone.
+        name: name of the option with the condition, for errors.
 
     Raises:
-        ArgumentError: the condition can't be converted. It uses timestamp functions, compares a
-            timestamp with a date, a TIMESTAMP_NTZ or a string column, or compares a string that
-            looks like a timestamp with a column of another type.
+        ArgumentError: the condition uses timestamp functions; or compares a timestamp with a date,
+            a TIMESTAMP_NTZ or a string column; or compares a string that looks like a timestamp
+            with a column of another type.
     """
     try:
         expression = parse_predicate(condition)
@@ -128,9 +134,9 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
 
 
 def _converts_timestamps(condition: Predicate, schema: StructType) -> bool:
-    """Whether a comparison converts a date, a TIMESTAMP_NTZ or a string column to a timestamp.
+    """Whether a condition casts a date, a TIMESTAMP_NTZ or a string column to a timestamp.
 
-    The result of the conversion depends on the time zone.
+    The result of this cast depends on the time zone.
     """
 
     def converts(expression: Expression) -> bool:
@@ -157,7 +163,7 @@ def _is_timestamp_without_zone(string: str) -> bool:
         return False
 
 
-def _is_timeless(expression: Expression) -> bool:
+def _is_zone_independent(expression: Expression) -> bool:
     match expression:
         case Literal(data_type=data_type) | Cast(data_type=data_type):
             return data_type is None or not has_timestamps(data_type)
@@ -188,7 +194,7 @@ _ANSI_INDEPENDENT = (
     StartsWith,
     Like,
 )
-"""Expressions whose value doesn't depend on ANSI mode if all their operands have one type."""
+"""Expressions that don't depend on ANSI mode if all operands of a comparison have the same type."""
 
 _SPECIAL_COMPARISON = re.compile(
     r'"__COLLATIONS"|"__CHAR_VARCHAR_TYPE_STRING":"[^"]*\bchar\(', re.IGNORECASE
@@ -198,19 +204,18 @@ _TYPED_OPERANDS = (Comparison, In, InExpressions, StartsWith, Like)
 
 
 def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
-    """Whether the kernel evaluates expressions over these columns as the session does.
+    """Whether kernel and session agree on all expressions over these columns.
 
-    The answer doesn't hold for expressions with inexact functions; check them with
-    `inexact_function`.
+    Inexact functions are an exception, for which callers use `inexact_function`.
     """
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
     return not special and changed_rule(spark) is None and _is_utc(spark)
 
 
 def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> None:
-    """Raise `ArgumentError` if a condition uses a column that is a CHAR or has a collation.
+    """Raise `ArgumentError` if a condition uses a CHAR column or a column with a collation.
 
-    Spark doesn't compare the values of these columns by their bytes, but the kernel does.
+    The kernel compares strings by their bytes; for these columns, Spark doesn't.
     """
     try:
         names = _names(parse_predicate(condition))
@@ -229,11 +234,11 @@ def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> N
 def check_session_rules(condition: str, schema: StructType, rule: str, *, name: str) -> None:
     """Raise `ArgumentError` if a condition may depend on a setting that the session has changed.
 
-    A string that is compared with a date or timestamp column is a value of the column's type by
-    every setting, provided that it can be cast.
+    Comparisons of date and timestamp columns with constants don't depend on any setting.
 
     Args:
-        rule: the setting, as `changed_rule` returns it.
+        rule: the name of the setting; see `changed_rule`.
+        name: name of the option with the condition, for errors.
     """
     try:
         expression = parse_predicate(condition)
@@ -253,7 +258,7 @@ def check_session_rules(condition: str, schema: StructType, rule: str, *, name: 
 
 
 def _compares_datetimes(resolved: Predicate, schema: StructType) -> bool:
-    """Whether a condition only compares dates and timestamps with constants, as resolved."""
+    """Whether a condition contains only comparisons of dates and timestamps with constants."""
     if isinstance(resolved, And | Or | Not):
         operands = operands_of(resolved)
         return all(
@@ -276,10 +281,11 @@ def matches_session(
     *,
     assigned: DataType | None = None,
 ) -> bool:
-    """Whether the kernel evaluates an expression as the session does.
+    """Whether kernel and session agree on the value of an expression.
 
     Args:
-        assigned: type of the column to which the value is assigned; None for a condition.
+        schemas: the columns of the expression.
+        assigned: for a value, the type of the column to which it is assigned; None for a condition.
     """
     schemas = tuple(schemas)
     if inexact_function(expression) is not None:
@@ -298,10 +304,10 @@ def matches_session(
 
 
 def assigned_type(name: str, alias: str | None, schemas: Iterable[StructType]) -> DataType | None:
-    """Return the type of the column or nested field that a SET clause names; None if unknown.
+    """Return the type of the column or nested field in a SET clause; None if it doesn't exist.
 
     Args:
-        name: as the user wrote it: with or without backticks, and with or without `alias`.
+        name: the name in the SET clause; may contain backticks and the alias.
         alias: the target's alias.
         schemas: the table's schema, then schemas of columns that the command may add.
     """
@@ -326,37 +332,37 @@ def check_client_evaluates(
     *,
     assigned: DataType | None = None,
 ) -> None:
-    """Raise `PredicateError` if kernel and session may evaluate an expression differently.
+    """Raise `PredicateError` if kernel and session may not agree on the value of an expression.
 
-    With Spark Connect, row operations run in the client's process, where Spark can't evaluate
-    their expressions instead of the kernel. Inexact functions are permitted.
+    Under Spark Connect, row operations run in the client's process, where only the kernel can
+    evaluate expressions. Inexact functions are permitted.
 
     Args:
-        sql: the string from which `expression` was parsed.
-        assigned: type of the column to which the value is assigned; None for a condition.
+        sql: the SQL of the expression.
+        assigned: for a value, the type of the column to which it is assigned; None for a condition.
     """
     schemas = tuple(schemas)
     names = set() if isinstance(expression, Column) else _names(expression)
     for field in (field for schema in schemas for field in schema):
         if field.name.lower() in names and _has_special_comparison(field):
-            raise _not_as_in_session(
+            raise _client_error(
                 sql,
                 f"uses column {field.name!r}, which is a CHAR or has a collation",
                 "Use another column, or a classic session.",
             )
     rule = None if _is_ansi_independent(expression, schemas) else changed_rule(spark)
     if rule == _ANSI:
-        raise _not_as_in_session(
+        raise _client_error(
             sql, "depends on ANSI mode, which is off", "Set spark.sql.ansi.enabled to true."
         )
     if rule is not None:
-        raise _not_as_in_session(sql, f"may depend on {rule}", "Unset this setting.")
+        raise _client_error(sql, f"may depend on {rule}", "Unset this setting.")
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     if is_utc(zone):
         return
     casts = assigned is not None and _is_cast_in_zone(expression, assigned, schemas)
     if casts or _uses_zone(sql, expression, schemas):
-        raise _not_as_in_session(
+        raise _client_error(
             sql,
             f"depends on the session's time zone {zone}",
             "Compare timestamps only with timestamps that have an offset, such as "
@@ -364,7 +370,7 @@ def check_client_evaluates(
         )
 
 
-def _not_as_in_session(sql: str, problem: str, action: str) -> PredicateError:
+def _client_error(sql: str, problem: str, action: str) -> PredicateError:
     return PredicateError(
         f"{sql}: it {problem}, but with Spark Connect Bayou evaluates it in the client, in ANSI "
         f"mode and in UTC. {action}",
@@ -373,10 +379,10 @@ def _not_as_in_session(sql: str, problem: str, action: str) -> PredicateError:
 
 
 def _uses_zone(sql: str, expression: Expression, schemas: Sequence[StructType]) -> bool:
-    """Whether an expression's value may depend on the time zone; more exact than `depends_on_zone`.
+    """Whether an expression's value may depend on the session's time zone.
 
-    Comparing timestamps with each other, or with literals that have a time zone, doesn't depend
-    on the session's time zone.
+    Unlike `depends_on_zone`, this function permits comparisons of timestamps with each other and
+    with literals that have a time zone.
     """
     if not depends_on_zone(expression, schemas):
         return False
@@ -422,9 +428,10 @@ def _is_zone_free(expression: Expression, schemas: Sequence[StructType]) -> bool
 def _is_cast_in_zone(
     expression: Expression, assigned: DataType, schemas: Sequence[StructType]
 ) -> bool:
-    """Whether assigning a value casts it to or from a timestamp, which depends on the time zone.
+    """Whether assigning a value needs a cast that depends on the time zone.
 
-    A value that isn't a column or a literal counts as a timestamp only if the column has them.
+    This is a cast to or from a timestamp. The type of a value that is neither a column nor a
+    literal is unknown; it needs this cast if the assigned column contains timestamps.
     """
     if _has_type(expression, assigned, schemas):
         return False
@@ -438,18 +445,18 @@ def _has_type(expression: Expression, data_type: DataType, schemas: Sequence[Str
     match expression:
         case Literal(value=None):
             return True
-        case Literal(data_type=own):
-            return own == data_type
+        case Literal(data_type=literal_type):
+            return literal_type == data_type
         case Column(path=path):
-            found = [_field(s, names) for s in schemas for names in (path, path[1:])]
-            fields = [field for field in found if field is not None]
+            matches = [_field(s, names) for s in schemas for names in (path, path[1:])]
+            fields = [field for field in matches if field is not None]
             return bool(fields) and all(same_type(f.data_type, data_type) for f in fields)
         case _:
             return False
 
 
 def _has_special_comparison(field: StructField) -> bool:
-    """Whether Spark compares a column's values by a collation, or as padded strings (CHAR)."""
+    """Whether a column is a CHAR or has a collation, or has a nested field of this kind."""
     return _SPECIAL_COMPARISON.search(StructType((field,)).to_json()) is not None
 
 
@@ -457,7 +464,7 @@ def _is_ansi_independent(expression: Expression, schemas: Sequence[StructType]) 
     if not isinstance(expression, _ANSI_INDEPENDENT):
         return False
     if isinstance(expression, _TYPED_OPERANDS) and not _have_one_type(expression, schemas):
-        return False  # ANSI mode has other rules to cast one operand to the other's type
+        return False  # ANSI mode changes how one operand is cast to the type of the other
     return all(_is_ansi_independent(operand, schemas) for operand in operands_of(expression))
 
 
@@ -481,9 +488,9 @@ def _have_one_type(expression: Expression, schemas: Sequence[StructType]) -> boo
 
 
 def _kinds_of(path: tuple[str, ...], schemas: Sequence[StructType]) -> set[str | None]:
-    """Kinds (`kind_of`) of the columns that a path may refer to; `{None}` if there is no column.
+    """The kinds (see `kind_of`) of all columns that match a path; `{None}` if there are none.
 
-    The first name of the path may be a table alias.
+    The first name of the path can be a table's alias.
     """
     kinds = {
         kind_of(field.data_type)
@@ -496,14 +503,14 @@ def _kinds_of(path: tuple[str, ...], schemas: Sequence[StructType]) -> set[str |
 
 def _field(schema: StructType, names: tuple[str, ...]) -> StructField | None:
     field = None
-    within: DataType = schema
+    parent_type: DataType = schema
     for name in names:
-        if not isinstance(within, StructType):
+        if not isinstance(parent_type, StructType):
             return None
-        field = next((f for f in within if f.name.lower() == name.lower()), None)
+        field = next((f for f in parent_type if f.name.lower() == name.lower()), None)
         if field is None:
             return None
-        within = field.data_type
+        parent_type = field.data_type
     return field
 
 
@@ -521,13 +528,13 @@ _RULES = {
     "spark.sql.legacy.lpadRpadAlwaysReturnString": "false",
     "spark.sql.mapKeyDedupPolicy": "exception",
 }
-"""Settings that change the results of expressions, and the values with which the kernel agrees."""
+"""Settings that change the results of expressions, with the values that the kernel implements."""
 
 _TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 
 
 def changed_rule(spark: Any) -> str | None:
-    """Return a setting with which the session's results may differ from the kernel's, or None."""
+    """Return the name of a setting whose value the kernel doesn't implement, or None."""
     for name, value in _RULES.items():
         if str(spark.conf.get(name, value)).strip().lower() != value:
             return name

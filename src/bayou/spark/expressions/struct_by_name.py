@@ -1,4 +1,4 @@
-"""Conversion of assigned values in MERGE and UPDATE: structs by field name, others by cast."""
+"""Conversion of values that MERGE and UPDATE assign: structs by field name, others by cast."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ def has_structs(data_type: DataType) -> bool:
 def assign_by_name(
     target: DataType, value: Any, source: DataType, before: tuple[Any, DataType] | None = None
 ) -> Any:
-    """Convert a value to a column's type. `check_assignable` must have accepted the types.
+    """Convert a value (a Column) to a type that `check_assignable` accepts for it.
 
-    `source` is the value's type. `before` is the column's old value, and the type of the old value.
-    A field that `source` lacks gets its value from `before`; it is NULL if `before` is None.
+    Args:
+        target: the type of the result.
+        source: the type of the value.
+        before: the old value and its type. Fields that `source` lacks get their old value; if
+            None, they are NULL.
     """
     return ansi_cast(_by_name(target, value, source, before), _spark_type(target))
 

@@ -5,8 +5,8 @@ Therefore hooks also work in `foreachBatch` and in new sessions of the applicati
 effect if the session's conf `spark.bayou.enabled` is true.
 
 When the method is called, the hook calls its handlers with a request that describes the call
-(`bayou.spark.hooks.requests`). A handler returns the result of the call, or `NotImplemented`. In the
-latter case the next handler is called, and after the last handler Spark's own method.
+(`bayou.spark.hooks.requests`). A handler returns the result of the call, or `NotImplemented`. In
+the latter case the next handler is called, and after the last handler Spark's own method.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from bayou.spark.hooks.requests import (
     SqlRequest,
     TableReadRequest,
     WriteToRequest,
-    restored_request_options,
     read_request,
+    restored_request_options,
     stream_write_request,
     write_request,
 )
@@ -324,10 +324,11 @@ def _query_result(spark: Any, text: str, frame: Any) -> Any:
 def _count(original: Callable[..., Any]) -> Callable[..., Any]:
     def count(self: Any) -> Any:
         spark = self.sparkSession
-        result = NotImplemented
         if is_enabled(spark):
             result = _call_handlers("count", CountRequest(spark=spark, frame=self))
-        return original(self) if result is NotImplemented else result
+            if result is not NotImplemented:
+                return result
+        return original(self)
 
     return count
 

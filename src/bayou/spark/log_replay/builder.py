@@ -1,4 +1,4 @@
-"""`DistributedScanBuilder`: options of a distributed scan."""
+"""`DistributedScanBuilder`, which builds a `DistributedScan`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from bayou.spark.session.settings import (
 )
 
 LOCAL_BYTES = 1024 * 1024 * 1024
-"""See `REPLAY_LOCAL_BYTES`."""
+"""Default of the setting `REPLAY_LOCAL_BYTES`."""
 
 WINDOW_BYTES = 256 * 1024 * 1024
-"""See `REPLAY_WINDOW_BYTES`."""
+"""Default of the setting `REPLAY_WINDOW_BYTES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class DistributedScanBuilder:
     Attributes:
         spark: a session, classic or Connect.
         num_partitions: number of replay tasks; if None, the setting `bayou.replay.numPartitions`.
-            If one of them is set, executors replay logs of any size. If neither is set, the number
+            If one of the two is set, executors replay logs of any size. Otherwise the number
             depends on the log's size, and a small log is replayed in this process.
         frame: a DataFrame whose column `add` contains the live files, such as the result of
-            `state_reconstruction`; the scan uses these files, in the DataFrame's order, and doesn't
-            replay the log. Rows with a null `add` are skipped. If None, the log is replayed.
+            `state_reconstruction`. The scan returns these files in the DataFrame's order, without
+            rows in which `add` is null, and doesn't replay the log. If None, the log is replayed.
 
     Examples:
         >>> scan = DistributedScanBuilder(spark, snapshot).with_filter("country = 'NZ'").build()
@@ -55,7 +55,7 @@ class DistributedScanBuilder:
     _sorted: bool = field(default=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Raise `ArgumentError` for an argument of the wrong type, before any task runs."""
+        """Raise `ArgumentError` if an argument has the wrong type or value."""
         check_session(self.spark)
         snapshot: object = self.snapshot
         if not isinstance(snapshot, Snapshot):
@@ -122,16 +122,14 @@ class DistributedScanBuilder:
             ArgumentError: a setting has an invalid value.
         """
         spark = self.spark
-        local = REPLAY_LOCAL_BYTES.integer(spark=spark)
-        window = REPLAY_WINDOW_BYTES.integer(spark=spark)
         return DistributedScan(
             self._builder.build(),
             Replay(
                 spark=spark,
                 snapshot=self.snapshot,
                 num_partitions=self.num_partitions or REPLAY_NUM_PARTITIONS.integer(spark=spark),
-                local_bytes=LOCAL_BYTES if local is None else local,
-                window_bytes=WINDOW_BYTES if window is None else window,
+                local_bytes=REPLAY_LOCAL_BYTES.integer(spark=spark, default=LOCAL_BYTES),
+                window_bytes=REPLAY_WINDOW_BYTES.integer(spark=spark, default=WINDOW_BYTES),
                 sorted=self._sorted and not _is_sorted(self.frame),
                 frame=self.frame,
             ),
@@ -139,7 +137,7 @@ class DistributedScanBuilder:
 
 
 def _is_sorted(frame: Any) -> bool:
-    """Whether a DataFrame of files is known to have the order of `with_sort_key`."""
+    """Whether the plan of a DataFrame of files sorts the files as `with_sort_key` does."""
     if frame is None or not isinstance(frame.sparkSession, SparkSession):
         return False
     time, path = F.col("add.modificationTime"), F.col("add.path")

@@ -19,7 +19,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_actions import FileActions, tail_bytes
 from bayou.kernel.scan.scan_file import scan_batch
 from bayou.kernel.table_changes.change_plan import path_order
-from bayou.spark.executors.executor_tasks import concatenated, from_cell
+from bayou.spark.executors.executor_tasks import concatenated, decode_batch
 from bayou.spark.executors.jobs import TaggedJobs
 from bayou.spark.log_replay.partition_chunks import rows_by_chunks
 from bayou.spark.log_replay.tasks import (
@@ -27,12 +27,12 @@ from bayou.spark.log_replay.tasks import (
     ORDERED_COLUMNS,
     RESULT_COLUMNS,
     TASK_BYTES,
-    Merge,
-    PackFrame,
+    FrameTasks,
     SliceTasks,
-    Split,
+    SortBuckets,
+    SplitByBound,
     assign_slices,
-    reconciled,
+    reconcile,
     sort_indexes,
     task_numbers,
 )
@@ -40,18 +40,18 @@ from bayou.spark.session.hadoop_storage import session_engine
 from bayou.spark.streaming.sorted_files import SortedFiles
 
 _BUCKET_FILES = 100_000
-"""Number of files in a sort bucket (about 25 MB). Each bucket is fetched by one Spark job."""
+"""Number of files in a sort bucket (about 25 MB), which is a partition of the sorted result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """How the log of a scan is replayed.
+    """The settings of a log replay.
 
     Attributes:
         num_partitions: number of replay tasks. If None, the number depends on the log's size.
-        local_bytes: maximum size of a log that this process replays if `num_partitions` is None.
-        window_bytes: if the commits after the checkpoint are larger, a window function reconciles
-            the actions.
+        local_bytes: if `num_partitions` is None, logs up to this size are replayed in this process.
+        window_bytes: if the commits after the checkpoint are larger than this, a window function
+            reconciles the actions.
         sorted: whether to sort the files by (modificationTime, path).
         frame: a DataFrame whose column `add` contains the live files. If None, the log is replayed.
     """
@@ -66,7 +66,7 @@ class Replay:
 
     @property
     def log_bytes(self) -> int:
-        """Total size of the checkpoint and the commits that replay reads."""
+        """Total size of the checkpoint and of the later commits."""
         return self.snapshot.checkpoint_bytes + tail_bytes(self.snapshot)
 
     @property
@@ -83,7 +83,7 @@ class Replay:
 
     @property
     def tasks(self) -> int:
-        """The number of replay tasks if executors replay the log."""
+        """The number of tasks of a replay on executors."""
         return self.num_partitions or max(1, -(-self.log_bytes // TASK_BYTES))
 
 
@@ -108,7 +108,7 @@ class DistributedScan(Scan):
 
     @property
     def is_distributed(self) -> bool:
-        """Whether executors replay the log; False for a small log, which this process replays."""
+        """Whether executors replay the log. A small log is replayed in this process."""
         return not self._replay.is_local
 
     @property
@@ -123,11 +123,11 @@ class DistributedScan(Scan):
         return f"State Reconstruction {snapshot.path}@{snapshot.version}"
 
     def scan_files(self, engine: Engine) -> CloseableIterator[ScanFileBatch]:
-        """The files to read, in batches. `close` cancels running Spark jobs.
+        """Return the files to read, in batches. `close` cancels running Spark jobs.
 
         With `with_sort_key`, files are ordered by (modificationTime, path), where paths are
-        compared as UTF-8 bytes. Without it, files have no order. No job runs before the first batch
-        is requested.
+        compared as UTF-8 bytes; otherwise the order is undefined. The first job starts when the
+        first batch is requested.
 
         Raises:
             CorruptTableError, UnsupportedFeatureError: as in `Scan.scan_files`.
@@ -138,15 +138,15 @@ class DistributedScan(Scan):
         return CloseableIterator(_ReplayIterator(self, engine))
 
     def count_files(self, engine: Engine) -> int:
-        """Return the number of files to read, without listing them.
+        """Return the number of files to read.
 
-        If the scan has no filter and the version has a checksum, the number is read from the
+        If the scan has no filter and the version has a checksum, the number comes from the
         checksum. Otherwise the log is replayed and the files are counted.
         """
         replay = self._replay
-        stated = replay.snapshot.file_totals(engine)
-        if stated is not None and self.definition.predicate is None and replay.frame is None:
-            return stated.files
+        totals = replay.snapshot.file_totals(engine)
+        if totals is not None and self.definition.predicate is None and replay.frame is None:
+            return totals.files
         if replay.is_local:
             with super().scan_files(engine) as batches:
                 return sum(batch.num_selected for batch in batches)
@@ -156,9 +156,9 @@ class DistributedScan(Scan):
         return sum(row.files for row in counts)
 
     def dataframe(self, engine: Engine | None = None) -> Any:
-        """The files to read as a DataFrame with one struct column `add`, in no order.
+        """Return the files to read as a DataFrame with one struct column `add`; unordered.
 
-        Executors always replay the log, and the rows never pass through the driver. `add` has the
+        Executors replay the log, whatever its size, and the driver collects no rows. `add` has the
         fields of Delta's `add` action; `path` is percent-encoded and relative to the table, as in
         the log.
 
@@ -166,8 +166,8 @@ class DistributedScan(Scan):
             engine: if None, an engine with the session's storage settings is used.
 
         Raises:
-            CorruptTableError: the log can't be split into tasks. An error in a task is raised by
-                Spark when the DataFrame is computed.
+            CorruptTableError: the log can't be split into tasks. Errors of tasks are raised when
+                Spark computes the DataFrame.
         """
         if engine is None:
             engine = session_engine(self._replay.spark, self._replay.snapshot.path)
@@ -175,20 +175,20 @@ class DistributedScan(Scan):
         return source.mapInArrow(function.adds, ADD_COLUMN)
 
     def _source_and_function(self, engine: Engine, *, sampled: bool) -> tuple[Any, Any]:
-        """The input DataFrame of the replay, and an object with functions for `mapInArrow`.
+        """Return the input DataFrame of the replay, and the tasks that convert it to scan files.
 
-        The functions convert input rows to scan files. If `sampled`, results of the function
-        `cells` contain samples of the files' sort keys.
+        The tasks are `SliceTasks` or `FrameTasks`, whose methods are functions for `mapInArrow`. If
+        `sampled` is true, the rows of `results` contain samples of the files' sort keys.
         """
         replay, description = self._replay, engine.description()
         spark, tasks = replay.spark, replay.tasks
         frame = replay.frame
         if frame is None and replay.by_window:
-            frame = reconciled(spark, engine, replay.snapshot, self, tasks)
+            frame = reconcile(spark, engine, replay.snapshot, self, tasks)
         if frame is not None:
-            # The rows are reconciled, so the scan doesn't need the commits.
+            # This scan contains no commits, because the rows are reconcile already.
             scan = FileActions.for_version(replay.snapshot, self).scan
-            return frame, PackFrame(engine=description, scan=scan.to_bytes(), sampled=sampled)
+            return frame, FrameTasks(engine=description, scan=scan.to_bytes(), sampled=sampled)
         slices = self.slices(engine, tasks)
         assigned = assign_slices(
             [(part.to_bytes(), part.estimated_bytes) for part in slices], tasks
@@ -204,13 +204,13 @@ class DistributedScan(Scan):
 
 
 class _ReplayIterator:
-    """The batches of a replay on executors, read lazily; `close` can be called from any thread."""
+    """Iterator over the batches of a replay on executors; any thread can call `close`."""
 
     def __init__(self, scan: DistributedScan, engine: Engine) -> None:
         self._scan = scan
         self._engine = engine
         self._jobs = TaggedJobs(scan._replay.spark, scan.description)  # noqa: SLF001  # same module
-        self._cells: Any = None
+        self._results: Any = None
         self._batches: Iterator[ScanFileBatch] | None = None
         self._closed = False
 
@@ -237,9 +237,9 @@ class _ReplayIterator:
         with contextlib.suppress(ValueError):  # another thread is in `next`, which fails now
             if isinstance(batches, CloseableIterator | Generator):
                 batches.close()
-        cells, self._cells = self._cells, None
-        if cells is not None:
-            cells.unpersist()
+        results, self._results = self._results, None
+        if results is not None:
+            results.unpersist()
 
     def _start(self) -> Iterator[ScanFileBatch]:
         replay = self._scan._replay  # noqa: SLF001
@@ -250,19 +250,19 @@ class _ReplayIterator:
                 )
             except CorruptTableError:
                 return self._without_executors()
-            cells = source.mapInArrow(function.cells, RESULT_COLUMNS)
+            results = source.mapInArrow(function.results, RESULT_COLUMNS)
             if replay.sorted or not isinstance(replay.spark, SparkSession):
-                return self._materialized(cells)
-        return self._in_chunks(cells)
+                return self._materialized(results)
+        return self._in_chunks(results)
 
-    def _in_chunks(self, cells: Any) -> Iterator[ScanFileBatch]:
-        """The batches in partition order. The first batches don't wait for the last tasks."""
+    def _in_chunks(self, results: Any) -> Iterator[ScanFileBatch]:
+        """Yield the batches in partition order; the first before the last tasks have finished."""
         returned = 0
-        rows = rows_by_chunks(cells.select("cell", "error"), self._jobs)
+        rows = rows_by_chunks(results.select("batch", "error"), self._jobs)
         with contextlib.closing(rows):
             for row in rows:
                 if row.error is None:
-                    yield ScanFileBatch(from_cell(row.cell))
+                    yield ScanFileBatch(decode_batch(row.batch))
                     returned += 1
                     continue
                 error = pickle.loads(row.error)  # noqa: S301
@@ -272,19 +272,20 @@ class _ReplayIterator:
                 break
             else:
                 return
-        yield from self._remaining(cells, returned)
+        yield from self._remaining(results, returned)
 
-    def _remaining(self, cells: Any, returned: int) -> Iterator[ScanFileBatch]:
-        """Replay the log in this process, without files that were returned already.
+    def _remaining(self, results: Any, returned: int) -> Iterator[ScanFileBatch]:
+        """Replay the log in this process, after a task has found a corrupt checkpoint.
 
-        `returned` is the number of batches that were returned before a corrupt file was found.
+        Files in the first `returned` batches of `results` are omitted, because they have been
+        returned before.
         """
         keys: list[pa.Array[Any]] = []
         if returned:
-            rows = rows_by_chunks(cells.select("cell"), self._jobs)
+            rows = rows_by_chunks(results.select("batch"), self._jobs)
             with contextlib.closing(rows):
-                cells_returned = (from_cell(row.cell) for row in itertools.islice(rows, returned))
-                keys.extend(_file_keys(files) for files in cells_returned)
+                returned_rows = itertools.islice(rows, returned)
+                keys.extend(_file_keys(decode_batch(row.batch)) for row in returned_rows)
         known = pa.concat_arrays(keys) if keys else None
         with self._without_executors() as batches:
             for batch in batches:
@@ -294,11 +295,11 @@ class _ReplayIterator:
                     files = files.filter(is_new)
                 yield ScanFileBatch(files)
 
-    def _materialized(self, cells: Any) -> Iterator[ScanFileBatch]:
-        """Store all batches compressed on the executors' disks in one job, and then return them."""
+    def _materialized(self, results: Any) -> Iterator[ScanFileBatch]:
+        """Compute all batches in one job, stored on the executors' disks, and iterate over them."""
         replay = self._scan._replay  # noqa: SLF001
-        self._cells = cells.persist(StorageLevel.DISK_ONLY)
-        report = cells.select("files", "sample", "error").collect()
+        self._results = results.persist(StorageLevel.DISK_ONLY)
+        report = results.select("files", "sample", "error").collect()
         errors = [pickle.loads(row.error) for row in report if row.error is not None]  # noqa: S301
         if errors:
             if self._can_be_repeated(errors[0]):
@@ -306,21 +307,21 @@ class _ReplayIterator:
             raise errors[0]
         if not report:
             return iter(())
-        results = _sorted(cells, report) if replay.sorted else cells.select("cell")
-        return (ScanFileBatch(from_cell(row.cell)) for row in _rows(results))
+        batches = _sorted(results, report) if replay.sorted else results.select("batch")
+        return (ScanFileBatch(decode_batch(row.batch)) for row in _rows(batches))
 
     def _can_be_repeated(self, error: Exception) -> bool:
-        """Whether this process can replay the log after an error of a task."""
+        """Whether a replay in this process may succeed after this error of a task."""
         frame = self._scan._replay.frame  # noqa: SLF001
         return isinstance(error, CorruptTableError) and frame is None
 
     def _without_executors(self) -> CloseableIterator[ScanFileBatch]:
-        """Replay the log in this process, which can avoid a corrupt checkpoint."""
+        """Replay the log in this process, which can ignore a corrupt checkpoint."""
         return self._scan._local_files(self._engine)  # noqa: SLF001
 
 
 def _file_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """A string per file from its path and deletion vector, which identify a file in a version."""
+    """Return a string for each file from its path and deletion vector, which identify the file."""
     adds: Any = files.column("add")
     vector = pc.struct_field(adds, "deletionVector")
     parts = [
@@ -336,33 +337,33 @@ def _file_keys(files: pa.RecordBatch) -> pa.Array[Any]:
 
 
 def _rows(frame: Any) -> Iterator[Any]:
-    """The rows of a DataFrame, with at most two partitions in the driver.
+    """Iterate over the rows of a DataFrame, with at most two partitions in the driver's memory.
 
-    With a classic session, the rows come from the DataFrame's RDD. Since Spark 4.2, the scheduler
-    retains the jobs of `DataFrame.toLocalIterator` and their results, because these jobs belong to
-    a query that has already ended. Jobs of an RDD belong to no query.
+    In a classic session, the DataFrame's RDD is used. Since Spark 4.2, the scheduler retains the
+    results of the jobs of `DataFrame.toLocalIterator`, because these jobs belong to a query that
+    has already ended. Jobs of an RDD don't belong to a query.
     """
     if isinstance(frame.sparkSession, SparkSession):
         return iter(frame.rdd.toLocalIterator(prefetchPartitions=True))
     return iter(frame.toLocalIterator(prefetchPartitions=True))
 
 
-def _sorted(cells: Any, report: Sequence[Any]) -> Any:
+def _sorted(results: Any, report: Sequence[Any]) -> Any:
     """Sort all files: split batches at the bounds of buckets, shuffle, and sort each bucket.
 
     Args:
-        cells: a DataFrame of `RESULT_COLUMNS`; each `cell` is a serialized batch of files.
-        report: the rows of `cells`, without the column `cell`.
+        results: a DataFrame of `RESULT_COLUMNS`.
+        report: the collected rows of `results`, without the column `batch`.
     """
     number = sum(row.files for row in report)
     buckets = max(1, -(-number // _BUCKET_FILES))
-    samples = [from_cell(row.sample) for row in report if row.sample is not None]
+    samples = [decode_batch(row.sample) for row in report if row.sample is not None]
     bounds = _bounds(samples, [row.files for row in report if row.sample is not None], buckets)
     return (
-        cells.mapInArrow(Split(bounds), ORDERED_COLUMNS)
+        results.mapInArrow(SplitByBound(bounds), ORDERED_COLUMNS)
         .repartitionById(len(bounds) + 1, "bucket")
-        .mapInArrow(Merge(), ORDERED_COLUMNS)
-        .select("cell")
+        .mapInArrow(SortBuckets(), ORDERED_COLUMNS)
+        .select("batch")
     )
 
 
@@ -397,9 +398,9 @@ def _bounds(
 
 @closeable
 def _sort_locally(files: CloseableIterator[ScanFileBatch], table: str) -> Iterator[ScanFileBatch]:
-    """Sort files in this process; files that don't fit into memory are stored on local disk."""
+    """Sort files in this process. If the list is too large for memory, local disk is used."""
     with files:
-        sorted_files = SortedFiles.build(_with_orders(files))
+        sorted_files = SortedFiles.build(_with_path_order(files))
     try:
         for adds in sorted_files.adds(0):
             yield ScanFileBatch(scan_batch(table, adds))
@@ -407,7 +408,7 @@ def _sort_locally(files: CloseableIterator[ScanFileBatch], table: str) -> Iterat
         sorted_files.close()
 
 
-def _with_orders(
+def _with_path_order(
     files: Iterator[ScanFileBatch],
 ) -> Iterator[tuple[pa.StructArray, pa.Array[Any]]]:
     for batch in files:

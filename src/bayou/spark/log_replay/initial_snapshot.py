@@ -20,10 +20,9 @@ from bayou.spark.streaming.next_batch import check_file_limit
 def state_reconstruction(
     spark: Any, snapshot: Snapshot, num_partitions: int | None = None, engine: Engine | None = None
 ) -> Any:
-    """The live files of a version: a DataFrame with one struct column `add`, in no order.
+    """Return the live files of a version as a DataFrame with one struct column `add`; unordered.
 
-    `add` has all fields of Delta's `add` action, including statistics. The rows don't pass through
-    the driver.
+    `add` has all fields of Delta's `add` action, including statistics. The driver collects no rows.
 
     Args:
         spark: a session, classic or Connect.
@@ -40,10 +39,10 @@ def state_reconstruction(
 def initial_snapshot_for_streaming(
     spark: Any, snapshot: Snapshot, num_partitions: int | None = None, engine: Engine | None = None
 ) -> Any:
-    """The live files of a version in the order of a stream's initial snapshot.
+    """Return the live files of a version in the order of a stream's initial snapshot.
 
-    The DataFrame has the column of `state_reconstruction`, without statistics, and is sorted by
-    `add.modificationTime` and `add.path`.
+    The result is a DataFrame like that of `state_reconstruction`, but without statistics, and
+    sorted by `add.modificationTime` and `add.path`.
 
     Args:
         spark: a session, classic or Connect.
@@ -70,7 +69,7 @@ def initial_snapshot_for_streaming(
 def initial_snapshot_scan(
     spark: Any, snapshot: Snapshot, num_partitions: int | None = None
 ) -> DistributedScan:
-    """A scan of all live files in the order of an initial snapshot, without statistics."""
+    """Return a scan of all live files, sorted as in a stream's initial snapshot."""
     if num_partitions is None:
         num_partitions = INITIAL_SNAPSHOT_NUM_PARTITIONS.integer(spark=spark)
     return DistributedScanBuilder(spark, snapshot, num_partitions).with_sort_key().build()

@@ -1,9 +1,9 @@
 """Iterates over a DataFrame's rows in partition order; each Spark job computes many partitions.
 
-`DataFrame.toLocalIterator` computes one or two partitions at a time. In `rows_by_chunks`, the first
-job computes as many partitions as the cluster has slots, and each later job runs while the caller
-uses the rows of the previous job. The first rows arrive after the first job, and no result is
-stored on the executors' disks. A chunk is the partitions of one job.
+`DataFrame.toLocalIterator` computes one or two partitions at a time. The first job of
+`rows_by_chunks` computes as many partitions as the cluster has slots. Each later job runs while the
+caller uses the rows of the previous job. The first rows arrive after the first job, and results
+aren't stored on the executors' disks. The partitions of one job are called a chunk.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from bayou.kernel.scan.scan_definition import read_ahead
 from bayou.spark.executors.jobs import TaggedJobs
 
 MAX_PARTITIONS = 64
-"""Maximum number of partitions in a chunk. The driver holds up to three chunks; a partition has
-about 1 MB."""
+"""Maximum number of partitions in a chunk. The driver stores up to three chunks in memory; a
+partition has about 1 MB."""
 
 _LATER_CHUNKS = 4
 """Number of tasks per slot in each chunk after the first."""

@@ -1,7 +1,7 @@
 """`SnapshotCache`: the latest snapshots of tables, in the driver's process.
 
-To open a cached table, Bayou lists the log once and reads only new commits. The cache contains no
-lists of files. Parsed statistics take at most half of the cache's memory.
+When a cached table is opened, Bayou lists the log once and reads only new commits. The cache stores
+no lists of files. Parsed statistics use at most half of the cache's memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 
 
 class SnapshotCache:
-    """The latest known snapshot of each table, up to a maximum size; thread-safe.
+    """An LRU cache of the latest snapshots of tables; thread-safe.
 
-    The least recently used tables are evicted first. Readers with different credentials share no
-    snapshots. A table that was recreated at the same path is detected when its log is listed.
+    Readers with different credentials don't share snapshots. If a table was recreated at the same
+    path, the listing of its log shows it.
 
-    `max_bytes` is approximate and includes statistics. A snapshot larger than this isn't cached.
+    Args:
+        max_bytes: approximate maximum memory, including statistics. A larger snapshot isn't cached.
     """
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
@@ -36,16 +37,17 @@ class SnapshotCache:
 
     @property
     def memory_bytes(self) -> int:
-        """The approximate memory of the cache's entries."""
+        """The approximate memory of the cached snapshots and statistics."""
         return self._bytes + self._statistics.memory_bytes
 
     def __len__(self) -> int:
         return len(self._snapshots)
 
     def latest(self, engine: Engine, path: str, max_bytes: int | None = None) -> Snapshot:
-        """Return the latest snapshot of the table at a path, after listing the log.
+        """Return the latest snapshot of the table at a path. The log is always listed.
 
-        `max_bytes` is a new maximum size of the cache. If None, the maximum stays unchanged.
+        Args:
+            max_bytes: new maximum memory of the cache; None for no change.
         """
         table = Table.for_path(engine, path)
         key = (table.path, engine.description().to_bytes())
@@ -65,7 +67,7 @@ class SnapshotCache:
         return latest
 
     def clear(self) -> None:
-        """Remove all tables, including tables that another thread is opening."""
+        """Remove all snapshots. A table that another thread is opening isn't added to the cache."""
         with self._lock:
             self._snapshots.clear()
             self._statistics.clear()
@@ -80,7 +82,7 @@ class SnapshotCache:
             if cached is not None:
                 self._bytes -= cached.memory_bytes
                 if cached.statistics_cache is not snapshot.statistics_cache:
-                    _forget_statistics(cached)
+                    _clear_statistics(cached)
                 if cached.table_id == snapshot.table_id and cached.version > snapshot.version:
                     snapshot = cached  # another thread has read a later version
             self._snapshots[key] = snapshot
@@ -88,17 +90,17 @@ class SnapshotCache:
             while self._snapshots and self.memory_bytes > self._max_bytes:
                 _, oldest = self._snapshots.popitem(last=False)
                 self._bytes -= oldest.memory_bytes
-                _forget_statistics(oldest)
+                _clear_statistics(oldest)
 
     def _remove(self, key: tuple[str, bytes]) -> None:
         with self._lock:
             cached = self._snapshots.pop(key, None)
             if cached is not None:
                 self._bytes -= cached.memory_bytes
-                _forget_statistics(cached)
+                _clear_statistics(cached)
 
 
-def _forget_statistics(snapshot: Snapshot) -> None:
+def _clear_statistics(snapshot: Snapshot) -> None:
     if snapshot.statistics_cache is not None:
         snapshot.statistics_cache.clear()
 
@@ -107,20 +109,21 @@ _SNAPSHOTS = SnapshotCache()
 
 
 def latest_snapshot(engine: Engine, path: str, spark: Any = None) -> Snapshot:
-    """The latest snapshot of a table, using this process's cache; see `SnapshotCache.latest`.
+    """Return the latest snapshot of a table, from the cache of this process.
 
-    The session's conf can set the cache's size; without a session, only the environment can.
+    The setting `SNAPSHOT_CACHE_BYTES` of the session determines the cache's size. Without a
+    session, the environment variable determines it.
     """
-    limit = SNAPSHOT_CACHE_BYTES.integer(spark=spark)
-    return _SNAPSHOTS.latest(engine, path, DEFAULT_MAX_BYTES if limit is None else limit)
+    max_bytes = SNAPSHOT_CACHE_BYTES.integer(spark=spark, default=DEFAULT_MAX_BYTES)
+    return _SNAPSHOTS.latest(engine, path, max_bytes)
 
 
 def clear_cache() -> None:
     """Clear the snapshot cache of the driver's process.
 
-    Clearing the cache releases memory. Reads always return the latest version, because each read
-    lists the log. So clearing is necessary only after a file in a log was changed in place, which
-    no writer does.
+    This releases memory. Reads return the latest version also without clearing, because each read
+    lists the log. Clearing is necessary only after a file in a log was changed in place, which no
+    writer does.
 
     Examples:
         >>> clear_cache()

@@ -1,9 +1,9 @@
-"""Sorts the initial snapshots of large tables with Spark jobs, on request by a stream.
+"""Sorts the files of large initial snapshots with Spark jobs, when a stream requests them.
 
 Spark plans a stream of a Python data source in a separate process without a session. This process
-and the driver's process share a folder: the stream writes a request for sorted files into the
-folder, and the driver's process answers with the files of a `DistributedScan`. A query that
-continues after its initial snapshot sends no request.
+and the driver's process share a folder. The stream writes a request to the folder, and the driver's
+process responds with the sorted files of a `DistributedScan`. A query that has read its initial
+snapshot sends no request.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ from bayou.spark.streaming.sorted_files import SortedFiles
 _LOG = logging.getLogger(__name__)
 
 
-def offer_sorted_index(request: ReadRequest) -> Any:
-    """Handler of `stream_load`: offer to sort a large initial snapshot on executors.
+def respond_to_stream(request: ReadRequest) -> Any:
+    """Handler of the hook `stream_load`: respond to a stream's request for its sorted files.
 
-    Returns NotImplemented, so that Spark's `load` runs.
+    Requests are accepted only for large tables. Returns NotImplemented, so that Spark's `load` is
+    called.
     """
     names = {key.lower() for key in request.options}
     without_snapshot = names & {"startingversion", "startingtimestamp", DRIVER_FOLDER}
@@ -58,10 +59,12 @@ def offer_sorted_index(request: ReadRequest) -> Any:
     try:
         engine = session_engine(spark, path, request.options)
         if tasks is not None or _is_large(spark, latest_snapshot(engine, path, spark)):
-            offer = _Offer(spark=spark, engine=engine, path=path, num_partitions=tasks)
-            request.reader.option(DRIVER_FOLDER, str(watch(offer)))
+            handler = _SortRequestHandler(
+                spark=spark, engine=engine, path=path, num_partitions=tasks
+            )
+            request.reader.option(DRIVER_FOLDER, str(watch(handler)))
     except BayouError:
-        pass  # the source reports the error
+        pass  # the data source will raise the error
     return NotImplemented
 
 
@@ -72,7 +75,7 @@ def write_index(
     folder: Path,
     num_partitions: int | None = None,
 ) -> None:
-    """Write a version's files, sorted by Spark, to a folder that `SortedFiles.open` can read."""
+    """Write the list of a version's files, sorted by Spark, to a folder for `SortedFiles.open`."""
     scan = initial_snapshot_scan(spark, snapshot, num_partitions)
 
     def files() -> Iterator[tuple[pa.StructArray, pa.Array[Any]]]:
@@ -85,15 +88,13 @@ def write_index(
 
 
 def _is_large(spark: Any, snapshot: Snapshot) -> bool:
-    limit = REPLAY_LOCAL_BYTES.integer(spark=spark)
-    return snapshot.checkpoint_bytes + tail_bytes(snapshot) > (
-        LOCAL_BYTES if limit is None else limit
-    )
+    limit = REPLAY_LOCAL_BYTES.integer(spark=spark, default=LOCAL_BYTES)
+    return snapshot.checkpoint_bytes + tail_bytes(snapshot) > limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Offer:
-    """Handles requests for the sorted files of a table; see `driver_files.RequestHandler`."""
+class _SortRequestHandler:
+    """The `RequestHandler` for requests for the sorted files of a table."""
 
     spark: Any
     engine: Engine
@@ -107,10 +108,10 @@ class _Offer:
     def handle_requests(self, folder: Path) -> None:
         for request in index_requests(folder):
             (request.folder / WANTED).unlink(missing_ok=True)
-            threading.Thread(target=self.answer, args=(request,), daemon=True).start()
+            threading.Thread(target=self.respond, args=(request,), daemon=True).start()
 
-    def answer(self, request: IndexRequest) -> None:
-        """Write the requested files; after an error, write the file `FAILED` instead."""
+    def respond(self, request: IndexRequest) -> None:
+        """Write the sorted files to the request's folder; after an error, the file `FAILED`."""
         try:
             table = Table.for_path(self.engine, self.path)
             snapshot = table.snapshot_as_of_version(self.engine, request.version)

@@ -1,8 +1,8 @@
 """Executor tasks of distributed log replay.
 
-The classes provide functions for `mapInArrow`. An object's attributes are pickled into the job;
-Spark broadcasts a large pickle. A cell is a batch of scan files, serialized to one binary value.
-`reconciled` uses a window function to replay a log with many commits.
+The methods of the classes are functions for `mapInArrow`. Their objects are pickled with the job;
+Spark broadcasts large pickles. `reconcile` uses a window function to replay a log with many
+commits.
 """
 
 from __future__ import annotations
@@ -25,12 +25,18 @@ from bayou.kernel.log.file_actions import ActionSlice, FileActions, tail_bytes
 from bayou.kernel.scan.scan_file import ADD_TYPE, ScanFileBatch
 from bayou.kernel.table_changes.change_plan import path_order
 from bayou.kernel.table_changes.streamed_commits import without_statistics
-from bayou.spark.executors.executor_tasks import concatenated, from_cell, to_cell
+from bayou.spark.executors.executor_tasks import (
+    concatenated,
+    decode_batch,
+    encode_batch,
+    split_by_size,
+)
 
-RESULT_COLUMNS = "cell binary, files bigint, bytes bigint, sample binary, error binary"
-"""A cell, its number of files, the files' total size, and a sample of sort keys; or an error."""
+RESULT_COLUMNS = "batch binary, files bigint, bytes bigint, sample binary, error binary"
+"""A serialized batch of scan files, the number and total size of the files, and a sample of their
+sort keys; or a pickled error."""
 
-ORDERED_COLUMNS = "bucket int, cell binary"
+ORDERED_COLUMNS = "bucket int, batch binary"
 
 _VECTOR = (
     "struct<storageType string, pathOrInlineDv string, offset int, sizeInBytes int, "
@@ -45,19 +51,19 @@ ADD_COLUMN = (
 ACTION_COLUMNS = f"key string, version bigint, dataChange boolean, {ADD_COLUMN}"
 
 _SAMPLES = 32
-"""Approximate number of sampled sort keys per batch; they determine the bounds of buckets."""
+"""Approximate number of sort keys in the sample of a batch. Samples determine bucket bounds."""
 
-_CELL_FILES = 16_384
+_BATCH_FILES = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SliceTasks:
-    """Tasks that replay slices of a log. Has no `repr`, because the engine contains credentials.
+    """Tasks that replay slices of a log; without `repr`, because the engine has credentials.
 
     Attributes:
         scan: the serialized `Scan`.
         tasks: the serialized `LogSlice`s of each task.
-        sampled: whether the rows that `cells` returns contain samples of the files' sort keys.
+        sampled: whether the rows of `results` contain samples of the files' sort keys.
     """
 
     engine: EngineDescription
@@ -65,17 +71,17 @@ class SliceTasks:
     tasks: Sequence[Sequence[bytes]]
     sampled: bool = False
 
-    def cells(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the slices of the tasks with these numbers; return rows of `RESULT_COLUMNS`."""
+    def results(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Replay the slices of the tasks with these numbers; yield rows of `RESULT_COLUMNS`."""
         return _results(self._batches(numbers), sampled=self.sampled)
 
     def adds(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the slices of the tasks with these numbers; return rows of `ADD_COLUMN`."""
+        """Replay the slices of the tasks with these numbers; yield rows of `ADD_COLUMN`."""
         for batch in self._batches(numbers):
             yield _add_column(batch.selected())
 
     def counts(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the tasks' slices and return a row with the number of files."""
+        """Replay the slices of the tasks with these numbers; yield the number of files."""
         return _counts(self._batches(numbers))
 
     def _batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
@@ -88,7 +94,7 @@ class SliceTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ActionTasks:
-    """Tasks that read file actions, before reconciliation. Has no `repr`, like `SliceTasks`.
+    """Tasks that read the file actions of a log, without reconciliation.
 
     Attributes:
         actions: the serialized `FileActions`.
@@ -100,7 +106,7 @@ class ActionTasks:
     tasks: Sequence[Sequence[bytes]]
 
     def rows(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the tasks' slices and return the file actions in rows of `ACTION_COLUMNS`."""
+        """Read the slices of the tasks with these numbers; yield rows of `ACTION_COLUMNS`."""
         engine, actions = from_description(self.engine), FileActions.from_bytes(self.actions)
         for number in _read_numbers(numbers):
             for data in self.tasks[number]:
@@ -108,29 +114,29 @@ class ActionTasks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PackFrame:
-    """Tasks that convert a DataFrame's column `add` to scan files; nulls are skipped.
+class FrameTasks:
+    """Tasks that convert a DataFrame's column `add` to scan files; null values are skipped.
 
     Attributes:
-        scan: the serialized `Scan`; its filter is applied to the files.
-        sampled: as in `SliceTasks`.
+        scan: the serialized `Scan`, whose filter is applied to the files.
+        sampled: see `SliceTasks`.
     """
 
     engine: EngineDescription
     scan: bytes
     sampled: bool = False
 
-    def cells(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files and return them in rows of `RESULT_COLUMNS`."""
+    def results(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Filter the files; yield rows of `RESULT_COLUMNS`."""
         return _results(self._batches(rows), sampled=self.sampled)
 
     def adds(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files and return them in rows of `ADD_COLUMN`."""
+        """Filter the files; yield rows of `ADD_COLUMN`."""
         for batch in self._batches(rows):
             yield _add_column(batch.selected())
 
     def counts(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files and return a row with their number."""
+        """Filter the files; yield a row with the number of files."""
         return _counts(self._batches(rows))
 
     def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
@@ -143,55 +149,58 @@ class PackFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """Splits cells (batches of scan files) at the bounds of sort buckets.
+class SplitByBound:
+    """Function for `mapInArrow` that splits batches of scan files by sort bucket.
 
-    A bucket starts at its bound, a sort key (modificationTime, path). `bounds` are ascending; the
-    first bucket has no bound.
+    Attributes:
+        bounds: for each bucket except the first one, the smallest sort key (modificationTime,
+            path); ascending.
     """
 
     bounds: Sequence[tuple[int, str]]
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Split each cell into rows of `ORDERED_COLUMNS`, one row per bucket."""
+        """Split each batch; yield a row of `ORDERED_COLUMNS` for each bucket."""
         for batch in rows:
-            for cell in batch.column("cell"):
-                if not cell.is_valid:
+            for data in batch.column("batch"):
+                if not data.is_valid:
                     continue
-                files = _sorted_files(from_cell(cell.as_py()))
-                borders = [0, *_bound_positions(files, self.bounds), files.num_rows]
-                for bucket, (start, end) in enumerate(itertools.pairwise(borders)):
+                files = _sorted_files(decode_batch(data.as_py()))
+                boundaries = [0, *_bound_positions(files, self.bounds), files.num_rows]
+                for bucket, (start, end) in enumerate(itertools.pairwise(boundaries)):
                     if start < end:
                         yield _row_of(
                             bucket=pa.array([bucket], pa.int32()),
-                            cell=pa.array([to_cell(files.slice(start, end - start))], pa.binary()),
+                            batch=pa.array(
+                                [encode_batch(files.slice(start, end - start))], pa.binary()
+                            ),
                         )
 
 
-class Merge:
-    """Sorts the files of each bucket: reads them from unsorted cells and returns sorted cells.
+class SortBuckets:
+    """Function for `mapInArrow` that sorts the files of each bucket.
 
-    A Spark partition has at most one bucket.
+    All rows of a bucket are in the same partition.
     """
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Sort the files of each bucket and return them in rows of `ORDERED_COLUMNS`, in order."""
+        """Sort the files of each bucket; yield rows of `ORDERED_COLUMNS` in order."""
         buckets: dict[int, list[pa.RecordBatch]] = {}
         for batch in rows:
             numbers: list[Any] = batch.column("bucket").to_pylist()
-            for bucket, cell in zip(numbers, batch.column("cell"), strict=True):
-                buckets.setdefault(bucket, []).append(from_cell(cell.as_py()))
+            for bucket, data in zip(numbers, batch.column("batch"), strict=True):
+                buckets.setdefault(bucket, []).append(decode_batch(data.as_py()))
         for bucket in sorted(buckets):
             files = _sorted_files(concatenated(buckets.pop(bucket)))
-            for start in range(0, files.num_rows, _CELL_FILES):
+            for start in range(0, files.num_rows, _BATCH_FILES):
                 yield _row_of(
                     bucket=pa.array([bucket], pa.int32()),
-                    cell=pa.array([to_cell(files.slice(start, _CELL_FILES))], pa.binary()),
+                    batch=pa.array([encode_batch(files.slice(start, _BATCH_FILES))], pa.binary()),
                 )
 
 
 def sort_keys(files: pa.RecordBatch) -> pa.RecordBatch:
-    """The sort keys of scan files: `modificationTime`, with 0 for null, and the path's sort key."""
+    """The sort keys of scan files: `modificationTime` (0 for null) and the path."""
     adds: Any = files.column("add")
     return pa.RecordBatch.from_arrays(
         [
@@ -203,13 +212,13 @@ def sort_keys(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def sort_indexes(keys: pa.RecordBatch) -> Any:
-    """The indexes that sort a batch of `sort_keys`."""
+    """The indexes that sort the result of `sort_keys`."""
     by = [("modificationTime", "ascending"), ("path", "ascending")]
     return pc.sort_indices(keys, sort_keys=by)
 
 
 def _projected(scan: Scan, batch: ScanFileBatch) -> ScanFileBatch:
-    """Remove statistics that the scan doesn't request; they are most of a file's bytes."""
+    """Remove statistics that the scan doesn't request, because they are large."""
     if scan.definition.statistics:
         return batch
     files = batch.data
@@ -224,7 +233,10 @@ def _sorted_files(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _bound_positions(files: pa.RecordBatch, bounds: Sequence[tuple[int, str]]) -> list[int]:
-    """For each bound, the index of the first file at or after the bound; `files` are sorted."""
+    """For each bound, return the index of the first file whose sort key isn't smaller.
+
+    `files` and `bounds` are sorted.
+    """
     keys = sort_keys(files)
     times, paths = keys.column(0), keys.column(1)
     positions: list[int] = []
@@ -254,18 +266,18 @@ def _results(
             sample = None
             if sampled:
                 sampled_rows = range(0, files.num_rows, max(1, files.num_rows // _SAMPLES))
-                sample = to_cell(sort_keys(files.take(pa.array(sampled_rows))))
+                sample = encode_batch(sort_keys(files.take(pa.array(sampled_rows))))
             yield _row_of(
-                cell=pa.array([to_cell(files)], pa.binary()),
+                batch=pa.array([encode_batch(files)], pa.binary()),
                 files=pa.array([files.num_rows], pa.int64()),
                 bytes=pa.array([pc.sum(sizes).as_py() or 0], pa.int64()),
                 sample=pa.array([sample], pa.binary()),
                 error=pa.nulls(1, pa.binary()),
             )
     except (CorruptTableError, UnsupportedFeatureError) as error:
-        # Spark would retry a task that raises. The driver gets the error object instead.
+        # Spark would retry a task that raises this error. The driver gets the error instead.
         yield _row_of(
-            cell=pa.nulls(1, pa.binary()),
+            batch=pa.nulls(1, pa.binary()),
             files=pa.array([0], pa.int64()),
             bytes=pa.array([0], pa.int64()),
             sample=pa.nulls(1, pa.binary()),
@@ -292,9 +304,9 @@ def _add_column(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _as_adds(adds: Any) -> pa.StructArray:
-    """Cast Spark's `add` structs to `ADD_TYPE`; a missing field becomes null.
+    """Cast `add` structs from Spark to `ADD_TYPE`; missing fields become null.
 
-    Spark's Arrow maps have other field names than `ADD_TYPE`.
+    The cast is necessary because maps from Spark have other field names than in `ADD_TYPE`.
     """
     indexes = {f.name: i for i, f in enumerate(adds.type)}
     columns = [
@@ -307,22 +319,22 @@ def _as_adds(adds: Any) -> pa.StructArray:
 
 
 TASK_BYTES = 4 * 1024 * 1024
-"""Approximate size of the log slices of a task, about 40,000 files of a checkpoint."""
+"""Approximate size of the log slices of a task: about 40,000 files in a checkpoint."""
 
 
-def reconciled(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks: int) -> Any:
-    """The live files of a version as a DataFrame with the column `add`.
+def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks: int) -> Any:
+    """Return the live files of a version as a DataFrame with the column `add`.
 
-    For each file (path and deletion vector), a window function selects the newest action. If a
-    version has several actions for the file, the window function prefers one with `dataChange`. The
-    file is live if the selected action is an `add`.
+    For each file (path and deletion vector), a window function selects the newest_adds action. If a
+    version has several actions for the file, an action with `dataChange` is preferred. The file is
+    live if the selected action is an `add`.
 
-    The scan's filter isn't applied. Otherwise a newer `add` could be dropped, and an older `add` of
-    the same file would be selected.
+    The filter of the scan isn't applied, because it could remove the newest_adds `add` of a file
+    and not an older one.
 
     Args:
-        scan: a scan of the snapshot; selects the fields of `add`.
-        tasks: number of tasks that read actions; with many commits, the window function uses more.
+        scan: a scan of the snapshot, which determines the fields of `add`.
+        tasks: number of tasks that read actions. With many commits, the window function uses more.
     """
     actions = FileActions.for_version(snapshot, scan)
     parts = [(part.to_bytes(), part.estimated_bytes) for part in actions.slices(engine, tasks)]
@@ -330,13 +342,13 @@ def reconciled(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks
         engine=engine.description(), actions=actions.to_bytes(), tasks=assign_slices(parts, tasks)
     )
     rows = task_numbers(spark, tasks).mapInArrow(function.rows, ACTION_COLUMNS)
-    return newest(rows, max(tasks, tail_bytes(snapshot) // TASK_BYTES))
+    return newest_adds(rows, max(tasks, tail_bytes(snapshot) // TASK_BYTES))
 
 
-def newest(actions: Any, tasks: int) -> Any:
-    """The live files: for each key, the newest action if it is an `add`.
+def newest_adds(actions: Any, tasks: int) -> Any:
+    """Return the newest_adds action of each file, if this action is an `add`.
 
-    `actions` has the columns `ACTION_COLUMNS`.
+    `actions` is a DataFrame of `ACTION_COLUMNS`.
     """
     window = Window if _is_classic(actions) else _connect_window()
     newest_first = window.partitionBy("key").orderBy(
@@ -351,22 +363,18 @@ def newest(actions: Any, tasks: int) -> Any:
 
 
 def task_numbers(spark: Any, tasks: int) -> Any:
-    """A DataFrame with one partition per task; each partition contains the task's number."""
+    """Return a DataFrame with a partition for each task, which contains the task's number."""
     return spark.range(0, tasks, 1, tasks)
 
 
 def assign_slices(parts: Sequence[tuple[bytes, int]], tasks: int) -> list[list[bytes]]:
-    """Assign slices to tasks, the largest first, each to the task with the least load.
+    """Distribute slices over tasks, so that all tasks read about the same number of bytes.
 
     `parts` are pairs: a serialized slice, and the number of bytes that the slice reads.
     """
-    assigned: list[list[bytes]] = [[] for _ in range(tasks)]
-    load = [0] * tasks
-    for data, size in sorted(parts, key=lambda part: -part[1]):
-        task = min(range(tasks), key=load.__getitem__)
-        assigned[task].append(data)
-        load[task] += size + len(data)
-    return assigned
+    chunks = split_by_size(parts, lambda part: part[1] + len(part[0]), tasks)
+    assigned = [[data for data, _ in chunk] for chunk in chunks]
+    return assigned + [[] for _ in range(tasks - len(chunks))]
 
 
 def _is_classic(frame: Any) -> bool:

@@ -19,13 +19,13 @@ from bayou.spark.native_read.file_listing import FileGroups, Listing, grouped
 
 
 class DeltaFileIndex:
-    """The file index of a version; see `jvm.file_index.FileIndex`.
+    """The files of a version, as a `FileIndex` (see `jvm.file_index`).
 
     Args:
         partition_schema: Spark's schema of the partition columns, with physical names. If the
             table has deletion vectors, the last column is the file's number.
         conf: the session's settings at `load()`. A query can run with other settings.
-        unusable: columns whose filters the kernel can't use to skip files.
+        ignored_columns: physical names of columns whose filters aren't used to skip files.
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class DeltaFileIndex:
         partition_schema: StructType,
         conf: SqlConf,
         *,
-        unusable: frozenset[str] = frozenset(),
+        ignored_columns: frozenset[str] = frozenset(),
     ) -> None:
         snapshot = listing.snapshot
         self._listing = listing
         self._conf = conf
-        self._unusable = unusable
+        self._ignored_columns = ignored_columns
         self.root: str = hadoop_uris(pa.array([snapshot.path]))[0].as_py()
         self.partition_schema = partition_schema
         self.description = (
@@ -59,7 +59,7 @@ class DeltaFileIndex:
             self._listing.snapshot.schema,
             time_zone=_kernel_zone(conf.time_zone),
             ansi=conf.ansi and self._conf.ansi,
-            unusable=self._unusable,
+            ignored_columns=self._ignored_columns,
         )
         data_files = self._listing.files(predicate)
         names = self.partition_schema.names
@@ -73,10 +73,10 @@ class DeltaFileIndex:
 
 
 def _kernel_zone(name: str) -> str:
-    """Return the kernel's name of a session time zone, or `name` if the kernel doesn't know it."""
+    """Return the kernel's name of a session's time zone; `name` if the kernel doesn't know it."""
     if is_utc(name):
         return "UTC"
     try:
         return normalize_time_zone(name)
     except ArgumentError:
-        return name  # then filters with timestamps aren't used
+        return name  # filters with timestamps will be ignored

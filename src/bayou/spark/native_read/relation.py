@@ -138,7 +138,7 @@ def native_frame(
     if vectors is not None:
         partitions = partitions.add(StructField(number, IntegerType(), nullable=False))
     index = DeltaFileIndex(
-        listing, partitions, sql_conf(spark), unusable=frozenset(_collated(physical.fields))
+        listing, partitions, sql_conf(spark), ignored_columns=frozenset(_collated(physical.fields))
     )
     options = dict(options)
     if snapshot.column_mapping == "id":

@@ -1,6 +1,6 @@
 """Delta tables as streaming sources: offsets, micro-batches, and tracking of schema changes.
 
-Start at `table_stream`. Its offsets, options and errors are the same as in delta-spark's source.
+Start at `table_stream`. Offsets, options and errors are the same as in delta-spark.
 """
 
 from bayou.spark.streaming.offsets import SourceOffset

@@ -3,11 +3,11 @@
 Spark runs a Python streaming source in a process without a session. To send a request, the stream
 creates a request file in a subfolder of the shared folder. The stream polls until the driver's
 process creates the response, or the file `failed`. One thread of the driver's process watches all
-shared folders, and regularly updates the modification time of each folder's file `alive`. If this
-time is too old, the stream continues without a response.
+shared folders, and regularly updates the modification time of the file `alive` in each folder. If
+the file `alive` is too old, the stream continues without a response.
 
-One kind of request asks for the sorted files of a table's version. Its request file is `wanted`, in
-a subfolder named after the version and the table.
+The request for the sorted files of a table's version is an example. Its request file is `wanted`,
+in a subfolder named after the version and the table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAILED = "failed"
 
 _RESPONSE_POLL = 0.1
 _ALIVE_TIMEOUT = 20.0
-"""Age of the file `alive`, in seconds, after which the driver's process counts as stopped."""
+"""Age of the file `alive` in seconds from which on the driver's process is considered stopped."""
 
 
 def request(
@@ -42,15 +42,15 @@ def request(
     read_response: Callable[[Path], _Response | None],
     content: str = "",
 ) -> _Response | None:
-    """Send a request to the driver's process, wait, and return the response.
+    """Send a request to the driver's process, and wait for the response.
 
-    Returns None if the driver's process has stopped, or reports a failure.
+    Returns None if the driver's process has stopped, or if it reports a failure.
 
     Args:
         shared: the folder that both processes share. If None, no request is sent.
         folder: name of the subfolder of this request.
         request_file: name of the request file. It isn't created if the response already exists.
-        read_response: returns the response in a subfolder, or None if there is none yet.
+        read_response: reads the response from the subfolder; returns None if there is none yet.
         content: content of the request file.
     """
     if shared is None or not _is_alive(shared):
@@ -84,7 +84,7 @@ _REQUEST_POLL = 0.2
 
 
 class RequestHandler(Protocol):
-    """Responds to the requests in a shared folder; runs in the driver's process."""
+    """Handles the requests in a shared folder, in the driver's process."""
 
     @property
     def path(self) -> str:
@@ -92,35 +92,35 @@ class RequestHandler(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether the handler can still respond to requests."""
+        """Whether the handler can handle requests, because its session is active."""
 
     def handle_requests(self, folder: Path) -> None:
-        """Start a background thread for each request in the folder.
+        """Start a background thread for each request in the folder, which responds to it.
 
         Raises:
             OSError: the folder doesn't exist any more.
         """
 
 
-def watch(offer: RequestHandler) -> Path:
-    """Create a shared folder, and pass its requests to `offer` in a background thread."""
-    return _watcher.watch(offer)
+def watch(handler: RequestHandler) -> Path:
+    """Create a shared folder, whose requests a background thread passes to the handler."""
+    return _watcher.watch(handler)
 
 
 class _FolderWatcher:
-    """A thread that watches the folders of all handlers. It ends when no handler is active."""
+    """Watches the folders of all handlers in a thread, which ends when no handler is active."""
 
     def __init__(self) -> None:
-        self._offers: dict[Path, RequestHandler] = {}
+        self._handlers: dict[Path, RequestHandler] = {}
         self._lock = threading.Lock()
         self._is_running = False
 
-    def watch(self, offer: RequestHandler) -> Path:
+    def watch(self, handler: RequestHandler) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="bayou-index-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         (folder / ALIVE).touch()
         with self._lock:
-            self._offers[folder] = offer
+            self._handlers[folder] = handler
             if not self._is_running:
                 threading.Thread(target=self._watch, name="bayou-index", daemon=True).start()
                 self._is_running = True
@@ -129,26 +129,26 @@ class _FolderWatcher:
     def _watch(self) -> None:
         while True:
             with self._lock:
-                offers = list(self._offers.items())
-                self._is_running = bool(offers)
-            if not offers:
+                handlers = list(self._handlers.items())
+                self._is_running = bool(handlers)
+            if not handlers:
                 return
-            for folder, offer in offers:
-                if not (offer.is_active and self._handle_requests(folder, offer)):
+            for folder, handler in handlers:
+                if not (handler.is_active and self._handle_requests(folder, handler)):
                     with self._lock:
-                        del self._offers[folder]
+                        del self._handlers[folder]
                     shutil.rmtree(folder, ignore_errors=True)
             time.sleep(_REQUEST_POLL)
 
-    def _handle_requests(self, folder: Path, offer: RequestHandler) -> bool:
+    def _handle_requests(self, folder: Path, handler: RequestHandler) -> bool:
         try:
             (folder / ALIVE).touch()
-            offer.handle_requests(folder)
+            handler.handle_requests(folder)
         except OSError as error:
             _LOG.warning(
-                "Table %s: the driver's process can't read the folder with the requests of the "
-                "table's streams (%s). The streams continue without its responses.",
-                offer.path,
+                "Table %s: the driver's process can't read the folder with requests of the table's "
+                "streams (%s). The streams continue without responses to their requests.",
+                handler.path,
                 error,
             )
             return False
@@ -163,7 +163,11 @@ WANTED = "wanted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRequest:
-    """A request for the sorted files of a table's version; the response is written to `folder`."""
+    """A request for the sorted files of a table's version.
+
+    Attributes:
+        folder: subfolder of the request, which also contains the response.
+    """
 
     table_id: str
     version: int
@@ -176,7 +180,7 @@ class IndexRequest:
 
 
 def request_sorted_files(shared: Path | None, table_id: str, version: int) -> SortedFiles | None:
-    """Request the sorted files of a version; None if the driver's process doesn't return them."""
+    """Request the sorted files of a version; None if the driver's process doesn't respond."""
     if shared is None:
         return None
     folder = IndexRequest.of(shared, table_id, version).folder.name

@@ -8,9 +8,10 @@ from bayou.errors import ArgumentError, StreamingSourceError
 def streaming_error(
     condition: str, message: str, *, table: str, version: int | None = None
 ) -> StreamingSourceError:
-    """Return an error that stops the query; `condition` is delta-spark's error condition.
+    """Return an error that stops the query, with delta-spark's error condition.
 
-    `version` is the table version that causes the error; None if no single version does.
+    Args:
+        version: the table version that causes the error; None if it isn't one version.
     """
     return StreamingSourceError(
         f"[{condition}] {message}", table=table, condition=condition, version=version

@@ -1,6 +1,6 @@
-"""Reads the commits of a stream, with a cache, and checks whether they delete or update rows.
+"""Reads and caches the commits of a stream, and checks whether commits delete or update rows.
 
-A stream fails at a commit that deletes or updates rows, if no option allows such commits.
+A commit that deletes or updates rows is an error, unless an option of the stream allows it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ _CACHE_BYTES = 64 * 1024 * 1024
 
 
 class CommitReader:
-    """Reads the commits of a table, and caches the most recently read commits.
+    """Reads the commits of a table for a stream, with a cache of recently read commits.
+
+    Args:
+        feed: whether the stream reads the change data feed.
 
     Attributes:
-        latest: the latest version in the log when the log was last listed.
+        latest: the latest version in the last listing of the log.
     """
 
     def __init__(self, table: str, *, table_id: str, feed: bool, fail_on_data_loss: bool) -> None:
@@ -43,9 +46,9 @@ class CommitReader:
         self.latest = -1
 
     def commits(self, engine: Engine, start: int, end: int | None = None) -> Iterator[CommitFiles]:
-        """Read the commits of versions `start` to `end` (inclusive) lazily.
+        """Yield the commits of versions `start` to `end` (inclusive), by default to the latest.
 
-        If `end` is None, the latest version is the end.
+        A commit is read from the log when the iteration reaches it.
         """
         version = start
         while version in self._cached and (end is None or version <= end):
@@ -92,12 +95,12 @@ class CommitReader:
             ) from error
 
     def _check_same_log(self, engine: Engine, listed: dict[int, FileStatus]) -> None:
-        """Check that the log wasn't replaced since the last listing.
+        """Raise an error if the log was replaced since the last listing.
 
-        A table that was recreated, or restored from an older copy, can have different commits at
+        A table that was recreated, or restored from an older copy, can have different commits of
         versions that the stream has already read. Therefore the newest commit of the last listing
-        must be unchanged in `listed`, or removed by log cleanup. Log cleanup never removes a log's
-        newest commit: after a cleanup, `listed` has newer commits.
+        must be unchanged, or removed by log cleanup. Log cleanup never removes the newest commit of
+        a log; if it has removed a commit, the new listing `listed` has newer commits.
         """
         if self._newest is None:
             return
@@ -126,9 +129,9 @@ class CommitReader:
                 raise streaming_error(
                     "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
                     f"Table {self._table}: commits are missing. The stream has read version "
-                    f"{version}, but the log now has another commit of this version, as after a "
-                    "restore from an older copy. Restore the commits, or start the query with a "
-                    "new checkpointLocation.",
+                    f"{version}, but the log now has another commit of this version. The table may "
+                    "have been restored from an older copy. Restore the commits, or start the "
+                    "query with a new checkpointLocation.",
                     table=self._table,
                     version=version,
                 )
@@ -136,8 +139,9 @@ class CommitReader:
             raise streaming_error(
                 "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
                 f"Table {self._table}: commits are missing. The stream has read version {version}, "
-                f"but the latest version is now {state.version}, as after a restore from an older "
-                "copy. Restore the commits, or start the query with a new checkpointLocation.",
+                f"but the latest version is now {state.version}. The table may have been restored "
+                "from an older copy. Restore the commits, or start the query with a new "
+                "checkpointLocation.",
                 table=self._table,
                 version=state.version + 1,
             )
@@ -145,9 +149,9 @@ class CommitReader:
     def _has_same_content(
         self, engine: Engine, version: int, known: FileStatus, current: FileStatus
     ) -> bool:
-        """Whether a commit file has the same content as when it was last listed.
+        """Whether a commit file has the same content as at the last listing of the log.
 
-        Only the sizes are compared if the commit isn't cached.
+        If the commit isn't cached, only the sizes are compared.
         """
         if current.size != known.size:
             return False
@@ -182,7 +186,7 @@ def _up_to(commits: CommitRange, end: int) -> CommitRange | None:
 
 
 def check_commit(files: CommitFiles, options: StreamOptions, table: str) -> bool:
-    """Return whether the options skip a commit; raise if the stream must not read the commit."""
+    """Return whether to skip a commit; raise an error if the options don't allow the commit."""
     if files.removed is None:
         return False
     adds = len(files.sizes) > 0

@@ -1,13 +1,12 @@
 """Offsets of a stream of a Delta table, and their JSON in delta-spark's format.
 
-Each file has a position, the pair (version, index), and positions are ordered as pairs. The files
-of the initial snapshot come first, in their sorted order. The files of each later commit follow in
-the order of the log.
+The position of a file is the pair (version, index). The index of a file is its number in the sorted
+list of the initial snapshot's files, or its number in the commit.
 
 Spark compares offsets as JSON strings. PySpark's runner of Python sources writes JSON with spaces
-after commas and colons, but delta-spark writes no spaces. If a query changes from delta-spark to
-Bayou, Spark would therefore see a new offset and run an empty batch. `write_as_delta_spark` makes
-the runner write these offsets without spaces.
+after commas and colons, but delta-spark writes no spaces. After a change of a query from
+delta-spark to Bayou, Spark would find a new offset and run an empty batch. `write_as_delta_spark`
+makes the runner write offsets without spaces.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from bayou.errors import ArgumentError
 from bayou.spark.streaming.errors import streaming_error
 
 BASE_INDEX = -100
-"""Index before all files of a version; -1 in JSON."""
+"""Index before the first file of a version; -1 in JSON."""
 
 METADATA_CHANGE_INDEX = -20
-"""Index after a change of schema, protocol or properties, and before the version's files."""
+"""Index after a change of schema, protocol or properties, and before the first file."""
 
 POST_METADATA_CHANGE_INDEX = -19
-"""Index of the second offset at a metadata change, after `METADATA_CHANGE_INDEX`.
+"""Index after `METADATA_CHANGE_INDEX`; no file is between the two.
 
-Spark commits an offset only when a later offset exists. Nothing is read between the two offsets.
+Spark commits an offset only when the source returns a later offset.
 """
 
 END_INDEX = 2**63 - 101
-"""Index after all files of a version. The JSON has the next version's `BASE_INDEX` instead."""
+"""Index after the last file of a version. In JSON, it is `BASE_INDEX` of the next version."""
 
 _WRITTEN_BASE_INDEX = -1
 _FIRST_FORMAT = 1
@@ -43,7 +42,7 @@ _METADATA_FORMAT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """The last position that a stream has read.
+    """An offset of a stream: the position up to which it has read the table.
 
     Attributes:
         table_id: `metaData.id` of the table.
@@ -63,11 +62,11 @@ class SourceOffset:
 
     @property
     def at_metadata_change(self) -> bool:
-        """Whether the stream must apply a metadata change before it continues."""
+        """Whether the offset is between a metadata change and the files of its version."""
         return self.index in (METADATA_CHANGE_INDEX, POST_METADATA_CHANGE_INDEX)
 
     def advanced_to(self, version: int, index: int) -> SourceOffset:
-        """Return the offset after the stream has read up to the position (version, index)."""
+        """Return the offset at a later position (version, index)."""
         if index == END_INDEX:
             return SourceOffset(table_id=self.table_id, version=version + 1)
         initial = self.initial and version == self.version
@@ -91,8 +90,8 @@ class SourceOffset:
             ArgumentError: the object isn't an offset of a Delta table, or has a newer format.
             StreamingSourceError: the offset belongs to another table.
         """
-        untyped: object = data
-        fields = data if isinstance(untyped, Mapping) else {}
+        json_value: object = data
+        fields = data if isinstance(json_value, Mapping) else {}
         offset_format = fields.get("sourceVersion")
         values: tuple[Any, ...] = tuple(
             fields.get(name) for name in ("reservoirId", "reservoirVersion", "index")
@@ -100,8 +99,8 @@ class SourceOffset:
         if not isinstance(offset_format, int) or [type(v) for v in values] != [str, int, int]:
             raise ArgumentError(
                 "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] Streaming checkpoint: its offset isn't an "
-                f"offset of a Delta table: {untyped!r}. Use a separate checkpointLocation for this "
-                "query.",
+                f"offset of a Delta table: {json_value!r}. Use a separate checkpointLocation for "
+                "this query.",
                 argument="checkpointLocation",
             )
         if offset_format not in (_FIRST_FORMAT, _METADATA_FORMAT):
@@ -134,16 +133,16 @@ _RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 class RunnerOffset(dict[str, Any]):
-    """The JSON object of an offset. PySpark's runner of Python sources requires a dictionary."""
+    """The JSON object of an offset, as the dictionary that PySpark's runner requires."""
 
     @property
     def text(self) -> str:
-        """The JSON string in delta-spark's format, without spaces, for the checkpoint."""
+        """The JSON of the offset for the checkpoint, without spaces as in delta-spark."""
         return json.dumps(self, separators=(",", ":"))
 
 
 class _RunnerJson:
-    """Replacement of the module `json` in the runner: writes a `RunnerOffset` without spaces."""
+    """Replacement for the module `json` in PySpark's runner; writes offsets without spaces."""
 
     loads = staticmethod(json.loads)
 
@@ -155,7 +154,7 @@ class _RunnerJson:
 
 
 def write_as_delta_spark() -> None:
-    """Make PySpark's runner write `RunnerOffset` without spaces, if it runs in this process."""
+    """Make PySpark's runner write offsets without spaces, if this is the runner's process."""
     for name in (_RUNNER, "__main__"):
         runner = sys.modules.get(name)
         if getattr(runner, "latest_offset_func", None) is None:

@@ -14,7 +14,7 @@ from bayou.spark.streaming.errors import illegal_option
 LATEST = "latest"
 
 DRIVER_FOLDER = "bayou.driverfolder"
-"""Option that Bayou's hooks set (lower-case name): folder for requests to the driver's process."""
+"""Name of the option with the folder for requests to the driver's process; set by the hooks."""
 
 DEFAULT_MAX_FILES = 1000
 
@@ -36,11 +36,12 @@ class StreamOptions:
             read.
         skip_change_commits: `skipChangeCommits`, whether commits that delete or update rows are
             skipped.
-        exclude: `excludeRegex`; a file is skipped if the pattern matches a part of its path.
-        source_tracking_id: distinguishes the schema logs of two streams of one table.
+        exclude: `excludeRegex`; a file is skipped if the expression matches a part of its path.
+        source_tracking_id: `streamingSourceTrackingId`, a suffix for the names of schema logs, so
+            that several streams of a table have different schema logs.
         allowed: the options `allowSourceColumnRename`, `...Drop` and `...TypeChange` that are set.
             Keys are `rename`, `drop` and `typechange`; values are `always` or a version.
-        sort_memory: bytes of memory for the sort of the initial snapshot. A larger sort uses disk.
+        sort_memory: memory in bytes for the sort of the initial snapshot; beyond it, disk is used.
         max_initial_files: maximum number of files of the initial snapshot; None for no limit.
         driver_folder: folder for requests to the driver's process; None if there is none.
         time_zone: time zone of timestamp partition values without an offset.
@@ -66,35 +67,35 @@ class StreamOptions:
 
     @property
     def files_limit(self) -> int | None:
-        """`maxFilesPerTrigger`; if neither this nor `maxBytesPerTrigger` is set, a default."""
+        """Maximum number of files of a micro-batch; None if only `maxBytesPerTrigger` is set."""
         if self.max_files is None and self.max_bytes is None:
             return DEFAULT_MAX_FILES
         return self.max_files
 
     @property
-    def starts_somewhere(self) -> bool:
+    def has_starting_position(self) -> bool:
         """Whether `startingVersion` or `startingTimestamp` is set.
 
-        Without them, the stream starts with an initial snapshot.
+        If neither is set, the stream starts with an initial snapshot.
         """
         return self.starting_version is not None or self.starting_timestamp is not None
 
     @property
     def allows_deletes(self) -> bool:
-        """Whether commits that only delete rows are skipped. If False, they are an error."""
+        """Whether commits that only delete rows are skipped; if False, they cause an error."""
         return self.ignore_deletes or self.allows_changes
 
     @property
     def allows_changes(self) -> bool:
-        """Whether commits that update rows are allowed: the stream either reads or skips them.
-
-        If False, such a commit is an error.
-        """
+        """Whether commits that update rows are read or skipped; if False, they cause an error."""
         return self.ignore_changes or self.skip_change_commits
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> StreamOptions:
-        """Parse a data source's options; names are case-insensitive. Ignore unknown options."""
+        """Parse the options of a data source; names are case-insensitive.
+
+        Unknown options are ignored, as in Spark.
+        """
         values = {key.lower(): value for key, value in options.items()}
         version, timestamp = values.get("startingversion"), values.get("startingtimestamp")
         starting = None if version is None else _starting_version(version)
@@ -141,15 +142,15 @@ def reads_change_feed(values: Mapping[str, str]) -> bool:
 
 
 def _refuse_batch_options(values: Mapping[str, str]) -> None:
-    """Raise `ArgumentError` if an option is set that works only in batch reads."""
+    """Raise `ArgumentError` for an option that only batch reads support."""
     if "filter" in values:
         raise ArgumentError(
-            "Option 'filter': it is only for batch reads. Call where(...) after load(...).",
+            "Option 'filter': streams don't support it. Call where(...) after load(...).",
             argument="filter",
         )
     if _boolean(values, "metadataColumn"):
         raise ArgumentError(
-            "Option 'metadataColumn': it is only for batch reads. Remove it from the stream.",
+            "Option 'metadataColumn': streams don't support it. Remove the option.",
             argument="metadataColumn",
         )
 

@@ -68,9 +68,9 @@ __all__ = [
 
 
 class UnsupportedStreamReader(DataSourceStreamReader):
-    """A stream reader for an old PySpark: raises an error when the query starts.
+    """A stream reader that raises an error when the query starts, because PySpark is too old.
 
-    The error isn't raised when the reader is created, because PySpark 4.1 would lose it.
+    If the error were raised when the reader is created, PySpark 4.1 wouldn't show it.
     """
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
@@ -94,11 +94,15 @@ _NO_LIMIT = 2**62
 
 
 class RemainingLimits:
-    """The remaining files and bytes of one micro-batch; a limit that is None doesn't apply.
+    """The number and total size of files that can still be added to a micro-batch.
 
     Files are admitted to the batch until a limit is reached. The last file can exceed the byte
-    limit, so at least one file is admitted. Files that must be in the same batch are admitted
-    together if all of them fit, or if they are the first files of the batch.
+    limit, so that each batch has at least one file. Files that must be in the same batch are
+    admitted if all of them fit, or if they are the first files of the batch.
+
+    Args:
+        files: maximum number of files; None for no limit.
+        size: maximum size in bytes; None for no limit.
     """
 
     def __init__(self, files: int | None, size: int | None) -> None:
@@ -108,15 +112,15 @@ class RemainingLimits:
 
     @property
     def has_room(self) -> bool:
-        """Whether the limits admit another file."""
+        """Whether another file can be added."""
         return self._files > 0 and self._size > 0
 
     def begin(self) -> None:
-        """Mark the batch as started. From now on, `admit_together` enforces the limits."""
+        """Mark the batch as not empty, so that `admit_together` enforces the limits."""
         self._started = True
 
     def admit(self, sizes: pa.Array[Any]) -> int:
-        """Admit files in order, and return how many fit; `sizes` are the files' bytes."""
+        """Admit files of these sizes in bytes, in order; return the number of admitted files."""
         if len(sizes) == 0:
             return 0
         self._started = True
@@ -131,9 +135,9 @@ class RemainingLimits:
         return count
 
     def admit_together(self, count: int, size: int) -> bool:
-        """Admit either all of `count` files with `size` bytes in total, or none.
+        """Admit either all of `count` files with `size` bytes in total, or none of them.
 
-        Return whether they are admitted. If not, the batch is full.
+        Returns whether the files are admitted. If not, the batch is full.
         """
         if count == 0:
             return True

@@ -1,4 +1,4 @@
-"""Checks for schema changes in streams without a schema tracking log."""
+"""Checks of schema changes, for streams without a schema tracking log."""
 
 from __future__ import annotations
 
@@ -17,24 +17,28 @@ from bayou.spark.streaming.errors import streaming_error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSchema:
-    """The schema that a stream reads with: the table's schema when the stream was opened.
+    """The schema with which a stream reads: the table's schema when the stream was opened.
 
-    `starts_somewhere` is true if `startingVersion` or `startingTimestamp` is set.
+    Attributes:
+        state: the table's state when the stream was opened.
+        has_starting_position: whether `startingVersion` or `startingTimestamp` is set.
     """
 
     state: TableState
-    starts_somewhere: bool
+    has_starting_position: bool
 
     def check(self, metadata: Metadata, version: int, *, at_start: bool) -> None:
-        """Raise an error if rows of a version can't be read with this schema.
+        """Raise an error if the rows of a version can't be read with this schema.
 
-        `metadata` is the metadata of `version`. `at_start` is true before the stream's first batch.
+        Args:
+            metadata: the metadata of the version.
+            at_start: whether this is before the stream's first batch.
         """
-        table, own = self.state.path, self.state.metadata
+        table, read_metadata = self.state.path, self.state.metadata
         is_older = version < self.state.version
-        if metadata.id != own.id:
-            raise _another_table(table, metadata.id if not is_older else own.id, version)
-        old, new = (metadata, own) if is_older else (own, metadata)
+        if metadata.id != read_metadata.id:
+            raise _another_table(table, metadata.id if not is_older else read_metadata.id, version)
+        old, new = (metadata, read_metadata) if is_older else (read_metadata, metadata)
         change = changes_between(table, old, new)
         if change.renamed or change.dropped or change.other:
             columns = ", ".join((*change.renamed, *(f"{d} dropped" for d in change.dropped)))
@@ -50,15 +54,17 @@ class ReadSchema:
                 version=version,
             )
         widens = widens_types(self.state.protocol)
-        problem = read_problem(table, metadata, own, widens=is_older and widens)
+        problem = read_problem(table, metadata, read_metadata, widens=is_older and widens)
         if problem is None:
             return
-        retryable = not is_older and read_problem(table, own, metadata, widens=widens) is None
+        retryable = (
+            not is_older and read_problem(table, read_metadata, metadata, widens=widens) is None
+        )
         raise self._changed(version, problem, retryable=retryable)
 
     def _changed(self, version: int, problem: str, *, retryable: bool) -> StreamingSourceError:
         condition = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
-        if self.starts_somewhere:
+        if self.has_starting_position:
             condition = "DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS"
         action = (
             "Restart the query to continue with the new schema."
@@ -67,7 +73,7 @@ class ReadSchema:
             "checkpointLocation"
             + (
                 " and a startingVersion or startingTimestamp after the change."
-                if self.starts_somewhere
+                if self.has_starting_position
                 else "."
             )
         )

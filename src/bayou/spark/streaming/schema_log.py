@@ -1,12 +1,12 @@
 """The schema tracking log of a stream, in delta-spark's format.
 
 The log is the folder `_schema_log_<table id>[_<streamingSourceTrackingId>]` below
-`schemaTrackingLocation`. Each entry of the log is a file, named by its number from 0. The file has
-the line `v1`, then a JSON object with the metadata that the stream reads with.
+`schemaTrackingLocation`. Each entry is a file whose name is the number of the entry, from 0. The
+file has the line `v1`, then a JSON object with the metadata with which the stream reads.
 
-`schemaTrackingLocation` must be below the query's checkpoint. In another folder, the log could
-outlive the query, or be shared by two queries. `check_schema_locations` checks the location when a
-query starts.
+`schemaTrackingLocation` must be below the query's checkpoint. Otherwise two queries could use the
+same log, or a new query the log of an earlier one. `check_schema_locations` checks the location
+when a query starts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _VERSION_LINE = "v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaLogEntry:
-    """The metadata that a stream reads with from a version on.
+    """An entry of a schema log: the metadata with which a stream reads from a version on.
 
     Attributes:
         table_id: `metaData.id` of the table.
@@ -42,7 +42,7 @@ class SchemaLogEntry:
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: number of the preceding entry; None if it is this entry's number - 1.
+        previous: number of the previous entry; None if it is the number of this entry - 1.
     """
 
     table_id: str
@@ -75,9 +75,10 @@ class SchemaLogEntry:
         )
 
     def metadata(self, current: Metadata) -> Metadata:
-        """Return a copy of `current` with the entry's schema and properties.
+        """Return a copy of `current` with the schema and the properties of the entry.
 
-        If the entry has no properties, as from older writers, the properties stay unchanged.
+        An entry of an older writer has no properties. In this case, the properties of `current`
+        remain.
         """
         partitions = StructType.from_json(self.partition_schema)
         known = current.configuration if self.configuration is None else self.configuration
@@ -93,7 +94,7 @@ class SchemaLogEntry:
         )
 
     def protocol_action(self, current: Protocol) -> Protocol:
-        """Return the entry's protocol; `current` if the entry has none."""
+        """Return the entry's protocol; `current` if the entry of an older writer has none."""
         action = None if self.protocol is None else decode_action(self.protocol)
         return action if isinstance(action, Protocol) else current
 
@@ -148,7 +149,7 @@ class SchemaLog:
 
     Args:
         location: `schemaTrackingLocation`.
-        state: any version's state of the table; only the table's path and id are used.
+        state: the state of any version of the table; only the table's path and id are used.
         tracking_id: `streamingSourceTrackingId`; None if not set.
 
     Attributes:
@@ -181,12 +182,12 @@ class SchemaLog:
 
     @property
     def previous(self) -> SchemaLogEntry | None:
-        """The entry before the current entry; None if no entry precedes it."""
+        """The entry before the current entry; None if there is none."""
         number = self._previous_number()
         return self._read(number) if number in self._numbers() else None
 
     def write(self, entry: SchemaLogEntry) -> None:
-        """Append an entry if it differs from the current entry.
+        """Append an entry, unless it equals the current entry.
 
         Raises:
             StreamingSourceError: another stream has written to the log.
@@ -207,7 +208,7 @@ class SchemaLog:
         self.number, self.current = number, entry
 
     def previous_for_replacement(self) -> int | None:
-        """Return `SchemaLogEntry.previous` for a new entry that replaces the current entry."""
+        """Return `SchemaLogEntry.previous` of an entry that replaces the current entry."""
         return None if self.current is None else self._previous_number()
 
     def _previous_number(self) -> int:
@@ -227,11 +228,11 @@ class SchemaLog:
         path = f"{self.folder}/{number}"
         with self._engine.files.read_files([ByteRange(path=path)]) as contents:
             text = bytes(next(contents)).decode(errors="replace")
-        first, _, rest = text.partition("\n")
-        if first.strip() != _VERSION_LINE:
-            raise self._invalid_entry(path, f"its first line is {first[:20]!r}")
+        first_line, _, content = text.partition("\n")
+        if first_line.strip() != _VERSION_LINE:
+            raise self._invalid_entry(path, f"its first line is {first_line[:20]!r}")
         try:
-            return SchemaLogEntry.from_json(rest.partition("\n")[0])
+            return SchemaLogEntry.from_json(content.partition("\n")[0])
         except ValueError as error:
             raise self._invalid_entry(path, str(error)) from error
 
@@ -251,9 +252,9 @@ _DEFAULT_CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 
 
 def check_schema_locations(request: StreamWriteRequest) -> Any:
-    """Handler of `query_start`: raise an error if a schema log isn't below the query's checkpoint.
+    """Handler of the hook `query_start`: check that schema logs are below the query's checkpoint.
 
-    Otherwise returns NotImplemented.
+    Returns NotImplemented, or raises `StreamingSourceError`.
     """
     if request.connect:
         return NotImplemented

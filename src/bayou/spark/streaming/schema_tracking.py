@@ -1,10 +1,11 @@
-"""Schema evolution of a stream with a schema log: stop at a change, and continue after a restart.
+"""Schema evolution of a stream with a schema log.
 
-A batch ends at each change of metadata or protocol. The position of a change in version v is (v,
-METADATA_CHANGE_INDEX), before the files of v. Spark commits this batch when the stream returns the
-next offset, (v, POST_METADATA_CHANGE_INDEX). Then the stream writes the new metadata to the schema
-log, and stops the query. The next run of the query reads with the new metadata. If the change
-renames, drops or widens columns, and the options of the next run don't allow this, the run fails.
+A batch ends at each change of metadata or protocol. For a change in version v, the end offset is
+(v, METADATA_CHANGE_INDEX), before the files of v. Spark commits this batch when the stream returns
+the next offset, (v, POST_METADATA_CHANGE_INDEX). At the commit, the stream writes the new metadata
+to the schema log, and stops the query with an error. The next run of the query reads with the new
+metadata. If the change renames, drops or widens columns, the next run needs an option that allows
+the change; otherwise the run fails.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _UNKNOWN_SOURCE = "sources/0"
 
 
 class SchemaTracking:
-    """The schema log of a running stream, and the table state that the stream reads with.
+    """The schema log of a running stream, and the table state with which the stream reads.
 
     Args:
-        state: the table state when the stream is opened.
+        state: the table's state when the stream is opened.
         options: the stream's options; `schemaTrackingLocation` is set.
 
     Attributes:
@@ -56,13 +57,13 @@ class SchemaTracking:
         self._log = SchemaLog(
             engine, options.schema_tracking_location, state, options.source_tracking_id
         )
-        self._tail = CommitReader(
+        self._commits = CommitReader(
             state.path, table_id=state.table_id, feed=False, fail_on_data_loss=True
         )
         self._entry = self._log.current
         self.read_state = state
         if self._entry is not None:
-            self._read_with(self._entry)
+            self._set_read_state(self._entry)
 
     @property
     def needs_initialization(self) -> bool:
@@ -70,11 +71,11 @@ class SchemaTracking:
         return self._log.current is None
 
     def check_consent(self) -> None:
-        """Check that the options allow the column changes of the log's latest entry.
+        """Check that the options allow the column changes in the log's latest entry.
 
         Raises:
-            StreamingSourceError: a column is renamed, dropped or widened, and the options don't
-                allow this; or one stream can't read the versions both before and after the change.
+            StreamingSourceError: a column was renamed, dropped or widened, and the options don't
+                allow it; or a stream can't continue after the change at all.
         """
         current, previous = self._log.current, self._log.previous
         if current is None or previous is None:
@@ -83,13 +84,13 @@ class SchemaTracking:
         old, new = previous.metadata(known), current.metadata(known)
         change = changes_between(table, old, new)
         needed = [
-            (word, option, columns)
-            for word, option, columns in (
+            (kind, option, columns)
+            for kind, option, columns in (
                 ("rename", "allowSourceColumnRename", change.renamed),
                 ("drop", "allowSourceColumnDrop", change.dropped),
                 ("typechange", "allowSourceColumnTypeChange", change.widened),
             )
-            if columns and self._options.allowed.get(word) not in ("always", str(current.version))
+            if columns and self._options.allowed.get(kind) not in ("always", str(current.version))
         ]
         if not needed:
             if not change:
@@ -104,7 +105,7 @@ class SchemaTracking:
                         version=current.version,
                     )
             return
-        columns = "; ".join(f"{word}: {', '.join(names)}" for word, _, names in needed)
+        columns = "; ".join(f"{kind}: {', '.join(names)}" for kind, _, names in needed)
         settings = ", ".join(f".option('{option}', '{current.version}')" for _, option, _ in needed)
         raise streaming_error(
             "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION",
@@ -116,17 +117,17 @@ class SchemaTracking:
         )
 
     def merge_consecutive(self, engine: Engine) -> None:
-        """Merge the log's current entry with the metadata changes in the commits that follow it.
+        """Merge the log's current entry with the metadata changes of the next commits.
 
-        The merge ends before the first commit that has files, or that doesn't change the metadata
-        or protocol. Without the merge, the query would stop at each of the merged changes.
+        Otherwise the query would stop at each of these changes. The merge ends before the first
+        commit that has files, or that doesn't change the metadata or protocol.
         """
         current = self._log.current
         if current is None:
             return
         metadata = protocol = None
         last = current.version
-        for files in self._tail.commits(engine, current.version):
+        for files in self._commits.commits(engine, current.version):
             changes = files.metadata is not None or files.protocol is not None
             if not changes or files.has_files:
                 break
@@ -144,23 +145,25 @@ class SchemaTracking:
             self._log.previous_for_replacement(),
         )
         self._log.write(entry)
-        self._read_with(entry)
+        self._set_read_state(entry)
 
-    def initialize(self, engine: Engine, start: SourceOffset, end: int | None, fresh: bool) -> None:
-        """Write the log's first entry: the metadata at the stream's start.
+    def initialize(
+        self, engine: Engine, start: SourceOffset, end: int | None, is_new: bool
+    ) -> None:
+        """Write the first entry of the log: the metadata at the stream's start.
 
         Args:
             start: the offset at which the stream starts or continues.
             end: the last version of a batch that was planned before the schema log existed; None
-                if no batch was planned.
-            fresh: whether the stream has read nothing yet.
+                if there is no such batch.
+            is_new: whether the stream has read no rows yet.
 
         Raises:
-            StreamingSourceError: the metadata differs from the stream's table state, so the query
-                must be restarted; or the batch can't be read with one schema.
+            StreamingSourceError: the metadata differs from the stream's table state, so that the
+                query must be restarted; or the batch can't be read with one schema.
         """
         version = start.version
-        if not fresh and start.index == BASE_INDEX and version > 0:
+        if not is_new and start.index == BASE_INDEX and version > 0:
             version -= 1
         first = self._load(engine, version)
         metadata, protocol, last = first.metadata, first.protocol, first.version
@@ -169,18 +172,18 @@ class SchemaTracking:
             last = end
         self._write(engine, last, metadata, protocol)
         if self._differs(metadata, protocol, last):
-            raise self._evolved(last)
+            raise self._metadata_evolution(last)
 
     def is_change(self, files: CommitFiles) -> bool:
-        """Whether a commit changes the metadata or protocol that the stream reads with."""
+        """Whether a commit has other metadata or another protocol than `read_state`."""
         if self.needs_initialization:
             return False
         return self._differs(files.metadata, files.protocol, files.version)
 
     def pending(self, engine: Engine, start: SourceOffset) -> SourceOffset | None:
-        """If the stream is at a metadata change, return the end offset of an empty batch.
+        """Return the end offset of the empty batch after a metadata change.
 
-        None if the stream isn't at a metadata change.
+        None if `start` isn't at a metadata change.
         """
         if start.index == METADATA_CHANGE_INDEX:
             return replace(start, index=POST_METADATA_CHANGE_INDEX)
@@ -191,7 +194,7 @@ class SchemaTracking:
         return None
 
     def evolve(self, engine: Engine, end: SourceOffset) -> None:
-        """If a batch ends with a metadata change, write the change to the log.
+        """Write the metadata change at the end of a batch to the log; do nothing without a change.
 
         Raises:
             StreamingSourceError: the log was updated, and the query must be restarted.
@@ -203,10 +206,10 @@ class SchemaTracking:
             metadata = files.metadata or self.read_state.metadata
             protocol = files.protocol or self.read_state.protocol
             self._write(engine, end.version, metadata, protocol)
-            raise self._evolved(end.version)
+            raise self._metadata_evolution(end.version)
 
     def check_initial(self, engine: Engine, snapshot: TableState) -> None:
-        """If an initial snapshot has newer metadata than the log, write this metadata to the log.
+        """Write the metadata of an initial snapshot to the log, if it is newer than the log.
 
         Raises:
             StreamingSourceError: the log was updated, and the query must be restarted.
@@ -219,9 +222,9 @@ class SchemaTracking:
             self._write(
                 engine, snapshot.version, snapshot.metadata, snapshot.protocol, previous=previous
             )
-            raise self._evolved(snapshot.version)
+            raise self._metadata_evolution(snapshot.version)
 
-    def _read_with(self, entry: SchemaLogEntry) -> None:
+    def _set_read_state(self, entry: SchemaLogEntry) -> None:
         state = self._state
         metadata = entry.metadata(state.metadata)
         self.read_state = with_metadata(state, metadata, entry.protocol_action(state.protocol))
@@ -250,9 +253,8 @@ class SchemaTracking:
     def _source_path(self, engine: Engine) -> str:
         """Return the source's folder in the checkpoint, for the schema log.
 
-        Spark doesn't pass the checkpoint's location to Python sources. Therefore the checkpoint is
-        assumed to be the first folder with Spark's file `metadata`, searched from the schema
-        tracking location upward.
+        Spark doesn't pass the checkpoint's location to Python sources. The checkpoint is the
+        nearest folder above the schema tracking location that contains Spark's file `metadata`.
         """
         for folder in _ancestors(self._log.root):
             try:
@@ -268,17 +270,18 @@ class SchemaTracking:
     ) -> tuple[Metadata, Protocol]:
         """Return the metadata and protocol of version `end`.
 
-        Raise an error if a version from `first` to `end` can't be read with this metadata.
+        Raises:
+            StreamingSourceError: a version from `first` to `end` can't be read with this metadata.
         """
         table = self._state.path
-        seen: list[Metadata] = [first.metadata]
+        all_metadata: list[Metadata] = [first.metadata]
         protocol = first.protocol
-        for files in self._tail.commits(engine, first.version + 1, end):
+        for files in self._commits.commits(engine, first.version + 1, end):
             if files.metadata is not None:
-                seen.append(files.metadata)
+                all_metadata.append(files.metadata)
             protocol = files.protocol or protocol
-        last = seen[-1]
-        for earlier in seen[:-1]:
+        last = all_metadata[-1]
+        for earlier in all_metadata[:-1]:
             if changes_between(table, earlier, last) or read_problem(table, earlier, last):
                 raise streaming_error(
                     "DELTA_STREAMING_SCHEMA_LOG_INIT_FAILED_INCOMPATIBLE_METADATA",
@@ -301,9 +304,9 @@ class SchemaTracking:
             raise
 
     def _commit(self, engine: Engine, version: int) -> CommitFiles:
-        return next(self._tail.commits(engine, version, version))
+        return next(self._commits.commits(engine, version, version))
 
-    def _evolved(self, version: int) -> StreamingSourceError:
+    def _metadata_evolution(self, version: int) -> StreamingSourceError:
         return streaming_error(
             "DELTA_STREAMING_METADATA_EVOLUTION",
             f"Table {self._state.path}: version {version} changes the schema, the properties or "
@@ -315,7 +318,7 @@ class SchemaTracking:
 
 
 def _ancestors(folder: str) -> Iterator[str]:
-    """Yield the folder and the folders above it, except for the root."""
+    """Yield the folder and all folders above it, except for the root."""
     while folder.rpartition("/")[0] and not folder.endswith("/"):
         yield folder
         folder = folder.rpartition("/")[0]

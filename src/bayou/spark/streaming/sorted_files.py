@@ -1,7 +1,7 @@
 """The sorted files of a stream's initial snapshot, in memory or on local disk.
 
 The sort is an external merge sort: if the list of files exceeds a memory limit, sorted parts of the
-list (runs) are written to local disk and merged.
+list ("runs") are written to local disk, and then merged.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ def sorted_batches(
         keys: names of the sort columns, most significant first. They must not contain nulls.
             Strings are ordered by their UTF-8 bytes.
         folder: folder on local disk for sorted runs, which are deleted at the end.
-        memory: approximate size of a run in bytes. The sort of a run needs twice this memory, the
-            merge needs `BATCH_ROWS` rows of each run.
+        memory: approximate size of a run in bytes. Sorting a run needs twice this memory; merging
+            needs memory for `BATCH_ROWS` rows of each run.
     """
     runs: list[Path] = []
-    held: list[pa.RecordBatch] = []
+    buffered: list[pa.RecordBatch] = []
     size = 0
     try:
         for batch in batches:
-            held.append(batch)
+            buffered.append(batch)
             size += batch.nbytes
             if size >= memory:
-                runs.append(_write_run(_sorted(held, keys), folder / f"run-{len(runs)}.arrow"))
-                held, size = [], 0
-        rest = _sorted(held, keys) if held else None
-        held = []
+                runs.append(_write_run(_sorted(buffered, keys), folder / f"run-{len(runs)}.arrow"))
+                buffered, size = [], 0
+        last_run = _sorted(buffered, keys) if buffered else None
+        buffered = []
         if not runs:
-            merged: Iterable[pa.RecordBatch] = [] if rest is None else _split(rest)
+            merged: Iterable[pa.RecordBatch] = [] if last_run is None else _split(last_run)
         else:
-            if rest is not None:
-                runs.append(_write_run(rest, folder / f"run-{len(runs)}.arrow"))
-            rest = None
+            if last_run is not None:
+                runs.append(_write_run(last_run, folder / f"run-{len(runs)}.arrow"))
+            last_run = None
             merged = _merged(runs, keys)
         yield from rebatched(merged)
     finally:
@@ -82,8 +82,8 @@ def _write_run(table: pa.Table, path: Path) -> Path:
 def _merged(runs: Sequence[Path], keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Merge sorted runs into one sorted sequence of batches.
 
-    One batch of each run is in memory. Each round takes the smallest key that ends a batch, and
-    sorts the rows of all batches up to this key.
+    One batch of each run is in memory. Each step takes the smallest of the last keys of these
+    batches, and sorts the rows of all batches up to this key.
     """
     with ExitStack() as files:
         heap: list[tuple[tuple[Any, ...], int]] = []
@@ -123,13 +123,13 @@ def _last_key(batch: pa.RecordBatch, keys: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _key(batch: pa.RecordBatch, keys: Sequence[str], row: int) -> tuple[Any, ...]:
-    """Return the sort key of a row. Strings are encoded, as Arrow sorts them by their bytes."""
+    """Return the sort key of a row. Strings are encoded, because Arrow sorts by UTF-8 bytes."""
     values = (batch.column(key)[row].as_py() for key in keys)
     return tuple(v.encode() if isinstance(v, str) else v for v in values)
 
 
 def _count_up_to(batch: pa.RecordBatch, keys: Sequence[str], limit: tuple[Any, ...]) -> int:
-    """Return how many rows of a sorted batch have a key of at most `limit`; a binary search."""
+    """Return the number of rows of a sorted batch whose key is at most `limit`."""
     low, high = 0, len(batch)
     while low < high:
         middle = (low + high) // 2
@@ -141,21 +141,21 @@ def _count_up_to(batch: pa.RecordBatch, keys: Sequence[str], limit: tuple[Any, .
 
 
 def rebatched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Split rows into batches of exactly `BATCH_ROWS`; the last one can be shorter."""
-    held: list[pa.RecordBatch] = []
+    """Split rows into batches of exactly `BATCH_ROWS` rows; the last batch can be shorter."""
+    buffered: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        held.append(batch)
+        buffered.append(batch)
         rows += len(batch)
         if rows >= BATCH_ROWS:
-            full = list(_split(pa.Table.from_batches(held)))
-            held, rows = [], 0
+            full = list(_split(pa.Table.from_batches(buffered)))
+            buffered, rows = [], 0
             if len(full[-1]) < BATCH_ROWS:
-                held = [full.pop()]
-                rows = len(held[0])
+                buffered = [full.pop()]
+                rows = len(buffered[0])
             yield from full
     if rows:
-        yield from _split(pa.Table.from_batches(held))
+        yield from _split(pa.Table.from_batches(buffered))
 
 
 DEFAULT_SORT_MEMORY = 64 * 1024 * 1024
@@ -172,16 +172,16 @@ _SCHEMA = pa.schema(_FIELDS)
 
 
 class SortedFiles:
-    """Files sorted by (modification time, path); a file's index is its position from 0.
+    """A list of files, sorted by (modification time, path); the index of the first file is 0.
 
-    If the list of files is too large for memory, the list is stored on local disk, and ranges of it
-    are read on demand. `close` deletes the list from disk.
+    A list that is too large for memory is stored on local disk, and read in parts on demand.
+    `close` deletes the list from disk.
 
     Args:
         count: number of files.
         size: total bytes of the files.
-        batches: the list in batches of `BATCH_ROWS` files; empty if it is on disk.
-        folder: the folder of the list on disk; None if it is in memory.
+        batches: the list in batches of `BATCH_ROWS` files; empty if the list is on disk.
+        folder: the folder with the list on disk; None if the list is in memory.
     """
 
     def __init__(
@@ -205,8 +205,8 @@ class SortedFiles:
         """Sort files.
 
         Args:
-            files: batches of files as (`ADD_TYPE` array, string array). The strings are the second
-                sort key, for files with the same modification time.
+            files: batches of files, each as an array of `ADD_TYPE` and an array of strings. The
+                strings are the sort key for files with the same modification time.
             memory: approximate memory in bytes; None for `DEFAULT_SORT_MEMORY`.
         """
         limit = memory or DEFAULT_SORT_MEMORY
@@ -239,23 +239,24 @@ class SortedFiles:
 
     @classmethod
     def open(cls, folder: Path) -> SortedFiles | None:
-        """Open the list that another process wrote with `write`; None if it isn't complete.
+        """Open a list that another process has written with `write`; None if it is incomplete.
 
-        `close` of the returned object deletes the folder.
+        `close` deletes the folder.
         """
         try:
             totals = json.loads((folder / _TOTALS).read_text())
         except OSError:
             return None
         files = cls(count=totals["count"], size=totals["size"], batches=[], folder=folder)
-        files._open()  # now, because another stream can delete the folder
+        files._open()  # at once, because another stream can delete the folder later
         return files
 
     @staticmethod
     def write(files: Iterable[tuple[pa.StructArray, pa.Array[Any]]], folder: Path) -> None:
-        """Write a sorted list of files to an existing folder, which `open` can read.
+        """Write a sorted list of files to an existing folder, for `open`.
 
-        `files` are batches as for `build`. Only one batch is in memory at a time.
+        Args:
+            files: sorted batches of files; see `build`. Only one batch is in memory at a time.
         """
         count = size = 0
         with pa.ipc.new_file(str(_index(folder)), _SCHEMA) as writer:
@@ -269,13 +270,13 @@ class SortedFiles:
 
     @property
     def is_available(self) -> bool:
-        """Whether the list can be read. False if it was deleted from disk before it was opened."""
+        """Whether the list can be read; False if it was deleted from disk before it was opened."""
         return self._folder is None or self._reader is not None or _index(self._folder).exists()
 
     def adds(self, start: int, end: int | None = None) -> Iterator[pa.StructArray]:
         """Yield the files from index `start` to `end` (exclusive), as arrays of `ADD_TYPE`.
 
-        If `end` is None, all files from `start` on.
+        If `end` is None, all files from index `start` on are returned.
         """
         end = self.count if end is None else min(end, self.count)
         index = start
@@ -295,7 +296,7 @@ class SortedFiles:
             index += len(sizes)
 
     def close(self) -> None:
-        """Delete the list from disk, if it is there."""
+        """Delete the list from disk. A list in memory remains."""
         self._reader = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -309,7 +310,7 @@ class SortedFiles:
         return batch
 
     def _open(self) -> None:
-        assert self._folder is not None  # batches in memory need no reader
+        assert self._folder is not None  # only a list on disk has a reader
         self._reader = pa.ipc.open_file(pa.memory_map(str(_index(self._folder))))
 
 
@@ -329,5 +330,5 @@ def _local_folder() -> str | None:
     Spark deletes the files in this folder, also after a crash of this process.
     """
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-    usable = [f for f in folders if f and os.path.isdir(f) and os.access(f, os.W_OK)]
-    return usable[0] if usable else None
+    writable = [f for f in folders if f and os.path.isdir(f) and os.access(f, os.W_OK)]
+    return writable[0] if writable else None

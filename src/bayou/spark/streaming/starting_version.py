@@ -1,9 +1,9 @@
-"""The version at which a stream starts, and streams that wait for their first commit.
+"""The version at which a stream starts, and requests of streams that wait for their first commit.
 
 If a query has no checkpoint, Spark doesn't know the stream's start offset, and runs a first batch
-even if there are no rows. To avoid the empty batch, a stream that must wait for a commit asks the
-driver's process to set the start offset in Spark. Then the end offset equals the start offset, and
-Spark runs no batch.
+even if there are no rows. To avoid the empty batch, a stream that waits for a commit requests that
+the driver's process sets the start offset in Spark. Spark runs no batch while the end offset equals
+the start offset.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def starting_version(
     """Return the first version to read; None if the stream starts with an initial snapshot.
 
     Args:
-        state: any version's state of the table; only the table's path is used.
+        state: the state of any version of the table; only the table's path is used.
         timestamp: `startingTimestamp` in ms since the epoch; None if not set.
 
     Raises:
-        StreamingSourceError: the log has no commit at the starting version, or none at or after
+        StreamingSourceError: the log doesn't have the starting version, or no commit is at or after
             the starting timestamp.
     """
     if options.starting_version == LATEST:
@@ -53,18 +53,22 @@ def starting_version(
 
 
 def checked_latest_version(engine: Engine, table: str, next_version: int) -> int:
-    """Return a table's latest version; raise an error if a stream has already read later versions.
+    """Return a table's latest version; raise an error if a stream has read a later version.
 
-    In this case the table was replaced by an older copy, and the stream would silently skip the
-    new commits. `next_version` is the last version that the stream has read, plus 1.
+    If a stream has read a later version, the table was replaced by an older copy, and the stream
+    would skip new commits.
+
+    Args:
+        next_version: the last version that the stream has read, plus 1.
     """
     latest = load_table_state(engine, table).version
     if next_version > latest + 1:
         raise streaming_error(
             "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
             f"Table {table}: commits are missing. The stream's checkpoint contains version "
-            f"{next_version - 1}, but the latest version is {latest}, as after a restore from an "
-            "older copy. Restore the commits, or start the query with a new checkpointLocation.",
+            f"{next_version - 1}, but the latest version is {latest}. The table may have been "
+            "restored from an older copy. Restore the commits, or start the query with a new "
+            "checkpointLocation.",
             table=table,
             version=latest + 1,
         )
@@ -95,11 +99,11 @@ STARTED = "started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingStream:
-    """A stream that waits for the first commit that it can read.
+    """The request of a stream that waits for its first commit.
 
     Attributes:
         offset: JSON of the stream's start offset.
-        folder: subfolder of the stream's request.
+        folder: subfolder of the request.
     """
 
     offset: str
@@ -107,16 +111,21 @@ class WaitingStream:
 
 
 def set_start_offset(shared: Path | None, offset: str) -> bool:
-    """Ask the driver's process to set a stream's start offset in Spark; return whether it did.
+    """Request that the driver's process sets a stream's start offset in Spark.
 
-    `offset` is the offset's JSON in the form that Spark stores.
+    Args:
+        shared: the folder that both processes share; None if there is none.
+        offset: JSON of the offset, as Spark stores it.
+
+    Returns:
+        Whether the start offset was set.
     """
     folder = f"{WAITS}-{uuid.uuid4()}"
     return request(shared, folder, WAITS, _is_started, offset) is not None
 
 
 def waiting_streams(shared: Path) -> list[WaitingStream]:
-    """Read the requests of waiting streams in a shared folder; see `set_start_offset`."""
+    """Read the requests of `set_start_offset` in a shared folder."""
     return [
         WaitingStream(offset=file.read_text(), folder=file.parent)
         for file in shared.glob(f"*/{WAITS}")

@@ -1,7 +1,7 @@
 """`TableStream`: the start offset, end offsets and micro-batches of a stream of a Delta table.
 
-The module doesn't depend on Spark. The offsets are the whole state of a stream: after a restart,
-the stream returns the same batches for the same offsets. Everything else is a cache.
+The module doesn't depend on Spark. A stream has no other state than its offsets: after a restart,
+it returns the same batches for the same offsets. All other attributes are caches.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StreamBatch:
 
     @property
     def change_state(self) -> ChangeState:
-        """The scan state for reading `changes`."""
+        """The scan state with which `changes` are read."""
         return ChangeState(scan_state=self.state)
 
 
@@ -65,8 +65,9 @@ class TableStream:
     """A stream of a table; not thread-safe.
 
     Args:
-        state: the table state when the stream is opened. If a new stream has no starting version
-            or timestamp, this state is the stream's initial snapshot.
+        state: the table's state when the stream is opened. It is the initial snapshot of a new
+            stream without a starting version or timestamp.
+        columns: the columns to read.
         starting_timestamp: `startingTimestamp` in ms since the epoch; None if not set.
         tracking: schema evolution with a schema log; None without `schemaTrackingLocation`.
     """
@@ -88,14 +89,14 @@ class TableStream:
         self._starting_timestamp = starting_timestamp
         self._tracking = tracking
         self._read_state = state if tracking is None else tracking.read_state
-        self._schema = ReadSchema(state=state, starts_somewhere=options.starts_somewhere)
-        self._tail = CommitReader(
+        self._schema = ReadSchema(state=state, has_starting_position=options.has_starting_position)
+        self._commits = CommitReader(
             state.path,
             table_id=state.table_id,
             feed=options.read_change_feed,
             fail_on_data_loss=options.fail_on_data_loss,
         )
-        self._tail.latest = state.version
+        self._commits.latest = state.version
         self._initial: SourceOffset | None = None
         self._available_now = False
         self._bound: SourceOffset | None = None
@@ -109,7 +110,7 @@ class TableStream:
         return self._state.path
 
     def initial_offset(self) -> SourceOffset:
-        """Return the start offset of a new stream. All calls return the same offset."""
+        """Return the start offset of a new stream; all calls return the same offset."""
         if self._initial is None:
             version = starting_version(
                 self._engine, self._state, self._options, self._starting_timestamp
@@ -122,11 +123,11 @@ class TableStream:
         return self._initial
 
     def offset_from_json(self, data: dict[str, Any]) -> SourceOffset:
-        """Parse an offset in a checkpoint; see `SourceOffset.from_json` for the errors."""
+        """Parse an offset in a checkpoint; see `SourceOffset.from_json`."""
         return SourceOffset.from_json(data, table_id=self._state.table_id, table=self.table)
 
     def prepare_for_available_now(self) -> None:
-        """End the stream with the commits that exist when `latest_offset` is next called."""
+        """Limit the stream to the commits that exist at the next call of `latest_offset`."""
         self._available_now = True
 
     def latest_offset(
@@ -134,13 +135,17 @@ class TableStream:
     ) -> SourceOffset:
         """Return the end offset of the next micro-batch; `start` if there is nothing to read.
 
-        `start` is the end offset of the last batch. `files` is the maximum number of files; if
-        None, `maxFilesPerTrigger` applies. If `unlimited` is true, all read limits are ignored.
+        Args:
+            start: the end offset of the last batch.
+            files: the maximum number of files; if None, `maxFilesPerTrigger` applies.
+            unlimited: whether all read limits are ignored.
         """
         if not start.initial:
             self.close()  # the initial snapshot isn't needed any more
-            if self._options.fail_on_data_loss and start.version > self._tail.latest + 1:
-                self._tail.latest = checked_latest_version(self._engine, self.table, start.version)
+            if self._options.fail_on_data_loss and start.version > self._commits.latest + 1:
+                self._commits.latest = checked_latest_version(
+                    self._engine, self.table, start.version
+                )
         if self._tracking is not None:
             self._initialize_tracking(start, None)
             pending = self._tracking.pending(self._engine, start)
@@ -149,28 +154,28 @@ class TableStream:
         self._check_schema_of_last_run(start)
         if self._available_now and self._bound is None:
             self._bound = self._next(start, None)
-        admission = None
+        limits = None
         if not unlimited:
             limit = self._options.files_limit if files is None else files
-            admission = RemainingLimits(limit, self._options.max_bytes)
-        end = self._next(start, admission)
+            limits = RemainingLimits(limit, self._options.max_bytes)
+        end = self._next(start, limits)
         if end != start:
             self._check_schema_once(start.version, None)
         return end
 
     def latest_known(self) -> SourceOffset:
-        """Return the offset after the latest version, as of the last listing of the log."""
-        return SourceOffset(table_id=self._state.table_id, version=self._tail.latest + 1)
+        """Return the offset after the latest version in the last listing of the log."""
+        return SourceOffset(table_id=self._state.table_id, version=self._commits.latest + 1)
 
     def batch(self, start: SourceOffset, end: SourceOffset) -> StreamBatch:
         """Return the files of a micro-batch.
 
-        For the first batch, `start` is `initial_offset`. If the first batch is repeated after a
-        restart, `start` may have a later version. This is harmless: the version of the initial
-        snapshot is taken from `end`.
+        For the first batch, `start` is the result of `initial_offset`. If the first batch is
+        repeated after a restart, this result may have a later version. Therefore the version of the
+        initial snapshot is taken from `end`.
         """
         self._check_schema_of_last_run(start)
-        start = _actual_start(start, end)
+        start = _corrected_start(start, end)
         if start.position < end.position:
             last = end.version if end.index >= 0 else end.version - 1
             if self._tracking is not None:
@@ -186,9 +191,7 @@ class TableStream:
         return StreamBatch(state=replace(state, deletion_vectors=vectors), adds=adds)
 
     def commit(self, end: SourceOffset) -> None:
-        """Finish a micro-batch.
-
-        If the batch ends with a metadata change, write the change to the schema log.
+        """Finish a micro-batch. A metadata change at its end is written to the schema log.
 
         Raises:
             StreamingSourceError: the schema log was updated, and the query must be restarted.
@@ -197,57 +200,57 @@ class TableStream:
             self._tracking.evolve(self._engine, end)
 
     def close(self) -> None:
-        """Release the memory and the disk space of the initial snapshot."""
+        """Delete the list of the initial snapshot's files from memory and disk."""
         if self._snapshot is not None:
             self._snapshot[1].close()
             self._snapshot = None
 
-    def _next(self, start: SourceOffset, admission: RemainingLimits | None) -> SourceOffset:
+    def _next(self, start: SourceOffset, limits: RemainingLimits | None) -> SourceOffset:
         bound = self._bound
         if bound is not None and start.position >= bound.position:
             return start
         plan = next_feed_offset if self._options.read_change_feed else next_offset
-        return plan(start, self._commits_from(start), admission, bound)
+        return plan(start, self._commits_from(start), limits, bound)
 
     def _commits_from(self, start: SourceOffset) -> Iterator[CommitFileSizes]:
         version = start.version
         if start.initial:
-            yield self._snapshot_places(version)
+            yield self._snapshot_file_sizes(version)
             version += 1
         end = None
         if self._bound is not None:
             end = self._bound.version - (self._bound.index == BASE_INDEX)
-        for files in self._tail.commits(self._engine, version, end):
-            yield self._commit_places(files)
+        for files in self._commits.commits(self._engine, version, end):
+            yield self._commit_file_sizes(files)
 
-    def _snapshot_places(self, version: int) -> CommitFileSizes:
+    def _snapshot_file_sizes(self, version: int) -> CommitFileSizes:
         _, files = self._initial_snapshot(version)
-        left_out = frozenset[int]()
+        excluded = frozenset[int]()
         if self._options.read_change_feed and self._options.exclude is not None:
             paths = (p for a in files.adds(0) for p in pc.struct_field(a, "path").to_pylist())
-            left_out = self._excluded(paths)
+            excluded = self._excluded(paths)
         return CommitFileSizes(
-            version=version, count=files.count, sizes=files.sizes, excluded=left_out
+            version=version, count=files.count, sizes=files.sizes, excluded=excluded
         )
 
-    def _commit_places(self, files: CommitFiles) -> CommitFileSizes:
+    def _commit_file_sizes(self, files: CommitFiles) -> CommitFileSizes:
         skipped = self._check_commit(files)
-        left_out = frozenset[int]()
+        excluded = frozenset[int]()
         if self._options.read_change_feed and self._options.exclude is not None:
-            left_out = self._excluded(files.paths.to_pylist())
+            excluded = self._excluded(files.paths.to_pylist())
         sizes = files.sizes
         return CommitFileSizes(
             version=files.version,
             count=0 if skipped else len(sizes),
             sizes=lambda first: [sizes.slice(first)],
-            excluded=left_out,
+            excluded=excluded,
             has_change_data_files=files.recorded,
             in_one_batch=files.read_together,
             changes_metadata=self._tracking is not None and self._tracking.is_change(files),
         )
 
     def _check_commit(self, files: CommitFiles) -> bool:
-        """Return whether the stream skips a commit; raise if the stream can't read the commit."""
+        """Return whether to skip a commit; raise an error if the stream can't read the commit."""
         if files.metadata is not None and self._tracking is None:
             self._schema.check(files.metadata, files.version, at_start=False)
         if self._options.read_change_feed:
@@ -256,7 +259,7 @@ class TableStream:
 
     def _excluded(self, paths: Iterable[Any]) -> frozenset[int]:
         exclude = self._options.exclude
-        assert exclude is not None  # callers check that
+        assert exclude is not None  # checked by callers
         return frozenset(n for n, path in enumerate(paths) if exclude.search(path))
 
     def _adds(self, start: SourceOffset, end: SourceOffset) -> Iterator[pa.StructArray]:
@@ -313,14 +316,14 @@ class TableStream:
         self, plan: ChangePlan, commit: CommitFiles, first: int, stop: int
     ) -> Iterator[ChangeFile]:
         """Yield the change files of a commit from index `first` to `stop` (exclusive)."""
-        left_out = frozenset[int]()
+        excluded = frozenset[int]()
         paths: list[Any] = commit.paths.to_pylist()
         if self._options.exclude is not None:
-            left_out = self._excluded(paths)
-        numbers = [n for n in range(first, stop) if n not in left_out]
-        if not numbers:
+            excluded = self._excluded(paths)
+        indexes = [n for n in range(first, stop) if n not in excluded]
+        if not indexes:
             return
-        selected = {canonical_path(paths[n]) for n in numbers}
+        selected = {canonical_path(paths[n]) for n in indexes}
         for change in plan.files_of(self._engine, commit.commit):
             if canonical_path(change.file.path) in selected:
                 yield change
@@ -342,13 +345,13 @@ class TableStream:
     def _commits_between(
         self, version: int, start: SourceOffset, end: SourceOffset
     ) -> Iterator[tuple[CommitFiles, int, int]]:
-        """Yield a batch's commits from `version` on: (commit, first file index, end file index).
+        """Yield the commits of a batch from `version` on, with the range of files to read.
 
-        The end file index is exclusive.
+        The range is the index of the first file, and the index after the last file.
         """
         last = end.version if end.index >= 0 else end.version - 1
         expected = version
-        for commit in self._tail.commits(self._engine, version, last):
+        for commit in self._commits.commits(self._engine, version, last):
             first = max(0, start.index + 1) if commit.version == start.version else 0
             stop = len(commit.sizes)
             if commit.version == end.version:
@@ -366,9 +369,9 @@ class TableStream:
             )
 
     def _initial_snapshot(self, version: int) -> tuple[TableState, SortedFiles]:
-        """Return the table state and the sorted files of a version.
+        """Return the table state and the sorted files of a version, from a cache if possible.
 
-        Both are cached. The files are sorted again if they were deleted from disk.
+        If the list of sorted files was deleted from disk, the files are sorted again.
         """
         known = self._snapshot
         if known is not None and known[0].version == version and known[1].is_available:
@@ -383,7 +386,7 @@ class TableStream:
             scan = ScanBuilder(state).build()
             with scan.scan_files(self._engine) as batches:
                 files = SortedFiles.build(
-                    (_with_order(batch) for batch in batches), self._options.sort_memory
+                    (_with_path_order(batch) for batch in batches), self._options.sort_memory
                 )
         self._snapshot = (state, files)
         return self._snapshot
@@ -405,16 +408,16 @@ class TableStream:
     def _initialize_tracking(self, start: SourceOffset, end: int | None) -> None:
         assert self._tracking is not None
         if self._tracking.needs_initialization:
-            fresh = start.initial or start == self.initial_offset()
-            self._tracking.initialize(self._engine, start, end, fresh)
+            is_new = start.initial or start == self.initial_offset()
+            self._tracking.initialize(self._engine, start, end, is_new)
 
     def _check_schema_of_last_run(self, start: SourceOffset) -> None:
         """Raise an error if the schema has changed since an earlier run of the query read rows.
 
-        If the last batch read version v to its end, the batch's end offset names version v + 1.
-        `_check_schema_once` starts with the schema of v + 1, and can't notice that v + 1 changed
-        it. Therefore this method checks the schema of v. delta-spark notices the change when Spark
-        plans the last batch again after a restart; for Python sources, Spark doesn't do that.
+        If the last batch ends with the last file of version v, its end offset has version v + 1.
+        `_check_schema_once` checks the schema of v + 1, and doesn't find a schema change in v + 1.
+        Therefore this method checks the schema of v. delta-spark doesn't need this check, because
+        Spark plans the last batch again after a restart, but not for Python sources.
         """
         if self._tracking is not None or self._restart_checked:
             return
@@ -436,7 +439,7 @@ class TableStream:
         """Whether the commit of a version exists and has a `metaData` action."""
         if version > self._state.version:
             return False
-        commits = self._tail.commits(self._engine, version, version)
+        commits = self._commits.commits(self._engine, version, version)
         return any(commit.metadata is not None for commit in commits)
 
     def _unknown_mapping(self, version: int) -> StreamingSourceError:
@@ -449,10 +452,12 @@ class TableStream:
         )
 
     def _check_schema_once(self, start: int, end: int | None) -> None:
-        """Raise an error if the schema at version `start` can't be read with the stream's schema.
+        """Raise an error if the rows of a version can't be read with the stream's schema.
 
-        If an earlier run of the query planned the batch, `end` is the batch's last version, and all
-        versions up to `end` are checked.
+        Args:
+            start: the version.
+            end: for a batch that an earlier run of the query planned: the last version of the
+                batch, up to which all versions are checked. None for other batches.
         """
         if self._tracking is not None or self._schema_checked:
             return
@@ -467,7 +472,7 @@ class TableStream:
         if state is not None:
             self._schema.check(state.metadata, state.version, at_start=True)
             if end is not None and end >= start:
-                for commit in self._tail.commits(self._engine, start, end):
+                for commit in self._commits.commits(self._engine, start, end):
                     if commit.metadata is not None:
                         self._schema.check(commit.metadata, commit.version, at_start=True)
         self._schema_checked = True
@@ -487,10 +492,10 @@ class TableStream:
         )
 
 
-def _actual_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
-    """Return `start`, with the version of the initial snapshot taken from `end`.
+def _corrected_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
+    """Take the version of the first batch's start offset from its end offset.
 
-    Only the start of the first batch is changed.
+    Other start offsets are returned unchanged; see `TableStream.batch`.
     """
     if not (start.initial and start.index == BASE_INDEX):
         return start
@@ -498,6 +503,6 @@ def _actual_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
     return replace(start, version=version)
 
 
-def _with_order(batch: ScanFileBatch) -> tuple[pa.StructArray, pa.Array[Any]]:
+def _with_path_order(batch: ScanFileBatch) -> tuple[pa.StructArray, pa.Array[Any]]:
     adds: Any = batch.selected().column("add")
     return without_statistics(adds), path_order(pc.struct_field(adds, "path"))

@@ -1,9 +1,9 @@
-"""How a stream with `startingVersion` `latest` waits for a commit, without an empty first batch.
+"""Streams with `startingVersion` `latest`, which wait for a commit without an empty first batch.
 
 Spark's `MicroBatchExecution.constructNextBatch` runs a batch if a source's end offset differs from
-its start offset. It also runs a batch if the source has no start offset, as in a query without a
-checkpoint (`isNewDataAvailable`, `getOrElse(true)`). A JVM source can return null as the end offset
-to prevent this batch, but a Python source can't
+its start offset. In a query without a checkpoint, a source has no start offset, and Spark runs a
+batch in any case (`isNewDataAvailable`, `getOrElse(true)`). A JVM source can return null as the end
+offset to prevent this batch, but a Python source can't
 (`PythonMicroBatchStreamWithAdmissionControl.latestOffset`). Therefore the driver's process sets the
 start offset in the query's `StreamExecutionContext`.
 """
@@ -28,23 +28,24 @@ from bayou.spark.streaming.starting_version import STARTED, WAITS, WaitingStream
 _LOG = logging.getLogger(__name__)
 
 
-def offer_to_wait(request: ReadRequest) -> Any:
-    """Handler of `stream_load`: let a stream with `startingVersion` `latest` wait for a commit.
+def respond_to_stream(request: ReadRequest) -> Any:
+    """Handler of the hook `stream_load`: respond to a stream's request to set its start offset.
 
-    Returns NotImplemented, so that Spark's `load` runs.
+    Only streams with `startingVersion` `latest` send this request. Returns NotImplemented, so that
+    Spark's `load` is called.
     """
     options = {key.lower(): value for key, value in request.options.items()}
     if request.connect or len(request.paths) != 1 or DRIVER_FOLDER in options:
         return NotImplemented
     if options.get("startingversion", "").lower() == LATEST:
-        offer = _Offer(spark=request.spark, path=request.paths[0])
-        request.reader.option(DRIVER_FOLDER, str(watch(offer)))
+        handler = _StartOffsetRequestHandler(spark=request.spark, path=request.paths[0])
+        request.reader.option(DRIVER_FOLDER, str(watch(handler)))
     return NotImplemented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Offer:
-    """Responds to streams that wait for a commit; implements `driver_files.RequestHandler`."""
+class _StartOffsetRequestHandler:
+    """The `RequestHandler` for requests to set the start offset of a waiting stream."""
 
     spark: Any
     path: str
@@ -56,10 +57,10 @@ class _Offer:
     def handle_requests(self, folder: Path) -> None:
         for waiting in waiting_streams(folder):
             (waiting.folder / WAITS).unlink(missing_ok=True)
-            threading.Thread(target=self.answer, args=(folder, waiting), daemon=True).start()
+            threading.Thread(target=self.respond, args=(folder, waiting), daemon=True).start()
 
-    def answer(self, folder: Path, waiting: WaitingStream) -> None:
-        """Set the stream's start offset in Spark, and tell the stream whether this succeeded."""
+    def respond(self, folder: Path, waiting: WaitingStream) -> None:
+        """Set the stream's start offset in Spark, and write the file `STARTED` or `FAILED`."""
         try:
             is_set = set_start_offset(self.spark, (DRIVER_FOLDER, str(folder)), waiting.offset)
         except JvmError as error:

@@ -75,7 +75,7 @@ def predicates_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, .
                     snapshot.schema,
                     time_zone=zone,
                     ansi=False,  # only filters that don't depend on ANSI mode
-                    unusable=frozenset(collated),
+                    ignored_columns=frozenset(collated),
                 )
             )
     return tuple(predicates) or (None,)
