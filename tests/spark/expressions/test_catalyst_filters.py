@@ -23,7 +23,7 @@ SCHEMA = StructType(
 
 
 def translated(text, *columns, **session):
-    return to_predicate([CatalystFilter(text=text, columns=columns)], SCHEMA, **session)
+    return to_predicate([CatalystFilter(sql=text, columns=columns)], SCHEMA, **session)
 
 
 def shown(predicate):
@@ -68,8 +68,8 @@ def test_a_qualifier_that_is_a_column_s_name_too_is_not_guessed_at():
 def test_what_can_not_be_translated_is_not_used(text):
     assert translated(text, ("id", "id")) is None
     both = [
-        CatalystFilter(text=text, columns=[("id", "id")]),
-        CatalystFilter(text="(id > 3)", columns=[("id", "id")]),
+        CatalystFilter(sql=text, columns=[("id", "id")]),
+        CatalystFilter(sql="(id > 3)", columns=[("id", "id")]),
     ]
     assert shown(to_predicate(both, SCHEMA)) == shown(translated("(id > 3)", ("id", "id")))
 

@@ -186,6 +186,6 @@ def test_a_cluster_that_has_answered_is_waited_for(broker):
     broker.create_topic("waited")
     cluster = KafkaCluster(properties, 4.0)
     (partition,) = cluster.partitions(TopicSelection(topics=("waited",)))
-    cluster._complaints.refused = True
+    cluster._client_errors.refused = True
     cluster._created -= 60  # as if it had been open for a minute
     assert cluster.latest([partition]) == {partition: 0}

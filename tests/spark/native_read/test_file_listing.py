@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bayou.engines.memory import MemoryEngine
 from bayou.kernel import Snapshot
-from bayou.spark.native_read.file_listing import LOG_BYTES_A_FILE, grouped, too_many_files
+from bayou.spark.native_read.file_listing import LOG_BYTES_PER_FILE, grouped, too_many_files
 from support.log_writer import LogWriter, add, metadata, protocol
 
 ROWS = st.lists(
@@ -51,7 +51,7 @@ def test_a_log_tells_by_its_size_that_it_has_too_many_files():
     log.commit(protocol(), metadata({"id": "long"}), *[add(f"{n}.parquet") for n in range(100)])
     snapshot = Snapshot.load(log.engine, log.table)
     assert snapshot.checksum_totals is None
-    about = sum(f.size for f in snapshot.log_segment.commits) // LOG_BYTES_A_FILE
+    about = sum(f.size for f in snapshot.log_segment.commits) // LOG_BYTES_PER_FILE
     assert too_many_files(snapshot, about) is None
     assert too_many_files(snapshot, about - 1) == (
         f"it has about {about} files, more than {about - 1}"

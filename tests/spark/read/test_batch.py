@@ -395,7 +395,7 @@ def test_a_pushed_filter_leaves_out_the_files_that_can_not_match(tmp_path):
     source = DeltaDataSource({"path": str(tmp_path), "pushFilters": "true"})
     reader = source.reader(source.schema())
     assert list(reader.pushFilters([EqualTo(("id",), 1)])) == [EqualTo(("id",), 1)]
-    files = [share for p in reader.partitions() for share in p.shares]
+    files = [part for p in reader.partitions() for part in p.file_parts]
     assert len(files) == 1
 
 
@@ -507,9 +507,9 @@ def test_not_null_columns_stay_not_null(spark, tmp_path):
 def test_statistics_do_not_travel_to_the_tasks(spark, days):
     source = DeltaDataSource({"path": str(days)})
     reader = source.reader(source.schema())
-    shares = [share for partition in reader.partitions() for share in partition.shares]
-    assert len(shares) == 3
-    assert not any(b"minValues" in data for data, _, _ in shares)
+    file_parts = [part for p in reader.partitions() for part in p.file_parts]
+    assert len(file_parts) == 3
+    assert not any(b"minValues" in data for data, _, _ in file_parts)
     logs = [json.loads(line) for line in _lines(days)]
     assert any("minValues" in (line.get("add", {}).get("stats") or "") for line in logs)
 

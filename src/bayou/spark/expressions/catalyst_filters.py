@@ -72,7 +72,7 @@ def _translate(
     catalyst: CatalystFilter, schema: StructType, time_zone: str, *, ansi: bool
 ) -> Predicate | None:
     try:
-        predicate = parse_predicate(catalyst.text)
+        predicate = parse_predicate(catalyst.sql)
         if inexact_function(predicate) is not None:
             return None
         if (not ansi or time_zone != "UTC") and not _is_plain(predicate):

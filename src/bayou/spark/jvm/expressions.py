@@ -15,9 +15,10 @@ __all__ = ["CatalystExpression", "CatalystFilter", "ansi_cast", "bound_to"]
 
 @tested_with("4.2", "4.3")
 class CatalystExpression:
-    """An expression tree of Catalyst, as the user built it.
+    """An unresolved expression tree of Catalyst.
 
-    `class_name` is the name of the expression's class, such as `UnresolvedFunction`.
+    Attributes:
+        class_name: name of the expression's class in Catalyst, such as `UnresolvedFunction`.
     """
 
     def __init__(self, expression: JavaObject) -> None:
@@ -54,24 +55,24 @@ class CatalystFilter:
     """A filter of Catalyst over resolved columns.
 
     Attributes:
-        text: the result of `Expression.sql()`.
-        columns: (SQL, name) of each column in the filter. The SQL may be qualified: `t.id`.
+        sql: the result of `Expression.sql()`. columns: the SQL and the name of each column in the
+            filter. The SQL may be qualified: `t.id`.
     """
 
-    text: str
+    sql: str
     columns: Sequence[tuple[str, str]]
 
     @classmethod
     def of(cls, expression: JavaObject) -> CatalystFilter:
         columns = scala_items(expression.references().toSeq())
         return cls(
-            text=expression.sql(), columns=tuple((str(c.sql()), str(c.name())) for c in columns)
+            sql=expression.sql(), columns=tuple((str(c.sql()), str(c.name())) for c in columns)
         )
 
 
 @tested_with("4.3")
 def ansi_cast(column: Any, data_type: Any) -> Column:
-    """Cast a Column as in ANSI mode: a value that doesn't fit is an error in every session."""
+    """Cast a Column as in ANSI mode, whatever the session's mode: invalid values are an error."""
     cast = column.try_cast(data_type)._jc.node()
     mode = getattr(java_class(cast, "org.apache.spark.sql.internal.Cast$Ansi$"), "MODULE$")
     some = java_class(cast, "scala.Option").apply(mode)
@@ -81,7 +82,7 @@ def ansi_cast(column: Any, data_type: Any) -> Column:
 
 @tested_with("4.3")
 def bound_to(frame: Any, column: Any) -> Column:
-    """Return a Column whose names refer to a DataFrame's columns, also after a join.
+    """Resolve the names in a Column to a DataFrame's columns, so that it can be used after a join.
 
     Raises:
         AnalysisException: the DataFrame lacks a column.

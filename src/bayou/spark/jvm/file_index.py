@@ -1,8 +1,8 @@
 """Spark's `FileIndex` in Python, and the DataFrame that scans its files.
 
 Catalyst calls the index when it plans a query. The index must apply filters on partition columns
-exactly, because Spark doesn't apply them again. Spark applies all other filters to the rows; the
-index uses the other filters only to skip files.
+exactly, because Spark doesn't apply them to the rows. Spark applies all other filters to the rows;
+the index uses them to skip files.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class FilesByPartition(Protocol):
 
     Attributes:
         values: the partition values of each group.
-        order: indexes of the files, group by group.
-        offsets: the start of each group in `order`, and the end of the last group; int32.
+        order: the indexes of all files, sorted by group.
+        offsets: the start of each group in `order`, followed by the end of the last group; int32.
     """
 
     @property
@@ -49,9 +49,9 @@ class FilesByPartition(Protocol):
     def offsets(self) -> pa.Array[Any]: ...
 
     def only(self, groups: pa.Array[Any]) -> FilesByPartition:
-        """Return only the files of the groups with these ascending indexes.
+        """Return only the files of the groups with these indexes, which are in ascending order.
 
-        `values` of the result still has the values of all groups.
+        `values` of the result has the values of all groups.
         """
 
 
@@ -60,7 +60,7 @@ class FileIndex(Protocol):
 
     Attributes:
         root: URI of the table's folder.
-        description: identifies the files. Spark shares cached data between indexes with the same
+        description: identifies the version. Spark shares cached data of indexes with the same
             description.
     """
 
@@ -75,10 +75,10 @@ class FileIndex(Protocol):
     def files(
         self, filters: Sequence[CatalystFilter], conf: SqlConf
     ) -> tuple[pa.RecordBatch, FilesByPartition]:
-        """The files that may contain a matching row, and their groups.
+        """Return the files that may contain a matching row, and their groups.
 
-        A row matches if all filters are true. An index may ignore a filter and return more files.
-        The batch has the columns `path`, `size` and `modification_time`.
+        A row matches if all filters are true for it. The index can ignore filters, and return more
+        files. The batch has the columns `path`, `size` and `modification_time`.
         """
 
 
@@ -93,9 +93,10 @@ def sql_conf(spark: Any) -> SqlConf:
 def file_index_frame(
     spark: Any, index: FileIndex, schema: StructType, options: Mapping[str, str]
 ) -> DataFrame:
-    """The rows of an index's Parquet files, read by Spark's own scan.
+    """Return the rows of the Parquet files of an index, read by Spark's own scan.
 
-    `schema` has the columns of the files and the partition columns.
+    Args:
+        schema: the columns of the files, and the partition columns.
     """
     jvm, session = spark._jvm, spark._jsparkSession
     start_callbacks: Any = ensure_callback_server_started  # has no type annotations
@@ -143,7 +144,7 @@ class _JavaFileIndex:
             conf = sql_conf(self._spark)
             filters = [CatalystFilter.of(e) for e in (*conditions, *scala_items(data_filters))]
             if conf != sql_conf(self._spark):
-                filters = []  # this thread of the JVM has switched to another session
+                filters = []  # another session has become active in this thread of the JVM
             files, groups = self._index.files(filters, conf)
             if files.num_rows == 0:
                 return scala_seq(self._jvm, [])
@@ -162,10 +163,10 @@ class _JavaFileIndex:
             return self._java.uris(self._statuses(files))
 
     def refresh(self) -> None:
-        """Do nothing: a version doesn't change."""
+        """Do nothing, because a version doesn't change."""
 
     def isTimeTravel(self) -> bool:  # noqa: N802
-        """Return False, Spark's default. Spark 4.3 calls the method to refresh cached data."""
+        """Return False, as in Spark's default implementation, which Spark 4.3 calls."""
         return False
 
     def sizeInBytes(self) -> int:  # noqa: N802

@@ -11,7 +11,7 @@ __all__ = ["HadoopConf", "context_conf", "hadoop_version", "has_file_system", "h
 
 @tested_with("4.3")
 class HadoopConf:
-    """Hadoop configuration of the SparkContext; settings of the session's conf take precedence."""
+    """The Hadoop configuration of a session: that of the SparkContext, and the session's conf."""
 
     def __init__(self, spark: Any) -> None:
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
@@ -28,7 +28,7 @@ class HadoopConf:
 
 @tested_with("4.3")
 def context_conf(spark: Any, name: str) -> str | None:
-    """A setting of the SparkContext's conf, or None."""
+    """The value of a setting in the SparkContext's conf, or None."""
     value: str | None = spark.sparkContext._conf.get(name)  # `getConf` copies the whole conf
     return value
 

@@ -1,8 +1,8 @@
-"""Bulk transfer of files and partition values to the JVM, with a few py4j calls for all files.
+"""Transfer of lists of files and partition values to the JVM with few py4j calls.
 
-A py4j call takes at least 0.1 ms, so there is no call for each file. File statuses are transferred
-in Hadoop's own serialization, partition values as an Arrow batch. Operations on each element are
-method handles: this module composes them, and they run in the JVM.
+A py4j call takes at least 0.1 ms, which is too long for a call for each file. File statuses are
+transferred in Hadoop's serialization, partition values as an Arrow batch. Operations on each
+element of an array are method handles, which run in the JVM.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["JavaFiles", "encode_statuses", "hadoop_uris"]
 
 
 def hadoop_uris(paths: Any) -> Any:
-    """Convert absolute paths to Hadoop's URIs, which always have a scheme: `s3a` for S3."""
+    """Convert absolute paths to URIs for Hadoop, with the scheme `file` or `s3a` for S3."""
     local = pc.starts_with(paths, "/")
     if pc.all(local).as_py() is not False:
         return pc.binary_join_element_wise("file:", paths, "")
@@ -31,10 +31,11 @@ def encode_statuses(uris: Any, sizes: Any, times: Any) -> bytes:
     """Serialize file statuses for `ArrayWritable(FileStatus)`: a count and protobuf messages.
 
     Each message is a `FileStatusProto`, preceded by the size of the message. The fields are type,
-    path, length, permission, owner, group and times. Varints are padded to a fixed size for each
-    field, so that Arrow functions can build all messages at once.
+    path, length, permission, owner, group and times. Varints are padded to a fixed size, so that
+    Arrow functions can create all messages at once.
 
-    `times` are modification times in ms since the epoch.
+    Args:
+        times: modification times in ms since the epoch.
     """
     count = len(uris)
     if count == 0:
@@ -44,9 +45,9 @@ def encode_statuses(uris: Any, sizes: Any, times: Any) -> bytes:
     before_size = b"\x18"
     before_time = _FIXED + b"\x38"
     after_time = b"\x40\x00"  # access_time = 0
-    rest = len(before_path + before_size + before_time + after_time) + 4 + 8 + 8
+    fixed_size = len(before_path + before_size + before_time + after_time) + 4 + 8 + 8
     messages: Any = pc.binary_join_element_wise(
-        _big_endian(pc.add(lengths, rest)),
+        _big_endian(pc.add(lengths, fixed_size)),
         pa.scalar(before_path),
         _varints(lengths, 4),
         pc.cast(uris, pa.binary()),
@@ -68,7 +69,7 @@ def encode_statuses(uris: Any, sizes: Any, times: Any) -> bytes:
 
 @tested_with("4.2", "4.3")
 class JavaFiles:
-    """Creates Spark's objects for files and partitions in the JVM of a session."""
+    """Creates arrays of files and partition values in the JVM of a session."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -80,7 +81,7 @@ class JavaFiles:
         self._streams = self._java("java.util.stream.IntStream")
 
     def statuses(self, uris: Any, sizes: Any, times: Any) -> JavaObject:
-        """Create a `FileStatus[]`; takes the arguments of `encode_statuses`."""
+        """Create a `FileStatus[]`; see `encode_statuses` for the arguments."""
         status = "org.apache.hadoop.fs.FileStatus"
         writable = self._java("org.apache.hadoop.io.ArrayWritable")(
             self._java("java.lang.Class").forName(status)
@@ -90,9 +91,9 @@ class JavaFiles:
         return self._typed(writable.get(), self._java(status), len(uris))
 
     def rows(self, values: pa.Table, schema: Any) -> JavaObject:
-        """Convert an Arrow table, whose Spark schema is `schema`, to an `InternalRow[]`.
+        """Convert an Arrow table to an `InternalRow[]`; `schema` is the table's Spark schema.
 
-        A table without columns gives one empty row.
+        A table without columns is converted to one empty row.
         """
         if values.num_columns == 0:
             rows = self._new_array(self._row, 1)
@@ -102,7 +103,7 @@ class JavaFiles:
         return frame._jdf.queryExecution().executedPlan().executeCollect()
 
     def matching(self, rows: JavaObject, predicate: JavaObject) -> pa.Array[Any]:
-        """The indexes of the rows for which a `BasePredicate` of Catalyst is true."""
+        """Return the indexes of the rows for which a `BasePredicate` of Catalyst is true."""
         row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
         base = self._class("org.apache.spark.sql.catalyst.expressions.BasePredicate")
         method = self._types.methodType(self._java("java.lang.Boolean").TYPE, row_class)
@@ -119,7 +120,8 @@ class JavaFiles:
         Args:
             rows: an `InternalRow[]` with the partition values of each directory.
             statuses: a `FileStatus[]` with the files of all directories, in order.
-            offsets: the start of each directory in `statuses`, and the end of the last; int32.
+            offsets: the start of each directory in `statuses`, followed by the end of the last
+                directory; int32.
         """
         row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
         files_class = statuses.getClass()
@@ -152,7 +154,7 @@ class JavaFiles:
         return self._typed(selected.toArray(), self._row, len(indexes))
 
     def uris(self, statuses: JavaObject) -> JavaObject:
-        """The URIs of a `FileStatus[]` as a `String[]`, escaped as in Spark's own `inputFiles`."""
+        """Return the URIs of a `FileStatus[]` as a `String[]`, escaped as in `inputFiles`."""
         types, lookup = self._types, self._handles.publicLookup()
         status = self._class("org.apache.hadoop.fs.FileStatus")
         path = self._class("org.apache.hadoop.fs.Path")
@@ -190,17 +192,20 @@ class JavaFiles:
         return typed
 
     def _getter(self, array: JavaObject, element: JavaObject) -> JavaObject:
-        """A method handle that takes an index and returns the array's element at the index."""
+        """Return a method handle that takes an index and returns the array's element."""
         getter = self._handles.arrayElementGetter(array.getClass()).bindTo(array)
         return getter.asType(self._types.methodType(element, self._java("java.lang.Integer").TYPE))
 
     def _of_index(self, handle: JavaObject, *getters: JavaObject) -> JavaObject:
-        """A method handle that takes an index per getter and calls `handle` with the elements."""
+        """Return a method handle that calls `handle` with the results of getters.
+
+        The method handle takes an index for each getter.
+        """
         filters = self._array(self._java("java.lang.invoke.MethodHandle"), *getters)
         return self._handles.filterArguments(handle, 0, filters)
 
     def _same_index(self, handle: JavaObject) -> JavaObject:
-        """A method handle that takes one index and passes the index to `handle` twice."""
+        """Return a method handle that takes one argument, and passes it to `handle` twice."""
         one_index = self._types.methodType(
             handle.type().returnType(), self._java("java.lang.Integer").TYPE
         )
@@ -233,34 +238,34 @@ class JavaFiles:
 
 
 _FIXED = bytes((0x22, 3, 0x08, 0xA4, 0x03, 0x2A, 0, 0x32, 0))
-"""permission = 0644, empty owner and group: required fields that no reader uses."""
+"""Required fields that Spark doesn't use: permission = 0644, empty owner and group."""
 
 
 def _varints(values: Any, width: int) -> Any:
     """Encode values below 2^(7 * width) as varints of exactly `width` bytes (4 or 8)."""
-    spread = pc.bit_wise_and(values, 0x7F)
+    encoded = pc.bit_wise_and(values, 0x7F)
     for i in range(1, width):
         group = pc.bit_wise_and(pc.shift_right(values, 7 * i), 0x7F)
-        spread = pc.bit_wise_or(spread, pc.shift_left(group, 8 * i))
-    # The continuation bit of all bytes but the last.
+        encoded = pc.bit_wise_or(encoded, pc.shift_left(group, 8 * i))
+    # The continuation bit is set in all bytes except the last.
     continuation = int.from_bytes(bytes([0x80] * (width - 1)), "little")
-    return _bytes_of(pc.bit_wise_or(spread, pa.scalar(continuation, pa.int64())), width)
+    return _bytes_of(pc.bit_wise_or(encoded, pa.scalar(continuation, pa.int64())), width)
 
 
 def _big_endian(values: Any) -> Any:
     """Encode values below 2^31 as 4 bytes in big-endian order."""
-    swapped: Any = pc.bit_wise_and(pc.shift_right(values, 24), 0xFF)
+    encoded: Any = pc.bit_wise_and(pc.shift_right(values, 24), 0xFF)
     for i in range(1, 4):
         byte = pc.bit_wise_and(pc.shift_right(values, 24 - 8 * i), 0xFF)
-        swapped = pc.bit_wise_or(swapped, pc.shift_left(byte, 8 * i))
-    return _bytes_of(swapped, 4)
+        encoded = pc.bit_wise_or(encoded, pc.shift_left(byte, 8 * i))
+    return _bytes_of(encoded, 4)
 
 
 def _bytes_of(values: Any, width: int) -> Any:
-    """The `width` low bytes of each 64-bit integer, as a binary column."""
-    wide = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    """Return the `width` low bytes of each 64-bit integer as a binary column."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     eight = pa.Array.from_buffers(
-        pa.binary(8), len(wide), [None, wide.buffers()[1]], offset=wide.offset
+        pa.binary(8), len(array), [None, array.buffers()[1]], offset=array.offset
     )
     binary = pc.cast(eight, pa.binary())
     return binary if width == 8 else pc.binary_slice(binary, 0, width)

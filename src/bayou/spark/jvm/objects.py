@@ -1,12 +1,11 @@
 """Classes, collections and errors of Spark's JVM, for the other modules of this package.
 
-With py4j's syntax `jvm.java.lang.Class`, the JVM is asked whether `java`, `java.lang` and
-`java.lang.Class` are classes. For each name that isn't a class, the JVM searches every JAR.
-`java_class` uses the qualified name directly.
+With py4j's syntax `jvm.java.lang.Class`, py4j looks up `java`, `java.lang` and `java.lang.Class` as
+classes, and the JVM searches every JAR for the first two. `java_class` looks up only the qualified
+name.
 
-A Python loop over a Java list ends with a NoSuchElementException in the JVM. PySpark converts the
-exception and its stack trace, which takes about 40 ms. `java_items` and `scala_items` copy the list
-instead.
+A Python loop over a Java list ends with a NoSuchElementException in the JVM, whose conversion takes
+PySpark about 40 ms. `java_items` and `scala_items` copy the list instead.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ JvmError = Py4JError
 """Error of a JVM call: a Java exception, a missing class or method, or a lost connection."""
 
 TESTED_WITH: dict[str, tuple[str, ...]] = {}
-"""Spark versions by qualified name of a function or class of this package."""
+"""The tested Spark versions, by qualified name of a function or class of this package."""
 
 _ItemT = TypeVar("_ItemT", bound=Callable[..., Any])
 
 
 def tested_with(*versions: str) -> Callable[[_ItemT], _ItemT]:
-    """Decorator: record the Spark versions that a function or class is tested with."""
+    """Decorator that records the Spark versions with which a function or class is tested."""
 
     def record(item: _ItemT) -> _ItemT:
         TESTED_WITH[f"{item.__module__}.{item.__qualname__}"] = versions
@@ -52,15 +51,16 @@ def tested_with(*versions: str) -> Callable[[_ItemT], _ItemT]:
 
 
 def error_reason(error: Exception) -> str:
-    """The first line of an error's message; the other lines are a Java stack trace."""
+    """The first line of an error's message, without the Java stack trace that follows."""
     return str(error).strip().partition("\n")[0]
 
 
 @tested_with("4.2", "4.3")
 def java_class(owner: JavaObject, name: str) -> JavaObject:
-    """A Java class by its qualified name, for its static members and constructors.
+    """Return a Java class by its qualified name, for static members and constructors.
 
-    `owner` is a session's `_jvm`, or any object of the same JVM.
+    Args:
+        owner: a session's `_jvm`, or any other object of the same JVM.
     """
     return JavaClass(name, owner._gateway_client)
 

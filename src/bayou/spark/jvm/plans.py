@@ -1,4 +1,4 @@
-"""Reads properties of DataFrames, such as sizes and filters, from analyzed or optimized plans."""
+"""Properties of DataFrames, such as sizes and filters, from their analyzed or optimized plans."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plan_alias(frame: Any) -> str | None:
 
 @tested_with("4.3")
 def is_deterministic(frame: Any) -> bool:
-    """Whether Spark considers a DataFrame's rows deterministic."""
+    """Whether a DataFrame is deterministic, according to its plan."""
     return bool(_analyzed(frame).deterministic())
 
 
@@ -67,9 +67,9 @@ def has_metadata_columns(frame: Any) -> bool:
 
 @tested_with("4.3")
 def relation_options(frame: Any, name: str) -> Iterator[str]:
-    """The value of an option in each relation that a DataFrame or its subqueries read.
+    """Yield the value of an option in each relation that a DataFrame or its subqueries read.
 
-    `name` is the option's name in lower case. Relations without the option are left out.
+    Relations without the option are omitted. `name` is the option's name in lower case.
     """
     plan = _analyzed(frame)
     for part in (plan, *scala_items(plan.subqueriesAll())):
@@ -81,10 +81,10 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
 
 @tested_with("4.3")
 def unfiltered_relation(frame: Any, name: str) -> str | None:
-    """The value of an option in the relation whose rows a DataFrame has, one for each.
+    """Return an option of the relation of which a DataFrame has all rows, each once.
 
-    None if the DataFrame is cached, if it filters, joins, repeats or limits rows, or if the option
-    isn't set.
+    Returns None if the DataFrame is cached, filters, joins, repeats or limits rows, or if the
+    option isn't set.
     """
     level = frame.storageLevel
     if level.useMemory or level.useDisk:
@@ -94,7 +94,10 @@ def unfiltered_relation(frame: Any, name: str) -> str | None:
 
 @tested_with("4.3")
 def counted_relation(frame: Any, name: str) -> str | None:
-    """The value of an option in the relation whose rows a DataFrame only counts, as `count(*)`."""
+    """Return an option of the relation whose rows a DataFrame counts; None for other DataFrames.
+
+    The DataFrame must be like `SELECT count(*) FROM relation`.
+    """
     plan = _analyzed(frame)
     if _class_name(plan) != "Aggregate" or not plan.groupingExpressions().isEmpty():
         return None
@@ -121,9 +124,9 @@ def _only_relation(plan: JavaObject, name: str) -> str | None:
 
 @tested_with("4.3")
 def relation_filters(frame: Any, name: str) -> Iterator[tuple[str, list[CatalystFilter]]]:
-    """For each scan of the optimized plan: the value of an option, and the scan's filters.
+    """Yield the value of an option and the filters of each scan in the optimized plan.
 
-    `name` is the option's name in lower case. Scans without the option are left out.
+    Scans without the option are omitted. `name` is the option's name in lower case.
     """
     plan = _optimized(frame)
     for part in (plan, *scala_items(plan.subqueriesAll())):
@@ -133,9 +136,10 @@ def relation_filters(frame: Any, name: str) -> Iterator[tuple[str, list[Catalyst
 def _scan_filters(
     node: JavaObject, name: str, conditions: list[JavaObject]
 ) -> Iterator[tuple[str, list[CatalystFilter]]]:
-    """The results of `relation_filters` for the scans below a node of the plan.
+    """Yield the results of `relation_filters` for the scans below a node of the plan.
 
-    `conditions` are the conditions of the filter nodes directly above the node.
+    Args:
+        conditions: the conditions of the filter nodes directly above the node.
     """
     if _class_name(node) == "Filter":
         yield from _scan_filters(node.child(), name, [*conditions, *_conjuncts(node.condition())])
@@ -156,7 +160,7 @@ def _conjuncts(condition: JavaObject) -> list[JavaObject]:
 
 
 def _relation_option(leaf: JavaObject, name: str) -> str | None:
-    """The value of an option in the relation at a leaf of a plan; None if not set."""
+    """Return the value of an option in the relation at a leaf of a plan; None if not set."""
     value = None
     match _class_name(leaf):
         case "LogicalRelation" if _class_name(leaf.relation()) == "HadoopFsRelation":
@@ -189,7 +193,7 @@ def default_row_bytes(frame: Any) -> int:
 
 @tested_with("4.2", "4.3")
 def observed_values(frame: Any, name: str) -> tuple[Any, ...] | None:
-    """The values that `DataFrame.observe` computed; None before Spark has run the DataFrame."""
+    """The values that `DataFrame.observe` has computed; None before the DataFrame was computed."""
     observation = frame._jdf.queryExecution().observedMetrics().get(name)
     if observation.isEmpty():
         return None

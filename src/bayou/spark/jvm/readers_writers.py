@@ -1,6 +1,6 @@
-"""The state of classic readers and writers, from private fields of their objects in the JVM.
+"""The settings of classic readers and writers, from private fields of their objects in the JVM.
 
-The functions raise `JvmError` if the Spark version lacks one of these fields.
+The functions raise `JvmError` if a Spark version doesn't have one of these fields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderState:
-    """The settings of a reader. Option names are in the user's spelling."""
+    """The settings of a reader; option names are in the user's spelling."""
 
     source: str | None
     options: Mapping[str, str] = field(repr=False)
@@ -36,7 +36,7 @@ class ReaderState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterState:
-    """The settings of a writer; `mode` is a save mode, or a stream's output mode."""
+    """The settings of a writer; `mode` is a save mode, or the output mode of a stream."""
 
     source: str | None
     options: Mapping[str, str] = field(repr=False)
@@ -90,7 +90,7 @@ def stream_writer_state(writer: Any) -> WriterState:
 @tested_with("4.2", "4.3")
 @contextmanager
 def restored_options(target: Any) -> Iterator[None]:
-    """Context manager that removes the options that its block sets on a reader or writer."""
+    """Context manager that restores the options of a reader or writer at its end."""
     java = target._jreader if hasattr(target, "_jreader") else target._jwrite
     field = _field(java, "extraOptions")
     options = field.get(java)
@@ -105,7 +105,7 @@ def _get(java: JavaObject, name: str) -> Any:
 
 
 def _field(java: JavaObject, name: str) -> JavaObject:
-    """A field that an object's class or superclass declares, accessible."""
+    """Return a field of an object's class or superclass, and make it accessible."""
     own_class = java.getClass()
     for declared in (own_class, own_class.getSuperclass()):
         fields = {f.getName(): f for f in declared.getDeclaredFields()}

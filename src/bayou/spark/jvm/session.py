@@ -1,4 +1,4 @@
-"""The process of Spark's JVM, and the conf that new sessions inherit."""
+"""The JVM's process and properties, and the conf that new sessions inherit."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ __all__ = [
 ]
 
 _EXIT_TIMEOUT = 5.0
-"""Seconds to wait for the JVM's exit after a connection to the JVM broke."""
+"""Seconds to wait for the JVM's exit after the connection to it was lost."""
 
 
 @tested_with("4.3")
 def start_java(conf: SparkConf) -> None:
-    """Start the JVM, if none runs, with the settings of a conf as command-line arguments."""
+    """Start the JVM with a conf as command-line arguments, unless it runs already."""
     SparkContext._ensure_initialized(conf=conf)
 
 
 @tested_with("4.3")
 def jvm_exit_code(error: Exception) -> int | None:
-    """Exit code of the JVM after an error, negative for a signal.
+    """The exit code of the JVM after an error; negative for a signal.
 
-    None if the JVM still runs, or isn't a child process of this process.
+    None if the JVM still runs, or if it isn't a child process of this process.
     """
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     if process is None:

@@ -18,7 +18,7 @@ __all__ = ["set_start_offset", "streaming_options"]
 
 @tested_with("4.2", "4.3")
 def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str | None]]:
-    """For each source of a streaming DataFrame, the values of some options.
+    """Yield the values of some options for each source of a streaming DataFrame.
 
     Call this before the query starts. The value of an unset option is None.
 
@@ -41,13 +41,12 @@ def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str
 def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
     """Set the start offset of a source in a running query; return whether it was set.
 
-    The source is identified by the value of an option, and must have no start offset yet. If
-    several sources match, no offset is set, because queries that share a `load()` can't be
-    distinguished.
+    The source must have no start offset yet. If several sources match, no offset is set, because
+    queries that share a `load()` can't be distinguished.
 
     Args:
-        option: name and value of the source's option.
-        offset: the offset in the source's JSON format.
+        option: name and value of an option, which identify the source.
+        offset: JSON of the offset.
     """
     streams = []
     for query in spark._jsparkSession.sharedState().activeStreamingQueries().values():
@@ -68,7 +67,7 @@ def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
 
 
 def _new_stream(query: JavaObject, name: str, value: str) -> JavaObject | None:
-    """A query's source with this option and without a start offset; None if there is none."""
+    """Return a query's source with this option and without a start offset, or None."""
     try:
         leaves = scala_items(query.logicalPlan().collectLeaves())
     except JvmError:  # the query isn't planned yet, so no source waits

@@ -1,6 +1,6 @@
 """The data source `bayou-kafka`: Kafka topics as DataFrames, without a JAR.
 
-Start at `data_source`. `planning` computes offset ranges, `consumer` reads a range on an executor.
+Start at `data_source`. `planning` determines offset ranges, which `consumer` reads in tasks.
 """
 
 from bayou.spark.kafka.cluster import KafkaCluster, topic_identity

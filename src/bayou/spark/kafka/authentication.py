@@ -1,8 +1,7 @@
-"""Authentication of librdkafka clients: checks of its settings, and token providers.
+"""Authentication of librdkafka clients: checks of properties, and token providers.
 
-librdkafka reports a missing file as an OpenSSL error. If no setting provides an OAUTHBEARER token,
-it waits for one without an error. `check_authentication` reports both problems before a client is
-created.
+librdkafka reports a missing file as an OpenSSL error. Without a source of OAUTHBEARER tokens, it
+waits without an error. `check_authentication` reports both problems before a client is created.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from typing import Any, TypeAlias
 from bayou.errors import ArgumentError, KafkaError, PrerequisiteError
 
 TOKEN_PROVIDER = "oauth_cb"  # noqa: S105  # the client's name of the property
-"""Property with the name of a token provider: `aws-msk-iam`, or `package.module:function`."""
+"""Property whose value is a token provider: `aws-msk-iam`, or `package.module:function`."""
 
 TokenProvider: TypeAlias = Callable[[str], tuple[Any, ...]]
-"""Returns an OAUTHBEARER token and its expiration in seconds since the epoch.
+"""Function that returns an OAUTHBEARER token and its expiration in seconds since the epoch.
 
-The argument is `sasl.oauthbearer.config`. A principal and a dict of SASL extensions may follow the
-expiration, as for confluent-kafka's `oauth_cb`.
+The argument is the value of `sasl.oauthbearer.config`. A principal and a dict of SASL extensions
+may follow the expiration, as in the results of confluent-kafka's `oauth_cb`.
 """
 
 _FILES = (
@@ -50,11 +49,11 @@ _ALIASES = {
 
 
 def check_authentication(properties: Mapping[str, str]) -> None:
-    """Check files and settings of TLS, OAUTHBEARER and Kerberos, without a connection.
+    """Check the files and properties of TLS, OAUTHBEARER and Kerberos, without a connection.
 
     Raises:
-        ArgumentError: a file can't be read, or a setting is missing. The error's attribute
-            `argument` is the property's name with the prefix `kafka.`.
+        ArgumentError: a file can't be read, or a property is missing. The attribute `argument` of
+            the error is the property's name with the prefix `kafka.`.
         PrerequisiteError: a token provider needs a package that isn't installed.
     """
     for name in _FILES:
@@ -140,10 +139,10 @@ def _invalid(name: str, problem: str) -> ArgumentError:
 
 
 class TokenCallback:
-    """The client's `oauth_cb`, which calls a token provider.
+    """The `oauth_cb` of a client, which calls a token provider.
 
-    The constructor already requests the first token, because the client waits 10 s after a failed
-    request and doesn't report why it failed.
+    The constructor requests the first token, and raises an error if this fails. The client itself
+    would wait 10 s after a failed request, without reporting the reason.
 
     Raises:
         KafkaError: the provider fails.

@@ -1,11 +1,11 @@
 """Creation, properties and errors of librdkafka clients.
 
-Client properties are options with the prefix `kafka.` and librdkafka's names. Names of the Java
+Options with the prefix `kafka.` are client properties, with librdkafka's names. Names of the Java
 client are translated, or rejected if librdkafka has no equivalent. Secrets are never part of a
 `repr`, and `KafkaProperties.scrub` removes them from messages of the client.
 
-confluent-kafka is an optional extra. It is imported when a client is created, because Spark imports
-this package whenever it looks up any Python data source.
+confluent-kafka is an optional extra. It is imported only when a client is created, because Spark
+imports this package each time it looks up a Python data source.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ PREFIX = "kafka."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaProperties:
-    """Client properties with librdkafka's names. `parse_properties` creates them.
+    """Client properties with librdkafka's names, from `parse_properties`.
 
-    `values` isn't part of the `repr`, because it contains secrets.
+    Attributes:
+        values: the properties. They aren't part of the `repr`, because they contain secrets.
     """
 
     values: Mapping[str, str] = field(repr=False)
@@ -53,16 +54,16 @@ class KafkaProperties:
         return f"KafkaProperties(bootstrap.servers={self.bootstrap_servers!r}, set: {names})"
 
 
-def parse_properties(given: Mapping[str, str]) -> KafkaProperties:
-    """Translate and check client properties, named without the prefix `kafka.`."""
+def parse_properties(properties: Mapping[str, str]) -> KafkaProperties:
+    """Translate and check client properties; the names have no prefix `kafka.`."""
     values: dict[str, str] = {}
-    for name, value in given.items():
-        values.update(_translate(name.lower(), value, given))
+    for name, value in properties.items():
+        values.update(_translate(name.lower(), value, properties))
     servers = values.get("bootstrap.servers", "")
-    if "@" in servers:  # messages contain the brokers
+    if "@" in servers:  # error messages contain the servers, so credentials would be shown
         raise ArgumentError(
-            "Option kafka.bootstrap.servers contains '@' and so credentials. Set it to host:port, "
-            "and set kafka.sasl.username and kafka.sasl.password.",
+            "Option kafka.bootstrap.servers contains credentials ('@'). Set it to host:port, and "
+            "set kafka.sasl.username and kafka.sasl.password.",
             argument="kafka.bootstrap.servers",
         )
     if not servers.strip():
@@ -74,7 +75,7 @@ def parse_properties(given: Mapping[str, str]) -> KafkaProperties:
     return KafkaProperties(values=values)
 
 
-def _translate(name: str, value: str, given: Mapping[str, str]) -> dict[str, str]:
+def _translate(name: str, value: str, properties: Mapping[str, str]) -> dict[str, str]:
     reason = _MANAGED.get(name) or _JAVA_ONLY.get(name)
     if reason:
         raise ArgumentError(
@@ -87,7 +88,7 @@ def _translate(name: str, value: str, given: Mapping[str, str]) -> dict[str, str
     if name in ("ssl.truststore.type", "ssl.keystore.type"):
         return {}
     if name == "ssl.truststore.location":
-        if given.get("ssl.truststore.type", "JKS").upper() == "PEM":
+        if properties.get("ssl.truststore.type", "JKS").upper() == "PEM":
             return {"ssl.ca.location": value}
         raise ArgumentError(
             "Option kafka.ssl.truststore.location isn't supported: librdkafka can't read a Java "
@@ -95,7 +96,7 @@ def _translate(name: str, value: str, given: Mapping[str, str]) -> dict[str, str
             "creates one).",
             argument="kafka.ssl.truststore.location",
         )
-    if name == "ssl.keystore.location" and given.get("ssl.keystore.type", "").upper() == "PEM":
+    if name == "ssl.keystore.location" and properties.get("ssl.keystore.type", "").upper() == "PEM":
         return {"ssl.certificate.location": value, "ssl.key.location": value}
     if name == "ssl.endpoint.identification.algorithm" and not value.strip():
         return {name: "none"}
@@ -167,17 +168,17 @@ logger.addHandler(logging.NullHandler())
 
 
 class ClientErrors:
-    """Records the last error that a client reported, which explains a later timeout."""
+    """Records the errors that a client reports, to explain a later timeout."""
 
     def __init__(self, properties: KafkaProperties) -> None:
         self._properties = properties
         self._last = ""
         self._permanent: str | None = None
         self.refused = False
-        """Whether all brokers refuse connections, or their names can't be resolved."""
+        """Whether all brokers refuse connections, or the names of all brokers can't be resolved."""
 
     def on_error(self, error: confluent_kafka.KafkaError) -> None:
-        """Record an error; the client calls this method as `error_cb` while it is polled."""
+        """Record an error. This is the `error_cb` that the client calls when it is polled."""
         name = error.name()
         if name != "_ALL_BROKERS_DOWN" or not self._last:
             self._last = self._properties.scrub(error.str() or name)
@@ -201,15 +202,15 @@ class ClientErrors:
 
     @staticmethod
     def no_leader() -> confluent_kafka.KafkaError:
-        """Return librdkafka's error for a partition without a leader; this error is transient."""
+        """Return librdkafka's error for a partition without a leader, which is transient."""
         from confluent_kafka import KafkaError as ClientError
 
         return ClientError(ClientError.LEADER_NOT_AVAILABLE)
 
     def raise_if_permanent(self) -> None:
-        """Raise `KafkaError` if authentication failed or a certificate was rejected.
+        """Raise `KafkaError` if authentication has failed or a certificate was rejected.
 
-        A retry can't succeed after these errors.
+        After these errors, a retry can't succeed.
         """
         if self._permanent is not None:
             raise KafkaError(
@@ -230,15 +231,15 @@ class ClientErrors:
 
 
 def make_consumer(
-    properties: KafkaProperties, group_id_prefix: str, complaints: ClientErrors, prefetch: int
+    properties: KafkaProperties, group_id_prefix: str, errors: ClientErrors, prefetch: int
 ) -> confluent_kafka.Consumer:
     """Create a consumer whose partitions are set with `assign()`.
 
-    The consumer commits no offsets, reports the end of a partition, and raises an error instead of
-    resetting its position.
+    The consumer doesn't commit offsets. It reports the end of a partition, and an error if an
+    offset doesn't exist.
 
     Args:
-        complaints: records the errors that the client reports.
+        errors: records the errors that the client reports.
         prefetch: approximate maximum number of records that the client fetches ahead.
     """
     require_confluent_kafka()
@@ -249,12 +250,12 @@ def make_consumer(
         "client.id": "bayou",
         "group.id": f"{group_id_prefix}-{uuid.uuid4()}",
         "fetch.queue.backoff.ms": "10",
-        # A broker that has no more records waits this long, which delays the end of a range.
+        # A broker without more records waits this long. This delays the end of a range.
         "fetch.wait.max.ms": "50",
         "queued.min.messages": str(max(1, min(100_000, prefetch))),
-        # For a few records, a small fetch avoids reading a megabyte of records after the range.
+        # A small fetch avoids that a megabyte of records after a small range is read.
         "fetch.message.max.bytes": str(max(_MIN_FETCH, min(_MAX_FETCH, prefetch * 256))),
-        # A task can wait for Spark between two batches without limit.
+        # Between two batches, a task can wait for Spark for an unlimited time.
         "max.poll.interval.ms": "86400000",
         "topic.metadata.propagation.max.ms": "10000",
         **properties.values,
@@ -264,7 +265,7 @@ def make_consumer(
         "enable.partition.eof": "true",
         "auto.offset.reset": "error",
     }
-    settings = _with_tokens(settings) | {"error_cb": complaints.on_error, "logger": logger}
+    settings = _with_tokens(settings) | {"error_cb": errors.on_error, "logger": logger}
     try:
         return Consumer(settings)
     except (KafkaException, TypeError, ValueError) as error:
@@ -272,13 +273,13 @@ def make_consumer(
 
 
 def make_admin(
-    properties: KafkaProperties, complaints: ClientErrors, *, check: bool = True
+    properties: KafkaProperties, errors: ClientErrors, *, check: bool = True
 ) -> AdminClient:
-    """Create a client that reads metadata and offsets and never creates topics.
+    """Create a client that reads metadata and offsets, and never creates topics.
 
     Args:
-        complaints: records the errors that the client reports.
-        check: whether to check the settings of authentication first.
+        errors: records the errors that the client reports.
+        check: whether to call `check_authentication` first.
     """
     require_confluent_kafka()
     if check:
@@ -291,7 +292,7 @@ def make_admin(
         **properties.values,
         "allow.auto.create.topics": "false",
     }
-    settings = _with_tokens(settings) | {"error_cb": complaints.on_error, "logger": logger}
+    settings = _with_tokens(settings) | {"error_cb": errors.on_error, "logger": logger}
     try:
         return AdminClient(settings)
     except (KafkaException, TypeError, ValueError) as error:
@@ -299,10 +300,10 @@ def make_admin(
 
 
 def check_properties(properties: KafkaProperties) -> None:
-    """Check properties as `make_admin` does, but connect to no broker and no token endpoint.
+    """Check properties like `make_admin`, but without a connection to a broker or token endpoint.
 
     Raises:
-        ArgumentError: the client rejects the properties, or a file or setting is missing.
+        ArgumentError: the client rejects the properties, or a file or property is missing.
         PrerequisiteError: a package isn't installed.
     """
     check_authentication(properties.values)
@@ -315,7 +316,7 @@ def check_properties(properties: KafkaProperties) -> None:
 
 
 def _with_tokens(settings: dict[str, Any]) -> dict[str, Any]:
-    """Replace the token provider's name in the settings by the provider's callback."""
+    """Replace the name of a token provider in the client's settings by its `TokenCallback`."""
     provider = settings.pop(TOKEN_PROVIDER, None)
     if provider is None:
         return settings
@@ -324,7 +325,7 @@ def _with_tokens(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_transient(error: confluent_kafka.KafkaError) -> bool:
-    """Whether an error is transient, so that a retry can succeed."""
+    """Whether a retry can succeed after an error."""
     return bool(error.retriable()) or error.name() in _TRANSIENT
 
 
@@ -374,7 +375,7 @@ _TRANSIENT = {
     "_RESOLVE",
     "_TIMED_OUT",
     "_TRANSPORT",
-    # The Kafka protocol defines these as retriable; the client marks only a few of them.
+    # The Kafka protocol defines these errors as retriable, but the client only a few of them.
     "BROKER_NOT_AVAILABLE",
     "FENCED_LEADER_EPOCH",
     "KAFKA_STORAGE_ERROR",

@@ -1,4 +1,4 @@
-"""Metadata of a Kafka cluster for planning: partitions, their offsets, and topic ids."""
+"""Metadata of a Kafka cluster: partitions, offsets and topic ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _NO_OFFSET = -1
-"""Value that Kafka returns in place of an offset if all records are older than a timestamp."""
+"""Kafka returns this value instead of an offset if all records are older than a timestamp."""
 
 
 def topic_identity(
@@ -35,9 +35,9 @@ def topic_identity(
     *,
     timeout: float = 30.0,
 ) -> tuple[str | None, str | None]:
-    """The cluster id and topic id; None for an id that the brokers don't report.
+    """Return the cluster id and the topic id; None for an id that the brokers don't report.
 
-    A recreated topic has another topic id.
+    If a topic is recreated, it has another topic id.
 
     Args:
         bootstrap_servers: brokers as host:port, separated by commas.
@@ -58,7 +58,7 @@ def topic_identity(
 
 
 class KafkaCluster:
-    """A connection to a Kafka cluster. Every call returns or raises within the timeout.
+    """A connection to a Kafka cluster. Every method returns or raises within the timeout.
 
     Args:
         properties: client properties.
@@ -68,13 +68,13 @@ class KafkaCluster:
     def __init__(self, properties: KafkaProperties, timeout: float = 30.0) -> None:
         self._properties = properties
         self._timeout = timeout
-        self._complaints = ClientErrors(properties)
-        self._admin = make_admin(properties, self._complaints)
+        self._client_errors = ClientErrors(properties)
+        self._admin = make_admin(properties, self._client_errors)
         self._created = time.monotonic()
         self._answered = False
 
     def partitions(self, selection: TopicSelection) -> list[TopicPartition]:
-        """The existing partitions of a selection, sorted by topic and number."""
+        """Return the existing partitions of a selection, sorted by topic and number."""
         if selection.pattern is not None:
             pattern = re.compile(selection.pattern)
             topics = self._topics(None)
@@ -85,39 +85,39 @@ class KafkaCluster:
         return sorted(set(existing).intersection(selection.partitions))
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition; partitions that don't exist are left out."""
+        """Return the first offset of each partition; partitions that don't exist are omitted."""
         return self._offsets(dict.fromkeys(partitions, _specs().earliest()))
 
     def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record of each partition.
+        """Return the offset after the last record of each partition.
 
-        The client's isolation level applies. Partitions that don't exist are left out.
+        The client's isolation level applies. Partitions that don't exist are omitted.
         """
         return self._offsets(dict.fromkeys(partitions, _specs().latest()))
 
     def at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """For each partition, the offset of the first record at or after a timestamp.
+        """Return the offset of the first record at or after a timestamp in each partition.
 
         Args:
             timestamps: milliseconds since the epoch.
 
         Returns:
-            Offsets; None for a partition without such a record.
+            The offset for each partition; None if there is no such record.
 
         Raises:
             KafkaError: the brokers don't know a partition, or don't answer.
         """
         specs = {p: _specs().for_timestamp(millis) for p, millis in timestamps.items()}
-        offsets = self.all_of(self._offsets(specs, none=_NO_OFFSET), timestamps)
+        offsets = self.require_offsets(self._offsets(specs, none=_NO_OFFSET), timestamps)
         return {p: None if offset == _NO_OFFSET else offset for p, offset in offsets.items()}
 
-    def all_of(
+    def require_offsets(
         self, offsets: dict[TopicPartition, int], partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Return `offsets` unchanged if they contain all `partitions`; otherwise raise an error.
+        """Check that offsets contain all `partitions`, and return the offsets.
 
         A broker that has just become the leader of a partition may not report the partition yet.
-        Without this check, a read would omit the partition or start at a wrong offset.
+        Without this check, a read would omit the partition, or start at a wrong offset.
 
         Raises:
             KafkaError: an offset is missing.
@@ -132,7 +132,7 @@ class KafkaCluster:
         return offsets
 
     def identity(self, topic: str) -> tuple[str | None, str | None]:
-        """The cluster id and topic id; see `topic_identity`."""
+        """Return the cluster id and the topic id; see `topic_identity`."""
         metadata = self._metadata(topic)
         if not _exists(metadata.topics[topic]):
             raise KafkaError(
@@ -146,7 +146,7 @@ class KafkaCluster:
         return cluster_id, self.topic_id(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """The topic's id; None if the brokers don't report topic ids.
+        """Return the topic's id; None if the brokers don't report topic ids.
 
         Raises:
             KafkaError: the brokers don't answer, or the topic doesn't exist.
@@ -158,7 +158,7 @@ class KafkaCluster:
         return None if none else str(topic_id)
 
     def _topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
-        """Metadata by topic name: the existing topics in `names`, or all topics if None."""
+        """Return the metadata of the existing topics in `names` by name; None for all topics."""
         if names is None or len(names) > _SINGLE_LOOKUPS:
             topics = self._metadata(None).topics
             return {n: t for n, t in topics.items() if _exists(t) and (names is None or n in names)}
@@ -166,9 +166,10 @@ class KafkaCluster:
         return {name: topic for name, topic in topics.items() if _exists(topic)}
 
     def _metadata(self, topic: str | None) -> ClusterMetadata:
-        """Metadata of a topic or of all topics, with retries.
+        """Return the metadata of a topic, or of all topics for None, with retries.
 
-        An unknown topic is looked up again, too, because brokers learn of a new topic with a delay.
+        An unknown topic is also looked up again, because a new topic isn't known to all brokers at
+        once.
         """
         from confluent_kafka import KafkaException
 
@@ -206,16 +207,16 @@ class KafkaCluster:
     def _offsets(
         self, specs: Mapping[TopicPartition, Any], none: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Look up an offset of each partition. Partitions that don't exist are left out.
+        """Look up an offset of each partition; partitions that don't exist are omitted.
 
-        An unknown partition is looked up again, because the new leader of a partition learns of
-        the partition with a delay.
+        An unknown partition is looked up again, because a new leader may not know its partition
+        yet.
 
         Args:
             specs: for each partition, the `OffsetSpec` of confluent-kafka: earliest, latest or a
                 timestamp.
-            none: negative number that brokers report instead of an offset if there is none; it is
-                returned unchanged. Other negative numbers are errors.
+            none: negative number with which brokers report that there is no offset; it is returned
+                unchanged. Other negative numbers are errors.
         """
         from confluent_kafka import IsolationLevel, KafkaException
         from confluent_kafka import TopicPartition as ClientPartition
@@ -232,7 +233,7 @@ class KafkaCluster:
         transient: dict[TopicPartition, ClientError] = {}
         leaderless: dict[TopicPartition, ClientError] = {}
         while remaining:
-            # If one partition of a request has no leader, librdkafka answers for none of them.
+            # If one partition of a request has no leader, librdkafka returns no offsets at all.
             requested = remaining - leaderless.keys() or remaining
             request = {ClientPartition(p.topic, p.partition): specs[p] for p in sorted(requested)}
             answers = self._admin.list_offsets(
@@ -264,7 +265,7 @@ class KafkaCluster:
                 except KafkaError:
                     if not offsets or time.monotonic() <= deadline:
                         raise
-                    partition = min(remaining)  # the brokers answer for other partitions only
+                    partition = min(remaining)  # the brokers have returned other partitions
                     error = (transient | leaderless)[partition]
                     raise self._no_offsets(partition, error) from None
                 leaderless = self._without_leader(remaining)
@@ -273,7 +274,7 @@ class KafkaCluster:
     def _without_leader(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ClientError]:
-        """An error for each partition that has no leader now; empty if no broker answers."""
+        """Return an error for each partition without a leader; nothing if no broker answers."""
         from confluent_kafka import KafkaException
 
         try:
@@ -284,7 +285,7 @@ class KafkaCluster:
         return {
             p: ClientErrors.no_leader()
             for p in partitions
-            if (found := known.get((p.topic, p.partition))) is not None and found.leader < 0
+            if (metadata := known.get((p.topic, p.partition))) is not None and metadata.leader < 0
         }
 
     def _no_offsets(self, partition: TopicPartition, error: ClientError) -> KafkaError:
@@ -309,7 +310,7 @@ class KafkaCluster:
                 error = failure.args[0]
                 if not is_transient(error):
                     self._admin.poll(0)
-                    self._complaints.raise_if_permanent()
+                    self._client_errors.raise_if_permanent()
                     raise KafkaError(
                         f"Kafka topic {topic!r}: the brokers {self._properties.bootstrap_servers} "
                         f"can't describe it: {self._properties.scrub(error.str())}. Check that the "
@@ -326,12 +327,12 @@ class KafkaCluster:
                 all brokers refuse connections and none has answered this client so far.
         """
         self._admin.poll(0.1)
-        self._complaints.raise_if_permanent()
+        self._client_errors.raise_if_permanent()
         waited = time.monotonic() - self._created
-        if not self._answered and self._complaints.refused and waited > _REFUSED_GRACE:
-            raise self._complaints.unreachable(min(_REFUSED_GRACE, self._timeout))
+        if not self._answered and self._client_errors.refused and waited > _REFUSED_GRACE:
+            raise self._client_errors.unreachable(min(_REFUSED_GRACE, self._timeout))
         if time.monotonic() > deadline:
-            raise self._complaints.unreachable(self._timeout)
+            raise self._client_errors.unreachable(self._timeout)
 
 
 def _partitions(topics: Iterable[TopicMetadata]) -> list[TopicPartition]:
@@ -353,7 +354,7 @@ _UNKNOWN = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
 
 
 def _specs() -> Any:
-    """The class `OffsetSpec` of confluent-kafka, which has no type annotations."""
+    """Return the class `OffsetSpec` of confluent-kafka, which has no type annotations."""
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
     return OffsetSpec

@@ -1,4 +1,7 @@
-"""Columns of the data source, as in Spark's Kafka source, and Arrow batches of Kafka records."""
+"""The columns of the data source, and the conversion of Kafka records to Arrow batches.
+
+The columns are the same as in Spark's Kafka source.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ MAX_BATCH_ROWS = 5_000
 
 
 def record_schema(include_headers: bool) -> StructType:
-    """The source's schema in Spark."""
+    """Return the schema of the data source."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
@@ -50,10 +53,11 @@ def record_schema(include_headers: bool) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of the requested columns: some of the source's columns, in any order.
+    """Return the Arrow schema of the requested columns, which are some of the source's columns.
 
-    A `headers` column of type binary contains packed headers; see `unpack_headers`. Packed headers
-    are faster: passing an array through the JVM takes 8 µs a row, even if the array is null.
+    If the column `headers` is requested as binary, it contains packed headers; see
+    `unpack_headers`. Packed headers are faster, because the transfer of an array through the JVM
+    takes 8 µs for each row, even if the array is null.
     """
     available = {field.name: field.dataType for field in record_schema(True).fields}
     for field in schema.fields:
@@ -85,14 +89,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def packed_schema() -> pa.Schema:
-    """The schema of `KafkaTasks.read`: all columns except `timestampType`, with packed headers."""
+    """Return the schema of `KafkaTasks.read`: no `timestampType`, and packed headers."""
     types = {**_ARROW_TYPES, "headers": pa.binary()}
     del types["timestampType"]
     return pa.schema(types)
 
 
 def unpack_headers(packed: bytes | None) -> _Headers | None:
-    """The (name, value) headers of a record, from a `headers` value that was read as binary."""
+    """Return the headers of a record, (name, value), from a packed value of `headers`."""
     return None if packed is None else _PACKED.decode(packed)
 
 
@@ -108,11 +112,11 @@ def batch_builder(
 ) -> Callable[[Records, list[int]], pa.RecordBatch]:
     """Return a function that converts records to a batch with the columns of `schema`.
 
-    The function takes at most `MAX_BATCH_ROWS` records, and a list of the records' offsets. It is
-    the hot path of the source: a C function builds each column in one pass over the records, and
+    The function takes at most `MAX_BATCH_ROWS` records, and a list of their offsets. It is the hot
+    path of the source. Therefore a C function builds each column in one pass over the records, and
     constant columns are slices of one array.
     """
-    # Imported here because the lookup of data sources must work without this optional extra.
+    # Imported here, because Spark's lookup of data sources must work without this extra.
     from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
     topics = pa.repeat(pa.scalar(partition.topic, pa.string()), MAX_BATCH_ROWS)
@@ -150,10 +154,10 @@ def batch_builder(
 
 
 def _timestamps(millis: list[int]) -> Any:
-    """Convert timestamps of records; null if a record has none, or one after the year 9999.
+    """Convert timestamps of records; null without a timestamp, or if it is after the year 9999.
 
     A client can send any number. If it sends microseconds instead of milliseconds, the year is
-    about 55840, which neither Python nor SQL supports.
+    about 55840, which Python and SQL don't support.
     """
     timestamps: Any = pa.array(millis, pa.int64())
     bounds = pc.min_max(timestamps)
@@ -164,12 +168,12 @@ def _timestamps(millis: list[int]) -> Any:
 
 
 def _headers(records: Records) -> list[_Headers | None]:
-    """The headers of each record; None if it has none, or if a header's name isn't UTF-8.
+    """Return the headers of each record; None without headers, or if a name isn't UTF-8.
 
-    Some clients write names that aren't UTF-8. For these names, `Message.headers` raises an error,
-    and a second call returns a list with a null pointer, which crashes the process. If `map` calls
-    the method, the second call raises SystemError instead. A call in Python code doesn't raise it,
-    because the interpreter may specialize the call.
+    Some clients write names that aren't UTF-8. For such a name, `Message.headers` raises an error
+    at the first call. At a second call from Python code, it may return a list with a null pointer,
+    which crashes the process. At a second call by `map`, it raises SystemError. Therefore this
+    function uses `map`.
     """
     from confluent_kafka import Message
 

@@ -28,10 +28,10 @@ def read_range(
     schema: pa.Schema,
     connect: Connect = make_consumer,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a range, in order, as batches of the requested columns.
+    """Yield the records of a range, in order, as batches of the requested columns.
 
     Offsets have gaps (compaction, transaction markers). Therefore a range is complete when the
-    consumer's position reaches the range's end, and not after a number of records.
+    consumer's position reaches the end of the range, and not after a number of records.
     """
     reader = _RangeReader(offsets, options, connect)
     try:
@@ -47,11 +47,11 @@ class _RangeReader:
         self._range = offsets
         self._options = options
         self._loss = DataLoss(options.fail_on_data_loss)
-        self._complaints = ClientErrors(options.properties)
+        self._client_errors = ClientErrors(options.properties)
         self._position = offsets.start
         self._lookup_timeout = min(_LOOKUP_TIMEOUT, options.timeout)
         self._consumer = connect(
-            options.properties, options.group_id_prefix, self._complaints, offsets.size
+            options.properties, options.group_id_prefix, self._client_errors, offsets.size
         )
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class _RangeReader:
         self._assign()
         progress = time.monotonic()
         while self._position < self._range.end:
-            # consume() waits for its whole timeout unless it receives the requested number.
+            # consume() returns when it has received the requested number, or after a timeout.
             records, events = self._consume(min(count, self._range.end - self._position))
             if records:
                 offsets = record_offsets(records)
@@ -78,13 +78,13 @@ class _RangeReader:
             for event in events:
                 self._handle(event)
             if not records:
-                self._complaints.raise_if_permanent()
+                self._client_errors.raise_if_permanent()
                 if time.monotonic() - progress > self._options.timeout:
                     self._handle_stall()
                     progress = time.monotonic()
 
     def _consume(self, count: int) -> tuple[Records, Records]:
-        """Poll up to `count` messages: records, and events (errors, end of the partition)."""
+        """Poll up to `count` messages; return the records, and events such as errors."""
         from confluent_kafka import KafkaException, Message
 
         try:
@@ -99,7 +99,7 @@ class _RangeReader:
         )
 
     def _within_range(self, records: Records, offsets: list[int]) -> tuple[Records, list[int]]:
-        """Drop records before `_position` or after the range's end; advance `_position`."""
+        """Remove records before `_position` or after the range, and advance `_position`."""
         start, end = self._position, self._range.end
         self._position = max(start, offsets[-1] + 1)
         if offsets[0] >= start and offsets[-1] < end:
@@ -125,10 +125,10 @@ class _RangeReader:
             raise self._error(error.str())
 
     def _handle_partition_end(self, offset: int) -> None:
-        """Complete the range if the partition's end, `offset`, is at or after the range's end.
+        """Handle the end of the partition at `offset`; complete the range if it ends before.
 
-        If the range ends with transaction markers, no record arrives for them, and `_position`
-        doesn't reach the range's end.
+        If the range ends with transaction markers, `_position` doesn't reach the end of the range,
+        because the client doesn't return the markers.
         """
         if offset >= self._range.end:
             self._position = self._range.end
@@ -136,13 +136,13 @@ class _RangeReader:
             self._handle_out_of_range()
 
     def _handle_out_of_range(self) -> None:
-        """Report and skip offsets that retention or a recreation of the topic has deleted."""
+        """Report and skip missing offsets, after retention or a recreation of the topic."""
         if self._position >= self._range.end:
             return
         low, high = self._watermarks()
         until = min(low, self._range.end) if low > self._position else self._range.end
         if low <= self._position < high and self._range.end <= high:
-            self._assign()  # a transient state, such as a change of leader
+            self._assign()  # the state was transient, for example a change of the leader
             return
         self._loss.report(
             f"{self._range.partition}: offsets {self._position} to {until - 1} are missing, the "
@@ -159,14 +159,14 @@ class _RangeReader:
             self._assign()
 
     def _handle_stall(self) -> None:
-        """After a timeout without records, report missing records or raise `KafkaError`."""
+        """Handle a timeout without records: report missing records, or raise `KafkaError`."""
         from confluent_kafka import KafkaException
 
         topic, number = self._range.partition
         try:
             known = self._consumer.list_topics(topic, timeout=self._lookup_timeout).topics[topic]
         except KafkaException:
-            raise self._error(str(self._complaints) or "the brokers don't answer") from None
+            raise self._error(str(self._client_errors) or "the brokers don't answer") from None
         if known.error is not None or number not in known.partitions:
             self._loss.report(
                 f"{self._range.partition}: the partition doesn't exist any more", topic
@@ -175,7 +175,7 @@ class _RangeReader:
         elif self._watermarks()[1] < self._range.end:
             self._handle_out_of_range()
         else:
-            raise self._error(str(self._complaints) or "the broker sends no records")
+            raise self._error(str(self._client_errors) or "the broker sends no records")
 
     def _assign(self) -> None:
         from confluent_kafka import TopicPartition
@@ -194,7 +194,7 @@ class _RangeReader:
         except KafkaException as failure:
             raise self._error(failure.args[0].str()) from None
         if marks is None:
-            raise self._error(str(self._complaints) or "the brokers don't answer")
+            raise self._error(str(self._client_errors) or "the brokers don't answer")
         low, high = marks
         return low, high
 

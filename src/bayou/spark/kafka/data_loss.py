@@ -1,4 +1,4 @@
-"""The option `failOnDataLoss`: an error or a warning if Kafka lacks records of a read."""
+"""The option `failOnDataLoss`: an error or a warning if records of a read are missing."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ DATA_LOSS_ADVICE = (
     " To continue with the remaining records, set the option failOnDataLoss to false; to read the "
     "topic from its start, use a new checkpointLocation with startingOffsets earliest."
 )
-"""Advice at the end of a `DataLoss` message. Pipelines replace it with their own advice."""
+"""Advice at the end of a message of `DataLoss`. Pipelines replace it by their own advice."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DataLoss:
-    """Reports missing records: raises an error if `fail` is set, otherwise logs a warning."""
+    """Reports missing records: raises an error if `fail` is true, otherwise logs a warning."""
 
     fail: bool
 
-    def report(self, what: str, topic: str) -> None:
+    def report(self, problem: str, topic: str) -> None:
         """Raise `RecordsLostError`, or log a warning and return.
 
-        `what` describes the partition and its missing offsets.
+        Args:
+            problem: description of the partition and its missing offsets.
         """
         if self.fail:
             raise RecordsLostError(
-                f"Kafka {what}. Kafka's retention deleted the records before they were read, or "
+                f"Kafka {problem}. Kafka's retention deleted the records before they were read, or "
                 f"the topic was recreated.{DATA_LOSS_ADVICE}",
                 topic=topic,
             )
         logger.warning(
             "Kafka %s. The read continues without the missing records, because failOnDataLoss is "
             "false.",
-            what,
+            problem,
         )

@@ -33,7 +33,7 @@ from bayou.spark.streaming.read_limits import HAS_LIMITS, UnsupportedStreamReade
 
 
 class KafkaBatchReader(DataSourceReader):
-    """A batch read: an offset range of each partition, fixed when the query is planned."""
+    """Plans and reads a batch query: an offset range of each partition."""
 
     def __init__(self, options: KafkaSourceOptions, schema: pa.Schema) -> None:
         self._options = options
@@ -59,7 +59,7 @@ class KafkaBatchReader(DataSourceReader):
         return input_partitions(checked, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # For a read without partitions, Spark creates a partition of its own.
+        # Spark creates a partition if the read has none.
         if isinstance(partition, KafkaInputPartition):
             yield from read_range(partition.offsets, self._options, self._schema)
 
@@ -67,8 +67,8 @@ class KafkaBatchReader(DataSourceReader):
 class KafkaDataSource(DataSource):
     """The data source `bayou-kafka`: batch and streaming reads of Kafka topics.
 
-    Columns are `key`, `value`, `topic`, `partition`, `offset`, `timestamp`, `timestampType`, and,
-    with the option `includeHeaders`, `headers`. `.schema(...)` can select a subset of the columns.
+    The columns are `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and `timestampType`,
+    and with the option `includeHeaders` also `headers`. `.schema(...)` selects some of the columns.
     """
 
     @classmethod

@@ -1,8 +1,9 @@
 """A Kafka broker inside the process, for demos and tests: librdkafka's mock cluster.
 
-The broker speaks Kafka's protocol over TCP on loopback, so that any client on this machine can
-connect, including Spark's executors. The broker retains 5 MiB or 100,000 record batches of each
-partition. It drops older batches without an error, but `EmbeddedBroker.produce` raises one.
+The broker implements Kafka's protocol over TCP on the loopback interface. Any client on this
+machine can connect, including Spark's executors. The broker retains 5 MiB or 100,000 record batches
+of each partition. It drops older batches without an error, but `EmbeddedBroker.produce` detects
+this and raises an error.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class ProducedRecord(NamedTuple):
     Attributes:
         value: None for a tombstone.
         key: None for no key.
-        partition: if None, it is chosen by the key, or at random if there is no key.
+        partition: if None, the key determines the partition; without a key, it is random.
         timestamp: milliseconds since the epoch; None for the current time.
         headers: names and values; None for no headers.
 
@@ -66,7 +67,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers as host:port, separated by commas; empty before the start."""
+        """The brokers as host:port, separated by commas; empty before the brokers start."""
         return self._bootstrap_servers
 
     def __enter__(self) -> Self:
@@ -127,8 +128,8 @@ class EmbeddedBroker:
             keep_all: whether to raise an error if the broker drops records beyond its limits.
 
         Raises:
-            KafkaError: the broker didn't accept all records; or it dropped some, and `keep_all` is
-                true.
+            KafkaError: the broker didn't accept all records, or it dropped records and `keep_all`
+                is true.
         """
         from confluent_kafka import KafkaException
 
@@ -167,7 +168,7 @@ class EmbeddedBroker:
         return count
 
     def watermarks(self, topic: str) -> dict[int, tuple[int, int]]:
-        """For each partition, the offset of the first record and the offset after the last one."""
+        """Return the first offset and the end offset of each partition."""
         from confluent_kafka import Consumer, TopicPartition
 
         self._running()
@@ -266,7 +267,7 @@ def _send(
     record: ProducedRecord,
     delivered: Callable[[object, object], None],
 ) -> None:
-    """Pass a record to the producer; wait while the producer's queue is full."""
+    """Pass a record to the producer; if the producer's queue is full, wait."""
     while True:
         try:
             producer.produce(
@@ -285,7 +286,7 @@ def _send(
 
 
 def _load_library() -> ctypes.CDLL:
-    """The librdkafka library, to which confluent-kafka's extension module is linked."""
+    """Load the librdkafka library to which confluent-kafka's extension module is linked."""
     require_confluent_kafka()
     from confluent_kafka import cimpl
 

@@ -1,8 +1,8 @@
 """Offsets of Kafka partitions: JSON format, limits for micro-batches, and ranges for tasks.
 
-A partition's offset is the offset of the next record to read: a partition with records 0 to 5 ends
-at 6. The JSON is `{"topic": {"0": 23, "1": 5}}`, as in Spark's Kafka source, both in options
-(`startingOffsets`, `endingOffsets`) and in checkpoints.
+The offset of a partition is the offset of the next record to read. For example, the end offset of a
+partition with the records 0 to 5 is 6. The JSON is `{"topic": {"0": 23, "1": 5}}` as in Spark's
+Kafka source, both in options (`startingOffsets`, `endingOffsets`) and in checkpoints.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from bayou.errors import ArgumentError
 
 EARLIEST_OFFSET = -2
-"""Value in `startingOffsets` for the first record in the partition."""
+"""Value in `startingOffsets` for the first record of a partition."""
 
 LATEST_OFFSET = -1
-"""Value in `startingOffsets` and `endingOffsets` for the end of the partition."""
+"""Value in `startingOffsets` and `endingOffsets` for the end of a partition."""
 
 
 class TopicPartition(NamedTuple):
@@ -38,7 +38,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """The records of a partition with `start` <= offset < `end`.
+    """A range of offsets in a partition: `start` <= offset < `end`.
 
     Examples:
         >>> records = OffsetRange(TopicPartition("orders", 0), 23, 100)
@@ -50,7 +50,7 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of offsets; there can be fewer records, because offsets have gaps."""
+        """The number of offsets; the number of records can be smaller, because of gaps."""
         return self.end - self.start
 
 
@@ -58,7 +58,7 @@ def parse_offsets(text: str, option: str = "startingOffsets") -> dict[TopicParti
     """Parse offsets from JSON.
 
     Raises:
-        ArgumentError: the string isn't the JSON of offsets; the message names `option`.
+        ArgumentError: the string isn't the JSON of offsets. The message contains `option`.
 
     Examples:
         >>> parse_offsets('{"orders": {"0": 23, "1": -2}}')
@@ -76,7 +76,7 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def offsets_from_json(data: Any, option: str = "offsets") -> dict[TopicPartition, int]:
-    """Parse offsets from decoded JSON; errors name `option`."""
+    """Parse offsets from decoded JSON; `option` is the option's name, for errors."""
     if not isinstance(data, dict):
         raise _malformed(option)
     offsets: dict[TopicPartition, int] = {}
@@ -94,7 +94,7 @@ def parse_timestamps(text: str, option: str) -> dict[TopicPartition, int]:
     """Parse timestamps from JSON such as `{"topic": {"0": 1735689600000}}`.
 
     Raises:
-        ArgumentError: the string isn't the JSON of timestamps; the message names `option`.
+        ArgumentError: the string isn't the JSON of timestamps. The message contains `option`.
     """
     malformed = ArgumentError(
         f'Option {option} must be JSON such as {{"topic": {{"0": 1735689600000}}}}: milliseconds '
@@ -111,7 +111,7 @@ def parse_timestamps(text: str, option: str) -> dict[TopicPartition, int]:
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The JSON object of offsets, sorted by topic and partition."""
+    """Convert offsets to a JSON object, sorted by topic and partition."""
     data: dict[str, dict[str, int]] = {}
     for partition in sorted(offsets):
         data.setdefault(partition.topic, {})[str(partition.partition)] = offsets[partition]
@@ -119,18 +119,22 @@ def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str
 
 
 def parse_partitions(text: str, option: str = "assign") -> tuple[TopicPartition, ...]:
-    """Parse partitions from JSON such as `{"topic": [0, 1]}`; errors name `option`."""
+    """Parse partitions from JSON such as `{"topic": [0, 1]}`.
+
+    Args:
+        option: the option's name, for errors.
+    """
     data = _load(text, option)
-    shape = f'Option {option} must be JSON such as {{"topic": [0, 1]}}.'
+    expected = f'Option {option} must be JSON such as {{"topic": [0, 1]}}.'
     if not isinstance(data, dict):
-        raise ArgumentError(shape, argument=option)
+        raise ArgumentError(expected, argument=option)
     partitions: set[TopicPartition] = set()
     for topic, numbers in data.items():
         if not isinstance(numbers, list) or not all(type(n) is int and n >= 0 for n in numbers):
-            raise ArgumentError(shape, argument=option)
+            raise ArgumentError(expected, argument=option)
         partitions.update(TopicPartition(topic, number) for number in numbers)
     if not partitions:
-        raise ArgumentError(f"Option {option} contains no partition. {shape}", argument=option)
+        raise ArgumentError(f"Option {option} contains no partition. {expected}", argument=option)
     return tuple(sorted(partitions))
 
 
@@ -161,54 +165,58 @@ def limit_offsets(
     micro-batch exceeds `limit` only if the number of partitions with records exceeds `limit`.
 
     Args:
-        start: first available offset of each partition; has every partition of `end`.
-        end: end of the available offsets of each partition.
+        start: the first available offset of each partition in `end`.
+        end: the end of the available offsets of each partition.
     """
     sizes = {partition: max(0, end[partition] - start[partition]) for partition in end}
     total = sum(sizes.values())
     if total <= limit:
         return dict(end)
-    # Integer division is exact; a float loses precision above 2^53.
-    taken = {p: max(1, limit * size // total) for p, size in sizes.items() if size}
-    excess = sum(taken.values()) - limit
-    for partition in sorted(taken, key=lambda p: -taken[p]):
+    # Integer division is exact; a float has no exact values above 2^53.
+    counts_by_partition = {p: max(1, limit * size // total) for p, size in sizes.items() if size}
+    excess = sum(counts_by_partition.values()) - limit
+    for partition in sorted(counts_by_partition, key=lambda p: -counts_by_partition[p]):
         if excess <= 0:
             break
-        less = min(excess, taken[partition] - 1)
-        taken[partition] -= less
-        excess -= less
-    return {p: start[p] + taken[p] if p in taken else end[p] for p in end}
+        reduction = min(excess, counts_by_partition[partition] - 1)
+        counts_by_partition[partition] -= reduction
+        excess -= reduction
+    return {
+        p: start[p] + counts_by_partition[p] if p in counts_by_partition else end[p] for p in end
+    }
 
 
 def split_ranges(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None, max_records: int
 ) -> list[OffsetRange]:
-    """Split each range into ranges of at most `max_records` offsets; leave out empty ranges.
+    """Split ranges into ranges of at most `max_records` offsets; empty ranges are omitted.
 
-    If the result has fewer than `min_partitions` ranges, the largest ones are split further.
+    If the result has fewer than `min_partitions` ranges, the largest ranges are split further.
     """
-    full = [r for r in ranges if r.size > 0]
-    counts = [math.ceil(r.size / max_records) for r in full]
+    non_empty = [r for r in ranges if r.size > 0]
+    counts = [math.ceil(r.size / max_records) for r in non_empty]
     if min_partitions is not None:
         while sum(counts) < min_partitions:
-            largest = max(range(len(full)), key=lambda i: full[i].size / counts[i], default=None)
-            if largest is None or full[largest].size <= counts[largest]:
+            largest = max(
+                range(len(non_empty)), key=lambda i: non_empty[i].size / counts[i], default=None
+            )
+            if largest is None or non_empty[largest].size <= counts[largest]:
                 break
             counts[largest] += 1
-    return [part for r, count in zip(full, counts, strict=True) for part in _split(r, count)]
+    return [part for r, count in zip(non_empty, counts, strict=True) for part in _split(r, count)]
 
 
 def divide_ranges(ranges: Iterable[OffsetRange], count: int) -> tuple[tuple[OffsetRange, ...], ...]:
-    """Divide ranges, in order, among up to `count` tasks with equal numbers of offsets per task."""
-    full = [r for r in ranges if r.size > 0]
-    total = sum(r.size for r in full)
-    borders = [total * i // count for i in range(1, count)]
+    """Divide ranges among at most `count` tasks, each with about the same number of offsets."""
+    non_empty = [r for r in ranges if r.size > 0]
+    total = sum(r.size for r in non_empty)
+    boundaries = [total * i // count for i in range(1, count)]
     tasks: list[list[OffsetRange]] = [[] for _ in range(count)]
-    position = 0  # number of offsets in the ranges before this one
-    for partition, start, end in full:
-        inside = {b - position + start for b in borders if start < b - position + start < end}
+    position = 0  # number of offsets in all earlier ranges
+    for partition, start, end in non_empty:
+        inside = {b - position + start for b in boundaries if start < b - position + start < end}
         for first, last in itertools.pairwise(sorted({start, *inside, end})):
-            task = bisect.bisect_right(borders, position + first - start)
+            task = bisect.bisect_right(boundaries, position + first - start)
             tasks[task].append(OffsetRange(partition, first, last))
         position += end - start
     return tuple(tuple(task) for task in tasks if task)

@@ -22,13 +22,13 @@ from bayou.spark.kafka.offsets import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampPosition:
-    """For each partition, the position of the first record at or after a timestamp.
+    """The position of the first record at or after a timestamp in each partition.
 
     Attributes:
         timestamps: milliseconds since the epoch, for all partitions or by partition.
-        option: name of the option that sets the timestamps, for error messages.
-        or_latest: whether the partition's end is used if all its records are older. If false, such
-            a partition is an error.
+        option: name of the option with the timestamps, for error messages.
+        or_latest: whether the position is the end of a partition if all its records are older. If
+            false, such a partition is an error.
     """
 
     timestamps: int | Mapping[TopicPartition, int]
@@ -39,17 +39,17 @@ class TimestampPosition:
 Position: TypeAlias = (
     Literal["earliest", "latest"] | Mapping[TopicPartition, int] | TimestampPosition
 )
-"""A start or end of a read. In the mapping, -2 means earliest and -1 means latest."""
+"""The start or end of a read. In a mapping, -2 means earliest and -1 means latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSelection:
-    """The selection of the partitions to read; exactly one attribute is set.
+    """The selection of partitions to read; exactly one attribute is set.
 
     Attributes:
-        topics: topics whose partitions are all read (option `subscribe`).
-        pattern: regular expression; all partitions of the topics whose whole name matches are read
-            (option `subscribePattern`).
+        topics: topics of which all partitions are read (option `subscribe`).
+        pattern: regular expression that matches the whole names of topics, of which all partitions
+            are read (option `subscribePattern`).
         partitions: the partitions to read (option `assign`).
     """
 
@@ -67,13 +67,13 @@ class TopicSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSourceOptions:
-    """The validated options. `parse_options` creates them.
+    """The validated options of the source, from `parse_options`.
 
     Attributes:
-        max_trigger_delay: seconds to wait after the last batch for `min_offsets_per_trigger`
-            offsets. After this time, a batch runs with the offsets that are available.
-        max_record_delay: like `max_trigger_delay`, but the time starts when the first unread
-            record is seen; overrides `max_trigger_delay`.
+        max_trigger_delay: seconds after the last batch to wait for `min_offsets_per_trigger`
+            offsets. After this time, a batch runs with the available offsets.
+        max_record_delay: like `max_trigger_delay`, but in seconds after an unread record became
+            available; overrides `max_trigger_delay`.
         max_records_per_partition: maximum number of offsets of a Spark partition.
         timeout: seconds to wait for a record; planning waits at most 30 s.
     """
@@ -98,7 +98,7 @@ class KafkaSourceOptions:
         return min(self.timeout, 30.0)
 
     def batch_range(self) -> tuple[Position, Position]:
-        """The start and end of a batch query.
+        """Return the start and the end of a batch query.
 
         Raises:
             ArgumentError: the start is latest or the end is earliest.
@@ -120,10 +120,10 @@ class KafkaSourceOptions:
         return start, end
 
     def stream_start(self) -> Position:
-        """The start of a new streaming query.
+        """Return the start of a new streaming query.
 
         Raises:
-            ArgumentError: an option sets an end.
+            ArgumentError: an option sets an end, which a streaming query can't have.
         """
         if self.ending_offsets is not None:
             position = self.ending_offsets
@@ -248,7 +248,7 @@ def _position(value: str, name: str) -> Position:
 def _timestamps(
     values: Mapping[str, str], bound: Literal["starting", "ending"], *, or_latest: bool
 ) -> TimestampPosition | None:
-    """The position that an option with timestamps sets; None if no such option is set.
+    """Return the position of an option with timestamps; None if no such option is set.
 
     A timestamp for all partitions takes precedence over timestamps by partition.
     """
@@ -331,7 +331,7 @@ _KNOWN = (
     "maxRecordsPerPartition",
     "kafkaConsumer.pollTimeoutMs",
     "groupIdPrefix",
-    # Retries of offset lookups in Spark's source. They are ignored: librdkafka retries.
+    # Options for retries of offset lookups. They are ignored, because librdkafka retries.
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )

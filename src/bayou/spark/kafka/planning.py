@@ -1,7 +1,7 @@
-"""Planning of reads: from options to the offset ranges of tasks, with checks for missing records.
+"""Planning of reads: determines offset ranges and distributes them over tasks.
 
-`KafkaTasks` assigns ranges to tasks that read Kafka directly. With the Python data source, the rows
-would pass through the JVM to another Python process of the same task.
+Missing records are reported. `KafkaTasks` is for tasks that read Kafka directly, without_record the
+data source, whose rows would pass through the JVM to another Python process of the same task.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ class KafkaInputPartition(InputPartition):
 
 
 def selected_partitions(cluster: KafkaCluster, options: KafkaSourceOptions) -> list[TopicPartition]:
-    """The partitions to read. Raises `KafkaError` if a topic or partition doesn't exist."""
+    """Return the partitions to read.
+
+    Raises:
+        KafkaError: a selected topic or partition doesn't exist.
+    """
     selection = options.selection
     partitions = cluster.partitions(selection)
     topics = {p.topic for p in partitions}
@@ -71,11 +75,15 @@ def resolve_position(
     options: KafkaSourceOptions,
     option: str,
 ) -> dict[TopicPartition, int]:
-    """Resolve a position to an offset of each partition; error messages name `option`."""
+    """Resolve a position to an offset of each partition.
+
+    Args:
+        option: name of the option with the position, for errors.
+    """
     if position == "earliest":
-        return cluster.all_of(cluster.earliest(partitions), partitions)
+        return cluster.require_offsets(cluster.earliest(partitions), partitions)
     if position == "latest":
-        return cluster.all_of(cluster.latest(partitions), partitions)
+        return cluster.require_offsets(cluster.latest(partitions), partitions)
     if isinstance(position, TimestampPosition):
         return _at_timestamps(position, partitions, cluster, options)
     assert isinstance(position, Mapping)
@@ -86,8 +94,8 @@ def resolve_position(
             "-2 for earliest, -1 for latest.",
             argument=option,
         )
-    earliest = cluster.all_of(cluster.earliest(partitions), partitions)
-    latest = cluster.all_of(cluster.latest(partitions), partitions)
+    earliest = cluster.require_offsets(cluster.earliest(partitions), partitions)
+    latest = cluster.require_offsets(cluster.latest(partitions), partitions)
     loss = DataLoss(options.fail_on_data_loss)
     resolved: dict[TopicPartition, int] = {}
     for partition, offset in position.items():
@@ -119,25 +127,30 @@ def _at_timestamps(
     elif set(timestamps) != set(partitions):
         raise ArgumentError(
             f"Option {option} must contain each partition once. It has {_names(list(timestamps))}, "
-            f"but {options.selection} has {_names(partitions)}.",
+            f"but {options.selection} has {_names(partitions)}. Set a timestamp for each of these.",
             argument=option,
         )
     offsets = cluster.at(timestamps)
-    without = sorted(p for p, offset in offsets.items() if offset is None)
-    if without and not position.or_latest:
+    without_record = sorted(p for p, offset in offsets.items() if offset is None)
+    if without_record and not position.or_latest:
         raise ArgumentError(
-            f"Option {option}: {without[0]} has no record from {timestamps[without[0]]} on. Set an "
-            "earlier timestamp, or set startingOffsetsByTimestampStrategy to latest.",
+            f"Option {option}: {without_record[0]} has no record at or after "
+            f"{timestamps[without_record[0]]}. Set an earlier timestamp, or set "
+            "startingOffsetsByTimestampStrategy to latest.",
             argument=option,
         )
-    ends = cluster.all_of(cluster.latest(without), without) if without else {}
+    ends = (
+        cluster.require_offsets(cluster.latest(without_record), without_record)
+        if without_record
+        else {}
+    )
     return {p: ends[p] if offset is None else offset for p, offset in offsets.items()}
 
 
 def check_starts(
     ranges: Iterable[OffsetRange], cluster: KafkaCluster, loss: DataLoss
 ) -> list[OffsetRange]:
-    """Report deleted records at the start of a range to `loss`; remove them from the range."""
+    """Report records at the start of ranges that were deleted, and remove them from the ranges."""
     ranges = [r for r in ranges if r.size > 0]
     earliest = cluster.earliest([r.partition for r in ranges])
     checked: list[OffsetRange] = []
@@ -163,7 +176,7 @@ def check_starts(
 def input_partitions(
     ranges: Iterable[OffsetRange], options: KafkaSourceOptions
 ) -> list[InputPartition]:
-    """Split offset ranges into the input partitions that tasks read."""
+    """Split offset ranges into input partitions for tasks."""
     splits = split_ranges(
         ranges,
         min_partitions=options.min_partitions,
@@ -173,16 +186,16 @@ def input_partitions(
 
 
 def _names(partitions: list[TopicPartition]) -> str:
-    shown = ", ".join(f"{p.topic}-{p.partition}" for p in partitions[:20])
-    return shown if len(partitions) <= 20 else f"{shown} and {len(partitions) - 20} more"
+    names = ", ".join(f"{p.topic}-{p.partition}" for p in partitions[:20])
+    return names if len(partitions) <= 20 else f"{names} and {len(partitions) - 20} more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTasks:
-    """The offset ranges of each task of a read. Can be pickled; `KafkaTasks.of` creates it.
+    """The offset ranges of each task of a read, from `KafkaTasks.of`; can be pickled.
 
     Attributes:
-        tasks: the ranges of each task; no task is empty.
+        tasks: the ranges of each task; each task has at least one range.
         options: the options of the source `bayou-kafka`.
     """
 
@@ -213,9 +226,9 @@ class KafkaTasks:
         return cls(tasks=divide_ranges(ranges, count), options=parsed)
 
     def read(self, task: int) -> Iterator[pa.RecordBatch]:
-        """The records of a task's ranges; called in the task.
+        """Yield the records of a task's ranges; called in the task.
 
-        Batches have all columns of the source except `timestampType`, with packed headers.
+        Batches have the columns of `packed_schema`.
 
         Raises:
             KafkaError: records are missing and `failOnDataLoss` is set, or no record arrives within
@@ -226,4 +239,4 @@ class KafkaTasks:
 
 
 _MIN_TASK_RECORDS = 2_000
-"""Minimum number of offsets of a task. A smaller task costs more time than it saves."""
+"""Minimum number of offsets of a task. For fewer records, a task isn't worth its cost."""

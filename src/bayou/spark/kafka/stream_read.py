@@ -36,20 +36,23 @@ from bayou.spark.streaming.read_limits import (
 )
 
 FIRST_START = "#start"
-"""Key of the first batch's start in the JSON of its end; no topic has a name with `#`.
+"""Key of the first batch's start offset in the JSON of its end offset. Names of topics have no `#`.
 
-If a query is stopped before it commits its first batch, Spark repeats the batch, but has only
-recorded its end. A position such as `latest` would then be resolved again, and the records before
-the new position would be lost.
+If a query stops before it commits its first batch, Spark repeats the batch, but knows only its end
+offset. Without this key, a position such as `latest` would be resolved again, and the records
+before the new position would be lost.
 """
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader of the Kafka source.
 
-    Offsets have the form of Spark's Kafka source: `{"topic": {"0": 23}}`. The end of the first
-    batch also contains the batch's start (`FIRST_START`). The connection to the cluster isn't
-    pickled. `clock` returns monotonic seconds.
+    Offsets have the same JSON as in Spark's Kafka source: `{"topic": {"0": 23}}`. The end offset of
+    the first batch also contains its start offset (`FIRST_START`). The connection to the cluster
+    isn't pickled.
+
+    Args:
+        clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -107,13 +110,13 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else offsets_to_json(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        # If the first batch is repeated after a restart, `start` is a new initial offset.
+        # If the first batch is repeated after a restart, `start` is resolved again.
         begin, until = _from_json(start), _from_json(end)
         if FIRST_START in end and FIRST_START not in start:
             begin = offsets_from_json(end[FIRST_START])
         for partition in sorted(begin.keys() - until.keys()):
             self._loss.report(f"{partition}: the partition doesn't exist any more", partition.topic)
-        # A partition that was added while the query runs is read from its first record.
+        # Partitions that were added while the query runs are read from their first record.
         new = sorted(until.keys() - begin.keys())
         begin |= dict.fromkeys(new, 0)
         ranges = [OffsetRange(p, begin[p], until[p]) for p in sorted(until)]
@@ -138,7 +141,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _available(self, begin: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The end offset of each partition: now, or with AvailableNow, at the query's start."""
+        """Return the end offset of each partition now; with AvailableNow, at the query's start."""
         if self._target is not None:
             end = self._target
         else:
@@ -159,7 +162,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _must_wait(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
-        """Whether to wait for `min_offsets_per_trigger` offsets; false after the maximum delay."""
+        """Whether to wait for more offsets, because of `min_offsets_per_trigger`."""
         min_offsets = self._options.min_offsets_per_trigger
         if min_offsets is None:
             return False

@@ -1,4 +1,4 @@
-"""Native reads: Spark's own Parquet reader reads the files that a kernel scan selects.
+"""Native reads: Spark's own Parquet reader reads the files that the kernel lists.
 
 `read_planner` decides between a native read and the data source. `relation` builds the DataFrame.
 """

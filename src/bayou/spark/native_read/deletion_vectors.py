@@ -1,8 +1,9 @@
 """Deletion vectors in native reads.
 
 Spark's Parquet reader doesn't support deletion vectors. Therefore each file with a deletion vector
-gets a number, and a broadcast anti join on file number and row position removes the deleted rows.
-If a version has too many deleted rows for a broadcast, the kernel reads some of the files.
+gets a number, and an anti join on file number and row position removes the deleted rows. Spark
+broadcasts the deleted rows. If there are too many for a broadcast, the kernel reads some of the
+files.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class FileVectors:
     """The files of a version that have deletion vectors.
 
     Attributes:
-        keys: `vector_keys` of the files that Spark reads; a file's number is its index + 1.
+        keys: `vector_keys` of the files that Spark reads; the number of a file is its index + 1.
         vectors: the deletion vectors of the files in `keys`.
         kernel_keys: `vector_keys` of the files that the kernel reads, because they have too many
             deleted rows for a broadcast.
@@ -43,8 +44,8 @@ class FileVectors:
 def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVectors | None:
     """Return the files that have deletion vectors; None if no file has one.
 
-    Spark broadcasts at most `max_rows` deleted rows. If the files have more, the kernel reads the
-    files with the most deleted rows, so that the remaining files have at most `max_rows`.
+    Spark broadcasts at most `max_rows` deleted rows. If the files have more deleted rows, the
+    kernel reads the files with the most deleted rows.
     """
     keys: list[Any] = []
     vectors: list[Any] = []
@@ -89,9 +90,9 @@ def file_vectors(engine: Engine, snapshot: Snapshot, max_rows: int) -> FileVecto
 def deleted_rows_frame(
     spark: Any, engine: EngineDescription, table: str, vectors: FileVectors
 ) -> DataFrame:
-    """Return the deleted rows as a DataFrame: `file` and `position`, both int.
+    """Return the deleted rows as a DataFrame with the int columns `file` and `position`.
 
-    `file` is the file's number: its index in `FileVectors.keys` + 1. Executors decode the vectors.
+    `file` is the number of the file, see `FileVectors`. Executors decode the vectors.
     """
     numbers = pa.array(range(1, len(vectors.keys) + 1), pa.int32())
     descriptors = pa.Table.from_batches([vector_batch(numbers, vectors.vectors)])

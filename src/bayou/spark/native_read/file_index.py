@@ -15,7 +15,7 @@ from bayou.spark.expressions.session_semantics import is_utc
 from bayou.spark.jvm.expressions import CatalystFilter
 from bayou.spark.jvm.file_index import SqlConf
 from bayou.spark.jvm.java_files import hadoop_uris
-from bayou.spark.native_read.file_listing import FileGroups, Listing, grouped
+from bayou.spark.native_read.file_listing import FileGroups, FileListing, grouped
 
 
 class DeltaFileIndex:
@@ -30,7 +30,7 @@ class DeltaFileIndex:
 
     def __init__(
         self,
-        listing: Listing,
+        listing: FileListing,
         partition_schema: StructType,
         conf: SqlConf,
         *,

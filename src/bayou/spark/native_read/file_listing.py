@@ -16,34 +16,33 @@ from bayou.kernel.log.file_actions import tail_bytes
 from bayou.kernel.scan.data_files import DataFiles, concat_data_files, data_files, vector_keys
 from bayou.spark.log_replay.builder import DistributedScanBuilder
 
-LOG_BYTES_A_FILE = 150
-"""Approximate bytes of the log for each data file; fewer in a checkpoint, more in commits."""
+LOG_BYTES_PER_FILE = 150
+"""Approximate size of the log for each data file, to estimate the number of files."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing:
-    """Lists the data files for a native read of a version; thread-safe.
+class FileListing:
+    """Lists the data files that Spark's Parquet reader reads; thread-safe.
 
     Attributes:
         time_zone: the session's time zone, for timestamp partition values without an offset.
-        vectors: `vector_keys` of the files whose deleted rows are removed by a join; a file's
-            number is its index + 1. None for a table without deletion vectors.
-        elsewhere: `vector_keys` of the files that the kernel reads instead of Spark.
+        keys: `FileVectors.keys`; None for a table without deletion keys.
+        kernel_keys: `FileVectors.kernel_keys`, whose files aren't listed.
     """
 
     spark: Any = field(repr=False)
     engine: Engine
     snapshot: Snapshot
     time_zone: str
-    vectors: pa.Array[Any] | None = None
-    elsewhere: pa.Array[Any] | None = None
+    keys: pa.Array[Any] | None = None
+    kernel_keys: pa.Array[Any] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def files(self, predicate: Predicate | None) -> DataFiles:
         """Return the files that may contain a row that matches the predicate.
 
-        All files are returned if the evaluation of the predicate on partition values fails. Spark
-        then decides whether to raise an error.
+        If the predicate can't be evaluated on partition values, all files are returned, and Spark
+        decides whether to raise an error.
         """
         try:
             return self._files(predicate)
@@ -62,9 +61,9 @@ class Listing:
         return self._native_only(concat_data_files(parts, schema, snapshot.partition_columns))
 
     def _native_only(self, listed: DataFiles) -> DataFiles:
-        if self.elsewhere is None or len(self.elsewhere) == 0:
+        if self.kernel_keys is None or len(self.kernel_keys) == 0:
             return listed
-        native = pc.invert(pc.is_in(vector_keys(listed.files), value_set=self.elsewhere))
+        native = pc.invert(pc.is_in(vector_keys(listed.files), value_set=self.kernel_keys))
         return DataFiles(
             files=listed.files.filter(native),
             partition_values=listed.partition_values.filter(native)
@@ -73,22 +72,22 @@ class Listing:
         )
 
     def numbers(self, files: pa.RecordBatch) -> pa.Array[Any] | None:
-        """Return each file's number (int32) in the join that removes deleted rows.
+        """Return the number (int32) of each file in `deleted_rows_frame`; 0 for other files.
 
-        The number is 0 for a file without deleted rows. None if the table has no deletion vectors.
+        None if the table has no deletion keys.
         """
-        if self.vectors is None:
+        if self.keys is None:
             return None
-        indexes = pc.index_in(vector_keys(files), value_set=self.vectors, skip_nulls=True)
+        indexes = pc.index_in(vector_keys(files), value_set=self.keys, skip_nulls=True)
         numbers: pa.Array[Any] = pc.fill_null(pc.add(indexes, pa.scalar(1, pa.int32())), 0)
         return numbers
 
     @cached_property
     def size(self) -> int:
         """The total bytes of all files."""
-        stated = self.snapshot.checksum_totals
-        if stated is not None:
-            return stated.size
+        totals = self.snapshot.checksum_totals
+        if totals is not None:
+            return totals.size
         scan = DistributedScanBuilder(self.spark, self.snapshot).build()
         with scan.scan_files(self.engine) as batches:
             sizes = (pc.struct_field(b.selected().column("add"), "size") for b in batches)
@@ -96,40 +95,30 @@ class Listing:
 
 
 def too_many_files(snapshot: Snapshot, max_files: int) -> str | None:
-    """Return an error message if a version has more than `max_files` files, else None.
+    """Return a message if a version has more than `max_files` files, else None.
 
-    The number of files comes from the version checksum. Without a checksum, the number is estimated
-    from the log's size.
+    The number of files comes from the version checksum. Without a checksum, it is estimated from
+    the size of the log.
     """
-    stated = snapshot.checksum_totals
-    if stated is not None:
-        files, about = stated.files, ""
+    totals = snapshot.checksum_totals
+    if totals is not None:
+        files, about = totals.files, ""
     else:
-        files = (snapshot.checkpoint_bytes + tail_bytes(snapshot)) // LOG_BYTES_A_FILE
+        files = (snapshot.checkpoint_bytes + tail_bytes(snapshot)) // LOG_BYTES_PER_FILE
         about = "about "
     return f"it has {about}{files} files, more than {max_files}" if files > max_files else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroups:
-    """Files grouped by partition values.
-
-    Attributes:
-        values: the partition values of each group.
-        order: indexes of all files, sorted by group.
-        offsets: index in `order` at which each group starts, followed by the end of the last group;
-            int32.
-    """
+    """Files grouped by partition values; see `jvm.file_index.FilesByPartition`."""
 
     values: pa.Table
     order: pa.Array[Any]
     offsets: pa.Array[Any]
 
     def only(self, groups: pa.Array[Any]) -> FileGroups:
-        """Keep only the groups whose indexes are in `groups`, which is in ascending order.
-
-        `values` isn't filtered: the result still has the values of all groups.
-        """
+        """Return only the files of some groups; see `FilesByPartition.only`."""
         starts, ends = self.offsets[:-1].take(groups), self.offsets[1:].take(groups)
         sizes = pc.subtract(ends, starts)
         selected = pc.is_in(self._group_of_each(), value_set=groups)

@@ -1,7 +1,7 @@
 """Counts a table's rows from the log, without reading data files.
 
-Answers `DataFrame.count()` and `SELECT count(*)` without a filter. Both read the version that was
-loaded, like a native read.
+This is used for `DataFrame.count()` and `SELECT count(*)` without a filter. The rows of the version
+that `load` opened are counted.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from bayou.spark.session.storage_options import storage_options
 _LOG = logging.getLogger(__name__)
 
 SETTING = "spark.databricks.delta.optimizeMetadataQuery.enabled"
-"""delta-spark's setting; false: counts read the data files."""
+"""delta-spark's setting. If it is false, counts read the data files."""
 
 _COUNTS = re.compile(r"\bcount\s*\(\s*(\*|\d+)\s*\)", re.IGNORECASE)
 
 
 def count(request: CountRequest) -> Any:
-    """Handler of `count`: return the number of rows; `NotImplemented` if the log lacks it."""
+    """Handler of the hook `count`: return the number of rows from the log.
+
+    Returns NotImplemented if the DataFrame isn't a whole table, or if the log has no number.
+    """
     if not _is_enabled(request.spark):
         return NotImplemented
     try:
@@ -43,7 +46,10 @@ def count(request: CountRequest) -> Any:
 
 
 def query(request: QueryRequest) -> Any:
-    """Handler of `query`: return a DataFrame with the count of a `SELECT count(*) FROM table`."""
+    """Handler of the hook `query`: return the result of `SELECT count(*) FROM table` from the log.
+
+    Returns NotImplemented for other statements, or if the log has no number of rows.
+    """
     if _COUNTS.search(request.text) is None or not _is_enabled(request.spark):
         return NotImplemented
     try:
@@ -61,10 +67,10 @@ def _is_enabled(spark: Any) -> bool:
 
 
 def _row_count(spark: Any, relation: str | None) -> int | None:
-    """Return the number of rows of a version; None if the log doesn't have it.
+    """Return the number of rows of a version from the log; None if the log doesn't have it.
 
     Args:
-        relation: the value of `WHOLE_TABLE`; None if there is none.
+        relation: the value of the option `WHOLE_TABLE`; None if it isn't set.
     """
     table = read_whole_table(relation)
     if table is None:
@@ -74,7 +80,7 @@ def _row_count(spark: Any, relation: str | None) -> int | None:
         options = with_session_storage(spark, path, {})
         engine = for_path(path, storage_options({k.lower(): v for k, v in options.items()}))
         snapshot = _snapshot(spark, engine, path, version)
-        if snapshot.table_id != table_id:  # another table has replaced the loaded one
+        if snapshot.table_id != table_id:  # the table was replaced after `load`
             return None
         return row_count_from_statistics(engine, snapshot)
     except BayouError as error:

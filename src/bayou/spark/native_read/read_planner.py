@@ -1,4 +1,4 @@
-"""The choice between a native read and the data source."""
+"""Chooses between a native read and the Python data source for each read."""
 
 from __future__ import annotations
 
@@ -46,19 +46,22 @@ _READERS = ("auto", "native", "source")
 MAX_FILES = 4_000_000
 """Maximum number of files of a table that is read natively.
 
-A native read keeps the list of a query's files in the JVM's memory; the data source doesn't. The
-limit applies to the number of files in the table, although a query with a filter lists fewer.
+A native read stores the list of a query's files in the JVM's memory. The limit applies to all files
+of the table, although a query with a filter lists fewer files.
 """
 
 _BYTES_A_DELETED_ROW = 200
 _CHANGES = ("readChangeFeed", "readChangeData")
-"""Options that read the change data feed; only the data source supports them."""
+"""Options for the change data feed, which only the data source supports."""
 
 _warned: set[str] = set()
 
 
 def load(request: ReadRequest) -> Any:
-    """Handler of `load`: return a native read's DataFrame; `NotImplemented` for other reads."""
+    """Handler of the hook `load`: return the DataFrame of a native read.
+
+    Returns NotImplemented for a read by the Python data source.
+    """
     values = {k.lower(): v for k, v in request.options.items()}
     spark = request.spark
     reader = _reader(spark)
@@ -66,12 +69,12 @@ def load(request: ReadRequest) -> Any:
         return NotImplemented
     if any(boolean_option(values, name) for name in _CHANGES):
         return NotImplemented
-    own_zone = (None, spark.conf.get("spark.sql.session.timeZone"))
+    session_zones = (None, spark.conf.get("spark.sql.session.timeZone"))
     if (
         reader == "source"
         or boolean_option(values, "metadataColumn")
         # Spark's own reader supports only the session's time zone.
-        or TIME_ZONE.string(values) not in own_zone
+        or TIME_ZONE.string(values) not in session_zones
     ):
         _record_version(request)
         return NotImplemented
@@ -82,15 +85,15 @@ def load(request: ReadRequest) -> Any:
         options = SourceOptions.parse({**read_options, TIME_ZONE.name: session_zone, "path": path})
         zone = _time_zone(spark)
         engine, snapshot = _open(spark, options)
-        travels = _travels(options)
-        loaded = "" if travels else loaded_version(snapshot.path, snapshot.version)
+        has_time_travel = _has_time_travel(options)
+        loaded = "" if has_time_travel else loaded_version(snapshot.path, snapshot.version)
         recorded = {LOADED_VERSION: loaded, **_whole_table(request, options, snapshot)}
         unreachable = store_access(spark, snapshot.path, read_options)
         if unreachable is not None:
             _report_unreachable(snapshot.path, unreachable)
             request.reader.options(**recorded)
             return NotImplemented
-        reason = _unsupported(snapshot)
+        reason = _unsupported_reason(snapshot)
         if reason is None and reader == "auto":
             reason = too_many_files(snapshot, MAX_FILES)
         if reason is not None:
@@ -114,8 +117,9 @@ def load(request: ReadRequest) -> Any:
             )
         except JvmError as error:
             _warn_once(
-                f"Spark: its internals differ from versions 4.0 to 4.3 ({error_reason(error)}). "
-                "Tables are read by the Python data source instead of Spark's Parquet reader."
+                "Spark: tables are read by the Python data source instead of Spark's Parquet "
+                "reader, because internals of this version differ from versions 4.0 to 4.3 "
+                f"({error_reason(error)}). Use a supported version for faster reads."
             )
             return NotImplemented
         return _with_filter_and_schema(frame, request, options, snapshot)
@@ -133,21 +137,21 @@ def _reader(spark: Any) -> str:
 
 
 def _record_version(request: ReadRequest) -> None:
-    """Add the table's version to the options of a data source read, as `LOADED_VERSION`.
+    """Set the option `LOADED_VERSION` of a read by the data source.
 
-    If the rows are written to the same table, the write is based on this version. The data source
-    opens the table later, so the read itself may return a newer version.
+    If the rows overwrite the same table, the write is based on this version. The data source opens
+    the table later, and may read a newer version.
     """
     spark, path = request.spark, request.paths[0]
     try:
         read_options = with_session_storage(spark, path, request.options)
         options = SourceOptions.parse({**read_options, "path": path})
-        if _travels(options):
+        if _has_time_travel(options):
             request.reader.option(LOADED_VERSION, "")
             return
         _, snapshot = _open(spark, options)
     except BayouError:
-        return  # the data source raises it
+        return  # the data source will raise the error
     request.reader.option(LOADED_VERSION, loaded_version(snapshot.path, snapshot.version))
     request.reader.options(**_whole_table(request, options, snapshot))
 
@@ -155,8 +159,8 @@ def _record_version(request: ReadRequest) -> None:
 def _whole_table(
     request: ReadRequest, options: SourceOptions, snapshot: Snapshot
 ) -> dict[str, str]:
-    """Return the option `WHOLE_TABLE` if a read of the latest version has no schema and filter."""
-    if request.schema is not None or options.filter is not None or _travels(options):
+    """Return the option `WHOLE_TABLE`, which is set if the whole latest version is read."""
+    if request.schema is not None or options.filter is not None or _has_time_travel(options):
         return {}
     return {WHOLE_TABLE: whole_table(snapshot.table_id, snapshot.path, snapshot.version)}
 
@@ -179,21 +183,21 @@ def _with_filter_and_schema(
 
 
 def _open(spark: Any, options: SourceOptions) -> tuple[Engine, Snapshot]:
-    """Return the engine and the requested snapshot. The latest snapshot comes from a cache."""
-    if _travels(options):
+    """Return the engine and the requested snapshot; the latest snapshot comes from a cache."""
+    if _has_time_travel(options):
         return open_pinned(options, None)
     engine = for_path(options.path, options.storage)
     return engine, latest_snapshot(engine, options.path, spark)
 
 
-def _travels(options: SourceOptions) -> bool:
+def _has_time_travel(options: SourceOptions) -> bool:
     """Whether the options or the path specify a version or a timestamp."""
     in_options = options.version is not None or options.timestamp is not None
     return in_options or path_travel(options.path) is not None
 
 
-def _unsupported(snapshot: Snapshot) -> str | None:
-    """Return why Spark's Parquet reader can't read the table; None if it can."""
+def _unsupported_reason(snapshot: Snapshot) -> str | None:
+    """Return the reason why Spark's Parquet reader can't read a table; None if it can."""
     for field in snapshot.schema:
         if field.data_type != VOID and contains_type(field.data_type, lambda t: t == VOID):
             return f"column {field.name} has a field of type void"
@@ -212,7 +216,7 @@ def _time_zone(spark: Any) -> str:
 
 
 def _report_unreachable(path: str, unreachable: Unreachable) -> None:
-    """Log why a read uses the data source. A missing package is a warning, logged once."""
+    """Log why a read uses the data source. Warn once if a package is missing."""
     if unreachable.package is None:
         _LOG.info(
             "Table %s: the Python data source reads the table instead of Spark's Parquet reader, "

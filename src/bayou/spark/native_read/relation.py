@@ -1,8 +1,8 @@
 """The DataFrame of a native read: Spark's Parquet reader with a `DeltaFileIndex`.
 
-With column mapping, columns are renamed from physical to logical names. A cast of a struct would
-prevent Catalyst from pruning the struct's fields. Therefore structs are rebuilt with `withField`,
-which Catalyst simplifies (`SimplifyExtractValueOps`): a query of one field reads only that field.
+With column mapping, columns are renamed from physical to logical names. If a struct were renamed by
+a cast, Catalyst couldn't prune its fields. Therefore structs are rebuilt with `withField`, which
+Catalyst simplifies (`SimplifyExtractValueOps`), so that a query of one field reads only this field.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bayou.protocol.sql import quote_identifier
 from bayou.spark.jvm.file_index import file_index_frame, sql_conf
 from bayou.spark.native_read.deletion_vectors import FileVectors, deleted_rows_frame, file_vectors
 from bayou.spark.native_read.file_index import DeltaFileIndex
-from bayou.spark.native_read.file_listing import Listing
+from bayou.spark.native_read.file_listing import FileListing
 from bayou.spark.read.filters import cast_to_schema
 from bayou.spark.types import to_spark, to_spark_arrow
 
@@ -42,8 +42,8 @@ from bayou.spark.types import to_spark, to_spark_arrow
 def renamed(column: Column, physical: DataType, logical: DataType) -> Column:
     """Rename the fields of a column from its physical type to its logical type.
 
-    Structs are rebuilt field by field. Arrays and maps of structs are cast. Structs with
-    non-nullable fields or field metadata are also cast, because a rebuilt struct has neither.
+    Structs are rebuilt field by field. Arrays and maps of structs are cast, and so are structs with
+    non-nullable fields or field metadata, because a rebuilt struct would lose these.
     """
     if physical.simpleString() == logical.simpleString():
         return column
@@ -66,15 +66,15 @@ def _rebuilt_struct(column: Column, physical: StructType, logical: StructType) -
             if source.dataType.simpleString() != target.dataType.simpleString():
                 column = column.withField(quote_identifier(target.name), value)
         return column
-    taken = {name.lower() for name in physical.names}
-    if taken.isdisjoint(name.lower() for name in logical.names):
-        return _with_fields(column, logical.names, values).dropFields(*_all_quoted(physical.names))
-    # Physical and logical names overlap: rename in two steps, with temporary names.
-    taken |= {name.lower() for name in logical.names}
-    temporary = _unused_names(len(values), taken)
-    moved = _with_fields(column, temporary, values).dropFields(*_all_quoted(physical.names))
-    fields = [moved.getField(name) for name in temporary]
-    return _with_fields(moved, logical.names, fields).dropFields(*_all_quoted(temporary))
+    used_names = {name.lower() for name in physical.names}
+    if used_names.isdisjoint(name.lower() for name in logical.names):
+        return _with_fields(column, logical.names, values).dropFields(*_quoted(physical.names))
+    # If physical and logical names overlap, fields are renamed in two steps, with temporary names.
+    used_names |= {name.lower() for name in logical.names}
+    temporary = _unused_names(len(values), used_names)
+    renamed_struct = _with_fields(column, temporary, values).dropFields(*_quoted(physical.names))
+    fields = [renamed_struct.getField(name) for name in temporary]
+    return _with_fields(renamed_struct, logical.names, fields).dropFields(*_quoted(temporary))
 
 
 def _with_fields(column: Column, names: list[str], values: list[Column]) -> Column:
@@ -83,23 +83,23 @@ def _with_fields(column: Column, names: list[str], values: list[Column]) -> Colu
     return column
 
 
-def _unused_names(count: int, taken: set[str]) -> list[str]:
+def _unused_names(count: int, used_names: set[str]) -> list[str]:
     prefix = "field"
-    while any(name.startswith(prefix) for name in taken):
+    while any(name.startswith(prefix) for name in used_names):
         prefix = f"_{prefix}"
     return [f"{prefix}{number}" for number in range(count)]
 
 
-def _all_quoted(names: Any) -> list[str]:
+def _quoted(names: Any) -> list[str]:
     return [quote_identifier(name) for name in names]
 
 
 _FIELD_ID = "parquet.field.id"
 _FIELD_ID_CONF = "spark.sql.parquet.fieldId.read.enabled"
 _EXISTING_DEFAULT = "EXISTS_DEFAULT"
-"""Metadata key of a column's value in files that lack the column.
+"""Spark's metadata key for the value of a column in files without the column.
 
-The key is removed from Spark's schema, because in Delta this value is always null.
+The key is removed from the schema, because in Delta this value is always null.
 """
 
 
@@ -116,18 +116,18 @@ def native_frame(
 
     Args:
         max_deleted_rows: maximum number of deleted rows to broadcast; see `file_vectors`.
-        options: options of Hadoop's file system and of the relation.
+        options: options of Hadoop's file system, and options that are recorded in the plan.
     """
     vectors = None
     if snapshot.scan_builder().build().scan_state(engine).deletion_vectors:
         vectors = file_vectors(engine, snapshot, max_deleted_rows)
-    listing = Listing(
+    listing = FileListing(
         spark=spark,
         engine=engine,
         snapshot=snapshot,
         time_zone=time_zone,
-        vectors=None if vectors is None else vectors.keys,
-        elsewhere=None if vectors is None else vectors.kernel_keys,
+        keys=None if vectors is None else vectors.keys,
+        kernel_keys=None if vectors is None else vectors.kernel_keys,
     )
     logical = to_spark(snapshot.schema)
     physical = _physical(snapshot)
@@ -208,7 +208,7 @@ def _with_ids(data_type: DataType, known: Any) -> DataType:
 
 
 def _columns(schema: TableSchema, logical: StructType, physical: StructType) -> list[Column]:
-    """Return expressions that rename the scan's physical columns to the table's logical columns."""
+    """Return Columns that convert the scan's physical columns to the table's logical columns."""
     columns = []
     for field, known in zip(logical.fields, schema, strict=True):
         if known.data_type == VOID:
@@ -270,7 +270,7 @@ def _has_collation(data_type: DataType) -> bool:
 
 
 def _unused(name: str, names: Iterable[str]) -> str:
-    taken = {n.lower() for n in names}
-    while name in taken:
+    used_names = {n.lower() for n in names}
+    while name in used_names:
         name = f"_{name}"
     return name

@@ -1,4 +1,4 @@
-"""Checks whether Spark's Hadoop client can read a table's store, as native reads require."""
+"""Checks whether Spark's Hadoop client can read a table's files, which native reads require."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _CREDENTIALS = {
     "abfss": ("AZURE_", "fs.azure.account."),
     "gs": ("GOOGLE_", "fs.gs.auth."),
 }
-"""By scheme: the prefix of environment variables that Hadoop ignores, and the prefix of Hadoop's
-equivalent settings."""
+"""By URI scheme: the prefix of environment variables with credentials, which Hadoop ignores, and
+the prefix of Hadoop's settings for credentials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreachable:
-    """Why Spark's Hadoop client can't read a store.
+    """The reason why Spark's Hadoop client can't read a table's files.
 
     Attributes:
         scheme: the URI scheme of the store in Hadoop.
@@ -45,9 +45,10 @@ class Unreachable:
 
 
 def store_access(spark: Any, path: str, options: Mapping[str, str]) -> Unreachable | None:
-    """Return why Spark's Hadoop client can't read a table's files; None if it can.
+    """Return the reason why Spark's Hadoop client can't read a table's files; None if it can.
 
-    `options` are the options of the read, plus the session's storage settings.
+    Args:
+        options: the options of the read, with the session's storage settings.
     """
     if path.startswith("/"):
         return None

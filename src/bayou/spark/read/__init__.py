@@ -1,4 +1,5 @@
 """Reads of the data source `delta`.
 
-`batch`, `change_data_feed` and `stream` plan reads; `tasks` runs on executors.
+`batch`, `change_data_feed` and `stream` plan reads. `tasks` contains the functions that executors
+run.
 """

@@ -1,7 +1,7 @@
 """Batch reads of one table version by the Python data source.
 
-Spark plans a read in a separate Python process, and sends the pickled reader to every task. Tasks
-don't need the plan. Therefore a `DeltaReader` pickles as a `ReadTask` without the plan.
+Spark plans a read in a separate Python process, and sends the pickled reader to every task. Because
+tasks don't need the plan, the pickle of a `DeltaReader` contains only a `ReadTask`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.types import from_spark, to_spark_arrow
 
 MAX_PLANNED_FILES = 50_000
-"""Maximum number of files that the planning process lists for a scan of a large log. If a scan has
-more files, tasks replay slices of the log."""
+"""Maximum number of files that the planning process lists for a scan of a large log. For a scan
+with more files, tasks replay slices of the log."""
 
 LARGE_CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""Maximum size of a checkpoint that the planning process always replays (about 150,000 files). The
-log of a larger checkpoint may be replayed by tasks. The settings of log replay override this
-limit."""
+"""Maximum size of a checkpoint that the planning process replays (about 150,000 files). Larger
+checkpoints may be replayed by tasks. The settings of log replay override this limit."""
 
 SLICE_BYTES = 2 * 1024 * 1024
 """Approximate bytes of a checkpoint that each task replays (about 20,000 files)."""
@@ -56,17 +55,18 @@ SLICE_BYTES = 2 * 1024 * 1024
 class FilesPartition(InputPartition):
     """The input of a task that reads parts of files.
 
-    Each item of `shares` is a part of a file: (serialized `ScanFile` or `ChangeFile`, number of the
-    part from 0, number of parts).
+    Attributes:
+        file_parts: parts of files: (serialized `ScanFile` or `ChangeFile`, number of the part from
+            0, number of parts).
     """
 
-    def __init__(self, shares: tuple[tuple[bytes, int, int], ...]) -> None:
+    def __init__(self, file_parts: tuple[tuple[bytes, int, int], ...]) -> None:
         super().__init__(None)
-        self.shares = shares
+        self.file_parts = file_parts
 
 
 class SlicePartition(InputPartition):
-    """The input of a task that replays a serialized `LogSlice` and reads its files."""
+    """The input of a task that replays a serialized `LogSlice` and reads the files in it."""
 
     def __init__(self, log_slice: bytes) -> None:
         super().__init__(None)
@@ -74,12 +74,12 @@ class SlicePartition(InputPartition):
 
 
 class PlannedReader(DataSourceReader):
-    """Base class of readers that plan once. A reader pickles as its task, without the plan."""
+    """Base class of readers that plan once, and whose pickle contains only their task."""
 
     _plan: tuple[Any, list[InputPartition]] | None = None
 
     def _create_plan(self) -> tuple[Any, list[InputPartition]]:
-        """Return a dataclass with a method `read`, and the partitions that this method reads."""
+        """Return the task, a dataclass with the method `read`, and the partitions for `read`."""
         raise NotImplementedError
 
     def partitions(self) -> list[InputPartition]:
@@ -94,7 +94,7 @@ class PlannedReader(DataSourceReader):
         try:
             task = self._cached_plan()[0]
         except BayouError:
-            # An error here would be hidden by pickling. `partitions`, called next, raises it.
+            # Pickling would hide the error. Spark calls `partitions` next, which raises it.
             return InputPartition, (None,)
         return type(task), tuple(getattr(task, field.name) for field in fields(task))
 
@@ -108,9 +108,9 @@ class DeltaReader(PlannedReader):
     """Plans a batch read of a table; runs in Spark's planning process.
 
     Pushed filters are used only if the option `pushFilters` is true and Spark's conf enables the
-    pushdown. In this case, each `load()` must be used in only one query, and not in a self-join:
-    Spark 4.2 and 4.3 keep only the plan with the latest filters, so a second query, or the other
-    side of the join, would lose rows. The option `filter` doesn't have this limitation.
+    pushdown. In this case, each `load()` must be used in only one query, and not in a self-join.
+    Otherwise rows would be lost, because Spark 4.2 and 4.3 use the plan with the latest filters for
+    all queries of a `load()`. The option `filter` doesn't have this limitation.
     """
 
     def __init__(
@@ -130,12 +130,12 @@ class DeltaReader(PlannedReader):
         self._filter = _parse_filter(condition, self._snapshot.schema)
         self._pushed: Predicate | None = None
         if options.push_filters:
-            # Spark rejects a reader that overrides `pushFilters` while its conf disables pushdown,
-            # which is the default and isn't visible here. So the class doesn't override the method.
+            # Spark rejects a reader that overrides `pushFilters` if its conf disables pushdown.
+            # This is the default, and isn't visible here. Therefore the class doesn't override it.
             self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def push(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use pushed filters to skip files. Spark evaluates all filters on the rows again."""
+        """Use pushed filters to skip files; Spark evaluates all filters on the rows again."""
         with readable_errors():
             schema = self._snapshot.schema
             candidates = (to_predicate(pushed) for pushed in filters)
@@ -161,10 +161,11 @@ class DeltaReader(PlannedReader):
     def _plan_files(
         self, scan: Scan, limit: int | None
     ) -> tuple[ReadTask, list[InputPartition]] | None:
-        """List the files that match the filter, and split them into tasks.
+        """Plan tasks that read the files that match the filter; None if there are too many.
 
-        Returns None if the log is large, and either there is no filter or more than `limit` files
-        match it. The caller then uses `_plan_slices`. If `limit` is None, all files are listed.
+        Args:
+            limit: maximum number of files to list for a large log; None for no limit. With a limit,
+                a large log isn't listed if the scan has no filter.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:
@@ -187,16 +188,16 @@ class DeltaReader(PlannedReader):
             FilesPartition(tuple((files[s.file], s.part, s.parts) for s in parts))
             for parts in assign_files(sizes, target)
         ]
-        # For an empty list, Spark creates a partition that the reader can't read.
+        # If the list is empty, Spark creates a partition that the reader can't read.
         return self._task(scan, None), partitions or [FilesPartition(())]
 
     def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
-        """Split the log into slices, which tasks replay; None if there are too few slices."""
+        """Plan tasks that replay slices of the log; None if there are too few slices."""
         by_size = max(self._min_tasks(), scan.checkpoint_bytes // SLICE_BYTES)
         requested = self._options.replay_partitions
         slices = scan.slices(self._engine, requested or by_size)
         if not slices or (requested is None and len(slices) < self._min_tasks()):
-            return None  # a checkpoint with one row group, as Spark writes it
+            return None  # a checkpoint with a single row group, as Spark writes it, has one slice
         partitions: list[InputPartition] = [SlicePartition(s.to_bytes()) for s in slices]
         return self._task(scan, scan.to_bytes()), partitions
 
@@ -234,12 +235,12 @@ class ReadTask:
 
     Attributes:
         state: the serialized `ScanState`.
-        scan: the serialized `Scan` if partitions are slices, else None.
+        scan: the serialized `Scan` if the partitions are slices, else None.
         schema: JSON of the schema that Spark expects, in the column order of the scan.
-        filter: the predicate of the option `filter`, as a tree. Columns that only the filter needs
-            are the last columns of the scan.
+        filter: the predicate of the option `filter`, from `to_tree`. Columns that only the filter
+            needs are the last columns of the scan.
         metadata: names of the kernel's metadata columns that form the column `_metadata`.
-        loaded: path and version of the table for `report_version_read`; None for time travel.
+        loaded: the table's path and version for `report_version_read`; None for time travel.
     """
 
     engine: EngineDescription
@@ -277,17 +278,17 @@ class ReadTask:
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         match partition:
             case FilesPartition():
-                yield from tasks.read_files(self.engine, self.state, partition.shares)
+                yield from tasks.read_files(self.engine, self.state, partition.file_parts)
             case SlicePartition():
-                assert self.scan is not None  # set for slices
+                assert self.scan is not None  # always set if partitions are slices
                 yield from tasks.read_slice(self.engine, self.state, self.scan, partition.log_slice)
 
 
 class _PushFilters:
-    """A replacement for the method `pushFilters`, which calls `DeltaReader.push`.
+    """Function that replaces the method `pushFilters` of one reader by `DeltaReader.push`.
 
-    To find an override, Spark compares `pushFilters.__func__` with the method of the base class.
-    This object's `__func__` is the method of the base class, so that Spark finds no override.
+    Spark considers the method overridden if `pushFilters.__func__` isn't the method of the base
+    class. Therefore the `__func__` of this object is the method of the base class.
     """
 
     def __init__(self, reader: DeltaReader) -> None:
@@ -313,7 +314,7 @@ def _parse_filter(sql: str | None, schema: StructType) -> Predicate | None:
 def _with_filter_columns(
     predicate: Predicate | None, columns: StructType, table_schema: StructType
 ) -> StructType:
-    """Return `columns`, followed by further columns of the table that the filter needs."""
+    """Return `columns`, followed by other columns of the table that the filter needs."""
     if predicate is None:
         return columns
     extra: dict[str, StructField] = {}
@@ -326,7 +327,7 @@ def _with_filter_columns(
 
 
 def _without_statistics(file: ScanFile) -> ScanFile:
-    """Return the file without statistics and tags. Tasks don't need them."""
+    """Remove statistics and tags from a file, because tasks don't need them."""
     if file.add.stats is None:
         return file
     add = msgspec.structs.replace(file.add, stats=None, tags=None)

@@ -80,7 +80,7 @@ class DeltaChangesReader(PlannedReader):
             schema=StructType(self._columns.fields).to_json(),
             filter=None if predicate is None else to_tree(predicate),
         )
-        # For an empty list, Spark creates a partition that the reader can't read.
+        # If the list is empty, Spark creates a partition that the reader can't read.
         return task, partitions or [FilesPartition(())]
 
 
@@ -91,7 +91,7 @@ class ChangesTask:
     Attributes:
         state: the serialized `ChangeState`.
         schema: JSON of the schema that Spark expects.
-        filter: the predicate of the option `filter`, as a tree. It can use columns that Spark
+        filter: the predicate of the option `filter`, from `to_tree`. It can use columns that Spark
             doesn't request.
     """
 
@@ -110,7 +110,7 @@ class ChangesTask:
                     yield cast_to_schema(batch.select(expected.names), expected)
 
     def _filtered(self, partition: FilesPartition) -> Iterator[pa.RecordBatch]:
-        batches = tasks.read_change_files(self.engine, self.state, partition.shares)
+        batches = tasks.read_change_files(self.engine, self.state, partition.file_parts)
         if self.filter is None:
             yield from batches
             return
@@ -125,7 +125,7 @@ class ChangesTask:
 def changes_schema(
     engine: Engine, options: SourceOptions, user_options: Mapping[str, str]
 ) -> StructType:
-    """Return the schema of a change data feed: the table's columns, then the feed's own columns.
+    """Return the schema of a change data feed: the table's columns and `CHANGE_COLUMNS`.
 
     The keys of `user_options` are in lower case.
     """
@@ -134,7 +134,7 @@ def changes_schema(
 
 
 def has_end(user_options: Mapping[str, str]) -> bool:
-    """Whether the options of a batch read (keys in lower case) set the last version to read."""
+    """Whether `endingVersion` or `endingTimestamp` is set; keys are in lower case."""
     return "endingversion" in user_options or "endingtimestamp" in user_options
 
 

@@ -29,9 +29,10 @@ from bayou.spark.types import same_type
 
 
 def session_filter(options: SourceOptions, schema: StructType) -> str | None:
-    """Return the SQL of the option `filter`, with the session's time zone in its timestamps.
+    """Return the SQL of the option `filter`; the session's time zone is added to timestamps in it.
 
-    Raise `ArgumentError` if the kernel would evaluate the filter differently from Spark.
+    Raises:
+        ArgumentError: the kernel can't evaluate the filter as Spark does.
     """
     if options.filter is None:
         return None
@@ -40,7 +41,7 @@ def session_filter(options: SourceOptions, schema: StructType) -> str | None:
 
 
 def to_predicate(pushed: spark.Filter) -> Predicate | None:
-    """Convert a pushed filter to a predicate; None if the kernel can't use it to skip files."""
+    """Convert a pushed filter to a predicate; None if the kernel doesn't support the filter."""
     match pushed:
         case spark.EqualTo(path, value) if _is_literal(value):
             return Comparison("=", col(*path), Literal(value))
@@ -75,17 +76,18 @@ def _is_literal(value: Any) -> TypeGuard[LiteralValue]:
 
 
 def table_columns(requested: StructType, table_schema: StructType, table: str) -> StructType:
-    """Return the table's columns that `requested` names, in the order of `requested`.
+    """Return the table's columns with the names in `requested`, in the same order.
 
-    Raise `SchemaError` if the table doesn't have a column, or has it with another type.
+    Raises:
+        SchemaError: the table doesn't have a column, or the column has another type.
     """
     columns = []
     for field in requested:
         column = table_schema.get(field.name)
         if column is None:
             raise SchemaError(
-                f"{table}: there is no column {field.name!r}. The columns are "
-                f"{', '.join(table_schema.names)}; a reader's schema can't add any.",
+                f"{table}: the reader's schema has a column {field.name!r}, but the table doesn't. "
+                f"Use columns of the table: {', '.join(table_schema.names)}.",
                 table=table,
                 column=field.name,
             )
@@ -101,7 +103,7 @@ def table_columns(requested: StructType, table_schema: StructType, table: str) -
 
 
 def cast_to_schema(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
-    """Cast a batch's columns to `expected` by position; drop columns beyond its last field."""
+    """Cast the columns of a batch to the types of `expected` by position; drop more columns."""
     if batch.schema.equals(expected):
         return batch
     columns = [

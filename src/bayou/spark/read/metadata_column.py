@@ -1,4 +1,4 @@
-"""The column `_metadata`: the file of a row and its position in the file.
+"""The column `_metadata`: the file of each row, and the position of the row in the file.
 
 In Spark's file sources, `_metadata` is a hidden column. The Python data source adds the column only
 if the read option `metadataColumn` is true.
@@ -31,7 +31,7 @@ _ROW_TRACKING_FIELDS = ("row_id", "row_commit_version")
 
 
 def wants_metadata(options: Mapping[str, str]) -> bool:
-    """Whether the options (keys in lower case) enable the column `_metadata`."""
+    """Whether the option `metadataColumn` is true; keys are in lower case."""
     return boolean_option(options, "metadataColumn")
 
 
@@ -54,7 +54,7 @@ def metadata_field(snapshot: Snapshot) -> StructField:
 
 
 def metadata_names(requested: StructField, table: str) -> tuple[str, ...]:
-    """Return the names of the kernel's columns for the requested fields of `_metadata`."""
+    """Return the names of the kernel's metadata columns for the requested fields of `_metadata`."""
     data_type = requested.data_type
     fields: tuple[StructField, ...] = data_type.fields if isinstance(data_type, StructType) else ()
     wrong = next((f for f in fields if _TYPES.get(f.name) != f.data_type), None)
@@ -72,7 +72,7 @@ def metadata_names(requested: StructField, table: str) -> tuple[str, ...]:
 
 
 def with_metadata(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
-    """Replace the kernel's metadata columns of a batch by the struct `_metadata`."""
+    """Replace the kernel's metadata columns in a batch by the struct column `_metadata`."""
     parts: list[Any] = [batch.column(name) for name in names]
     fields = [name.removeprefix(f"{METADATA}.") for name in names]
     struct = pa.StructArray.from_arrays(parts, names=fields)

@@ -1,7 +1,7 @@
 """Read options of the format `delta`, and the version that a read uses.
 
-Spark passes option names in lower case. A read has no access to the session's conf. Therefore
-`enable` passes settings of the conf, such as the time zone, as options.
+Spark passes option names in lower case. The process of a read has no access to the session's conf.
+Therefore the hooks pass settings of the conf, such as the time zone, as options.
 """
 
 from __future__ import annotations
@@ -86,14 +86,17 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedVersion:
-    """The version that `schema()` has chosen, and the table id, which detects a replaced table."""
+    """The version that `DeltaDataSource.schema` opened, and the table's id.
+
+    If the table at the path has another id later, it was replaced.
+    """
 
     version: int
     table_id: str
 
 
 def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[Engine, Snapshot]:
-    """Open the pinned version, else the version in the options, else the latest version.
+    """Open the pinned version; without one, the version in the options, or the latest version.
 
     Raises:
         MetadataChangedError: the table at the path was replaced by another one.
@@ -119,9 +122,10 @@ def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[E
 
 
 def with_path_version(engine: Engine, options: SourceOptions) -> SourceOptions:
-    """Move a version or timestamp at the end of the path (`@v12`) into the options.
+    """Parse a version or timestamp at the end of the path, such as `@v12`.
 
-    The options stay unchanged if a table exists at the literal path.
+    The result has the path without this suffix. If a table exists at the path with the suffix, the
+    options are returned unchanged.
     """
     travel = path_travel(options.path)
     if travel is None or Table.for_path(engine, options.path).exists(engine):

@@ -1,7 +1,7 @@
 """Streaming reads of a Delta table: `DeltaStreamReader`, which wraps a `TableStream`.
 
-The reader runs in one Python process for the lifetime of the query. Spark pickles the reader for
-the tasks in another process, so everything that a task needs is in its partition.
+The reader exists in one Python process while the query runs. For the tasks, Spark pickles another
+copy of the reader in another process. Therefore all inputs of a task are in its partition.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from bayou.spark.streaming.starting_version import set_start_offset
 from bayou.spark.types import from_spark, to_spark, to_spark_arrow
 
 MAX_SINGLE_FILES = 50_000
-"""Maximum number of files that `assign_files` distributes; `_run_partitions` splits larger
-batches."""
+"""Maximum number of files that `assign_files` distributes over tasks. For larger batches,
+`_run_partitions` is used."""
 
 
 class StreamPartition(InputPartition):
@@ -59,9 +59,10 @@ class StreamPartition(InputPartition):
     Args:
         state: serialized `ScanState`, or `ChangeState` for the change data feed.
         feed: whether the stream reads the change data feed.
-        shares: parts of files: (serialized file, part, number of parts). The files are
+        file_parts: parts of files: (serialized file, part, number of parts). The files are
             `ChangeFile`s if `feed` is true, otherwise `ScanFile`s.
-        adds: serialized `LogSlice` that contains the files to read; None if they are in `shares`.
+        adds: serialized `LogSlice` that contains the files to read; None if they are in
+            `file_parts`.
     """
 
     def __init__(
@@ -70,19 +71,23 @@ class StreamPartition(InputPartition):
         state: bytes,
         *,
         feed: bool = False,
-        shares: tuple[tuple[bytes, int, int], ...] = (),
+        file_parts: tuple[tuple[bytes, int, int], ...] = (),
         adds: bytes | None = None,
     ) -> None:
         super().__init__(None)
         self.engine = engine
         self.state = state
         self.feed = feed
-        self.shares = shares
+        self.file_parts = file_parts
         self.adds = adds
 
 
 class StreamTask:
-    """Reads a partition in a task; `schema` is the JSON of the schema that Spark expects."""
+    """Reads a partition in a task.
+
+    Args:
+        schema: JSON of the schema that Spark expects.
+    """
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
@@ -100,7 +105,8 @@ class StreamTask:
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The streaming source. Offsets are dictionaries with the fields of delta-spark's offset JSON.
 
-    `pinned` is the version whose schema `load()` returned; None if the user set a schema.
+    Args:
+        pinned: the version whose schema `load()` has used; None if the user set a schema.
     """
 
     def __init__(
@@ -116,17 +122,17 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         with readable_errors():
-            self._is_new = True  # only called for a stream without a checkpoint
+            self._is_new = True  # Spark calls this method only without a checkpoint
             return RunnerOffset(self._stream.initial_offset().to_json())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         with readable_errors():
             options = StreamOptions.parse(self._options)
             if options.files_limit is None:
-                assert options.max_bytes is not None  # otherwise files are limited
+                assert options.max_bytes is not None  # otherwise the number of files is limited
                 return ReadMaxBytes(options.max_bytes)
-            # If both are limited, the stream applies the byte limit: Spark has no combined limit
-            # for Python sources.
+            # Spark has no limit of both files and bytes for Python sources. If both are limited,
+            # the stream itself applies the limit of bytes.
             return ReadMaxFiles(options.files_limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -210,7 +216,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _snapshot_with_loaded_schema(self, engine: Engine, latest: Snapshot) -> Snapshot:
-        """Return `latest`, or the version that `load()` read if the schemas of the two differ."""
+        """Return `latest`; if its schema differs from that of the pinned version, the latter."""
         assert self._pinned is not None
         if latest.version == self._pinned.version and latest.table_id == self._pinned.table_id:
             return latest
@@ -253,7 +259,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 engine,
                 state,
                 feed=feed,
-                shares=tuple((files[s.file][0], s.part, s.parts) for s in parts),
+                file_parts=tuple((files[s.file][0], s.part, s.parts) for s in parts),
             )
             for parts in assign_files(sizes, self._task_bytes(sum(sizes), len(sizes)))
         ]
@@ -261,7 +267,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _run_partitions(
         self, engine: EngineDescription, state: bytes, batch: StreamBatch
     ) -> list[InputPartition]:
-        """Split many files into tasks of consecutive files. Files stay in Arrow arrays."""
+        """Plan tasks of consecutive files for a large batch, with the files in Arrow arrays."""
         adds: Any = pa.concat_arrays(list(batch.adds))
         sizes = pc.add(pc.struct_field(adds, "size"), FILE_COST_BYTES)
         cumulative = pc.cumulative_sum(sizes)
@@ -287,10 +293,10 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]) -> StructType:
-    """Return the schema of a read or stream for which the user sets no schema.
+    """Return the schema of a read or stream for which the user doesn't set a schema.
 
-    If the options set a schema tracking log, the schema comes from this log, otherwise from the
-    table. The columns of the change data feed follow if the options enable the feed.
+    With the option `schemaTrackingLocation`, it is the schema in the schema tracking log, otherwise
+    the table's schema. With the option `readChangeFeed`, the feed's columns follow.
     """
     lower_case = {key.lower(): value for key, value in options.items()}
     schema = snapshot.schema
@@ -318,7 +324,7 @@ def _rows(partition: StreamPartition) -> Iterator[pa.RecordBatch]:
     if partition.adds is not None:
         return tasks.read_adds(partition.engine, partition.state, partition.adds)
     read = tasks.read_change_files if partition.feed else tasks.read_files
-    return read(partition.engine, partition.state, partition.shares)
+    return read(partition.engine, partition.state, partition.file_parts)
 
 
 def _without_feed_columns(schema: StructType) -> StructType:

@@ -1,6 +1,6 @@
-"""Tasks of reads: distribution of files over tasks by size, and functions that read the files.
+"""Distributes files over tasks by size, and contains the functions with which tasks read files.
 
-The inputs are serialized and the results are Arrow batches, for data sources and for `mapInArrow`.
+The arguments of these functions are serialized, and the results are Arrow batches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MIN_TASK_BYTES = 4 * 1024 * 1024
 """Minimum bytes of a task."""
 
 FILE_COST_BYTES = 1024 * 1024
-"""Cost of opening a file, as the bytes that can be read in the same time."""
+"""Cost of opening a file: the number of bytes that can be read in the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class FilePart:
 
 
 def task_bytes(total: int, files: int, *, min_tasks: int, max_bytes: int = MAX_TASK_BYTES) -> int:
-    """Return how many bytes each task should read, at most `max_bytes`.
+    """Return the number of bytes that each task should read, at most `max_bytes`.
 
     Args:
         total: bytes of all files.
@@ -70,9 +70,9 @@ def task_bytes(total: int, files: int, *, min_tasks: int, max_bytes: int = MAX_T
 def assign_files(sizes: Sequence[int], target: int) -> list[list[FilePart]]:
     """Distribute files over tasks of about `target` bytes each; return the parts of each task.
 
-    Files of more than `target` bytes are split into equal parts. Parts are assigned from the
-    largest to the smallest, each to the task with the fewest bytes. The largest task has less than
-    twice the average bytes, if no single row group is larger. A task's parts are in file order.
+    Files of more than `target` bytes are split into equal parts. The parts are assigned from the
+    largest to the smallest, each to the task with the fewest bytes. No task has more than twice the
+    average bytes, unless a single row group is larger. The parts of a task are in file order.
     """
     file_parts = [
         FilePart(file=i, part=part, parts=parts, size=size // parts + FILE_COST_BYTES)
@@ -95,10 +95,10 @@ def assign_files(sizes: Sequence[int], target: int) -> list[list[FilePart]]:
 
 
 def row_groups_of(row_groups: Sequence[RowGroup], part: int, parts: int) -> tuple[int, int]:
-    """Return the range of row groups in a part of a file: first index, and index after the last.
+    """Return the range of row groups in a part of a file: the first index, and the end index.
 
-    A row group belongs to the part that contains its middle byte, so independent tasks read every
-    row group exactly once.
+    A row group belongs to the part that contains its middle byte. Therefore the tasks of all parts
+    read every row group exactly once.
     """
     total = sum(group.total_bytes for group in row_groups)
     if total == 0:  # no sizes to split by
@@ -115,17 +115,17 @@ def row_groups_of(row_groups: Sequence[RowGroup], part: int, parts: int) -> tupl
 
 
 def read_files(
-    description: EngineDescription, state: bytes, shares: Sequence[tuple[bytes, int, int]]
+    description: EngineDescription, state: bytes, file_parts: Sequence[tuple[bytes, int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    """Read parts of files in the scan's logical schema. Rows aren't filtered.
+    """Read parts of files, with the logical schema of the scan and without filtering rows.
 
     Args:
         state: serialized `ScanState`.
-        shares: parts of files: (serialized `ScanFile`, number of the part, number of parts).
+        file_parts: parts of files: (serialized `ScanFile`, number of the part, number of parts).
     """
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
-    files = ((ScanFile.from_bytes(data), part, parts) for data, part, parts in shares)
+    files = ((ScanFile.from_bytes(data), part, parts) for data, part, parts in file_parts)
     prepared = prefetch_vectors(engine, scan_state.table, files, lambda f: [f[0].deletion_vector])
     for (file, part, parts), vectors in prepared:
         if parts == 1:
@@ -152,11 +152,11 @@ def read_slice(
 def read_adds(
     description: EngineDescription, state: bytes, log_slice: bytes
 ) -> Iterator[pa.RecordBatch]:
-    """Read the files in `adds` of a serialized `LogSlice`, without a replay of the log."""
+    """Read the files in `LogSlice.adds`, without a replay of the log."""
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
     adds = LogSlice.from_bytes(log_slice).adds
-    assert adds is not None  # the planner sets them
+    assert adds is not None  # the slice was planned with `adds`
     files = ScanFileBatch(scan_batch(scan_state.table, adds)).rows()
     prepared = prefetch_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
     for file, vectors in prepared:
@@ -164,17 +164,17 @@ def read_adds(
 
 
 def read_change_files(
-    description: EngineDescription, state: bytes, shares: Sequence[tuple[bytes, int, int]]
+    description: EngineDescription, state: bytes, file_parts: Sequence[tuple[bytes, int, int]]
 ) -> Iterator[pa.RecordBatch]:
     """Read parts of the files of a change data feed, with the feed's columns.
 
     Args:
         state: serialized `ChangeState`.
-        shares: parts of files: (serialized `ChangeFile`, number of the part, number of parts).
+        file_parts: parts of files: (serialized `ChangeFile`, number of the part, number of parts).
     """
     engine = from_description(description)
     change_state = ChangeState.from_bytes(state)
-    files = ((ChangeFile.from_bytes(data), part, parts) for data, part, parts in shares)
+    files = ((ChangeFile.from_bytes(data), part, parts) for data, part, parts in file_parts)
     table = change_state.scan_state.table
     prepared = prefetch_vectors(engine, table, files, lambda f: f[0].deletion_vectors)
     for (file, part, parts), vectors in prepared:

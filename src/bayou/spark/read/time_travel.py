@@ -1,7 +1,7 @@
 """Time travel: versions and timestamps in paths and options, as in delta-spark.
 
-A path can end in a version (`@v12`) or a timestamp (`@20240105100000000`). The caller must first
-check that no table exists in a folder of exactly this name.
+A path can end in a version (`@v12`) or a timestamp (`@20240105100000000`). Callers first check that
+no table exists at this path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TRAVEL = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<time>\d{17}))", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathTravel:
-    """A parsed path with a version or a timestamp.
+    """A path with a version or a timestamp, parsed.
 
     Attributes:
         path: the table's path without the version or timestamp.
@@ -60,16 +60,16 @@ _TIMESTAMP = re.compile(
 
 
 def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
-    """Parse a timestamp as delta-spark's `timestampAsOf` does, to milliseconds since the epoch.
+    """Parse a timestamp as delta-spark's `timestampAsOf`; return ms since the epoch.
 
-    The string is a date, or a date and time (`2024-01-05 10:00:00.123`, or with `T`), with an
-    optional offset (`Z`, `+02:00`). Without an offset, it is in `time_zone`. If a time occurs twice
-    because clocks were set back, the earlier occurrence is used.
+    If a local time occurs twice because clocks were set back, the earlier occurrence is used.
 
     Args:
         name: the option's name, for the error message.
-        time_zone: the session's time zone, under any of Spark's names. If the name is unknown, UTC
-            is used.
+        string: a date, or a date and time such as `2024-01-05 10:00:00.123`; optionally with `T`
+            instead of the space, and with an offset such as `Z` or `+02:00`.
+        time_zone: time zone of a timestamp without an offset, under any of Spark's names. If the
+            name is unknown, UTC is used.
     """
     match = _TIMESTAMP.fullmatch(string.strip())
     try:

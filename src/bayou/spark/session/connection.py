@@ -1,4 +1,4 @@
-"""How the client is connected to Spark."""
+"""Distinguishes classic sessions from Spark Connect."""
 
 from __future__ import annotations
 

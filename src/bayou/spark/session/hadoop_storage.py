@@ -26,14 +26,14 @@ _PROVIDER = "aws.credentials.provider"
 _ENDPOINT = ("endpoint", "endpoint.region", "path.style.access", "connection.ssl.enabled")
 _NAMES = (*_CREDENTIALS, _PROVIDER, *_ENDPOINT)
 _IGNORED_DEFAULTS = ("path.style.access", "connection.ssl.enabled", _PROVIDER)
-"""Settings whose Hadoop defaults are ignored."""
+"""Settings that are ignored if they have Hadoop's default."""
 
 _OTHER_STORES = {
     "abfs": (HADOOP_AZURE, "azure_"),
     "abfss": (HADOOP_AZURE, "azure_"),
     "gs": (HADOOP_GOOGLE, "google_"),
 }
-"""By scheme: the names of Hadoop's settings, and the prefix of the equivalent storage options."""
+"""By URI scheme: Hadoop's settings, and the prefix of the equivalent storage options."""
 
 _ANY_CREDENTIALS = frozenset(
     {
@@ -48,10 +48,10 @@ _ANY_CREDENTIALS = frozenset(
 def with_session_storage(
     spark: Any, path: str | None, options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the options of a read or write, plus the session's settings of the path's store.
+    """Return the options of a read or write, with the session's settings for the path's store.
 
-    Names of options are case-insensitive. If the options have any credentials, the session's
-    credentials are ignored. A local path has no settings.
+    Names of options are case-insensitive. If the options contain credentials, the session's
+    credentials are ignored. For a local path, the options are returned unchanged.
     """
     result = dict(options)
     parts = urlsplit(path or "")
@@ -83,7 +83,7 @@ def with_session_storage(
 
 
 def session_engine(spark: Any, path: str, options: Mapping[str, str] | None = None) -> Engine:
-    """Return the engine for a path, with the storage options and the session's storage settings.
+    """Return the engine for a path, with storage options and the session's storage settings.
 
     Names of options are case-insensitive.
     """

@@ -1,12 +1,15 @@
-"""The options that record a relation's table and version in Spark's plan."""
+"""Options of reads that record the table and the version in Spark's plan.
+
+Writes use them to find which version of a table a DataFrame reads.
+"""
 
 from __future__ import annotations
 
 LOADED_VERSION = "bayou.loadedversion"
-"""Name of the option. Its value is empty if the user requested a version or timestamp."""
+"""Option with the table's path and version; empty for a read with time travel."""
 
 WHOLE_TABLE = "bayou.wholetable"
-"""Name of the option of a relation with all rows and columns of a version; see `whole_table`."""
+"""Option with the table's id, path and version; set if a read returns all rows and columns."""
 
 
 def whole_table(table_id: str, path: str, version: int) -> str:
@@ -15,14 +18,14 @@ def whole_table(table_id: str, path: str, version: int) -> str:
 
 
 def read_whole_table(value: str | None) -> tuple[str, str, int] | None:
-    """Parse table id, path and version from the value of `WHOLE_TABLE`; None without a value."""
+    """Parse the value of the option `WHOLE_TABLE`: table id, path, version; None for None."""
     table_id, _, loaded = (value or "").partition(" ")
     table = read_loaded_version(loaded)
     return None if table is None else (table_id, *table)
 
 
 def loaded_version(path: str, version: int) -> str:
-    """Return the value of the option for a table path and version.
+    """Return the value of the option `LOADED_VERSION`.
 
     Example:
         >>> read_loaded_version(loaded_version("/lake/my events", 3))
@@ -32,6 +35,6 @@ def loaded_version(path: str, version: int) -> str:
 
 
 def read_loaded_version(value: str | None) -> tuple[str, int] | None:
-    """Parse the table path and version from the option's value; None if the value is empty."""
+    """Parse the value of the option `LOADED_VERSION`: path and version; None if it is empty."""
     path, _, version = (value or "").rpartition(" ")
     return (path, int(version)) if path and version.isdecimal() else None

@@ -1,6 +1,6 @@
 """Checks of the Java and PySpark versions.
 
-Importing this module checks the PySpark version, before other imports fail on an old version.
+Importing this module checks the PySpark version, because other imports fail with an old version.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Parsing of option values, and storage options under Hadoop's and deltalake's names.
+"""Parsers of option values, and conversion of storage options from Hadoop's to deltalake's names.
 
-The keys of `options` must be in lower case; docstrings state the exceptions. An invalid value
-raises `ArgumentError`.
+The keys of `options` are in lower case, unless a docstring says otherwise. An invalid value raises
+`ArgumentError`.
 """
 
 from __future__ import annotations
@@ -96,22 +96,22 @@ HADOOP_AZURE: Mapping[str, str] = {
     "fs.azure.account.oauth2.client.secret": "azure_client_secret",
     "fs.azure.account.oauth2.client.endpoint": "azure_tenant_id",
 }
-"""Names of `hadoop-azure`'s settings, and the storage options they are translated to."""
+"""Settings of `hadoop-azure`, and the equivalent storage options."""
 
 HADOOP_GOOGLE: Mapping[str, str] = {
     "fs.gs.auth.service.account.json.keyfile": "google_service_account",
 }
-"""Names of `gcs-connector`'s settings, and the storage options they are translated to."""
+"""Settings of `gcs-connector`, and the equivalent storage options."""
 
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 
 
 def storage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return only the storage options, under deltalake's names in lower case.
+    """Return the storage options in `options`, with deltalake's names in lower case.
 
-    The keys of `options` can be in any case. Hadoop's names (`fs.s3a.access.key`,
-    `fs.azure.account.key`, ...) are translated. If an option is set under both names, the value
-    under deltalake's name is used.
+    Hadoop's names (`fs.s3a.access.key`, `fs.azure.account.key`, ...) are translated. If an option
+    is set under both names, the value under deltalake's name is used. The keys of `options` can be
+    in any case.
     """
     lower_case = {key.lower(): value for key, value in options.items()}
     result = dict(_from_hadoop(lower_case))

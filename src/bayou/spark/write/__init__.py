@@ -1,6 +1,6 @@
 """Writes of DataFrames: `df.write`, `df.writeTo`, `df.writeStream`.
 
-Start with `writer_hooks`. `started_write` is a planned write; `tasks` runs on executors.
+Start with `writer_hooks`. `started_write` plans and commits a write; `tasks` runs on executors.
 """
 
 from bayou.spark.write.options import WriteOptions

@@ -1,9 +1,9 @@
 """The batch writer and the streaming sink of the Python data source.
 
-The sink commits every micro-batch exactly once. Each commit has a transaction identifier: the
-query's id from its checkpoint, and the number of the micro-batch. If Spark repeats a committed
-batch, the table already has this number, and nothing is written. If an older copy of the checkpoint
-was restored, a new batch can also have a number that the table already has. This is an error.
+The sink commits every micro-batch exactly once. Each commit has a transaction identifier: the id of
+the query from its checkpoint, and the number of the micro-batch. If Spark repeats a committed
+batch, the table already has its number, and nothing is written. After a restore of an older copy of
+the checkpoint, new batches can have numbers that the table already has. This is an error.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class TaskFiles(WriterCommitMessage):
 
     Attributes:
         actions: the encoded actions of the files that the task wrote.
-        versions_read: for an overwrite, the versions of the target table that the query's tasks
-            have read on this task's executor; empty for other writes.
+        versions_read: for an overwrite, the versions of the written table that tasks of the query
+            have read on this executor; empty for other writes.
     """
 
     actions: bytes = field(repr=False)
@@ -51,10 +51,10 @@ class TaskFiles(WriterCommitMessage):
 
 
 class DeltaWriter(DataSourceArrowWriter):
-    """A batch write.
+    """The writer of a batch write.
 
-    A Python process on the driver's machine plans the write. Spark pickles the writer for the tasks
-    and for the commit, which run in other processes.
+    It is created in a Python process on the driver's machine, which plans the write. Spark pickles
+    it for the tasks and for the commit, which run in other processes.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
@@ -87,8 +87,8 @@ class DeltaWriter(DataSourceArrowWriter):
             self._started.commit(_actions(messages), rows_read_from=min(versions, default=None))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        # If no message is None, all tasks succeeded and the commit failed. The commit deletes the
-        # files itself, or leaves them if its result is unknown.
+        # If no message is None, all tasks succeeded and the commit failed. A failed commit has
+        # deleted the files, unless it is unknown whether it succeeded.
         if None in messages:
             with readable_errors():
                 self._started.delete(_actions(messages))
@@ -100,17 +100,17 @@ def _actions(messages: list[WriterCommitMessage | None]) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class BatchFiles(WriterCommitMessage):
-    """The result of a task of a micro-batch, with the planned write for the commit."""
+    """The result of a task of a micro-batch, and the planned write, which the commit needs."""
 
     started_write: StartedWrite
     actions: bytes = field(repr=False)
 
 
 class DeltaStreamWriter(DataSourceStreamArrowWriter):
-    """The write of a micro-batch.
+    """The writer of a micro-batch.
 
     For each micro-batch, Spark creates two writers in separate processes: one for the tasks, and
-    one for the commit. The results of the tasks contain the plan for the commit.
+    one for the commit. The tasks return the planned write to the second writer.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:

@@ -38,16 +38,16 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     *,
     is_managed: bool = False,
 ) -> int | None:
-    """Write the rows of a DataFrame in one commit, and return the table's version after it.
+    """Write the rows of a DataFrame in one commit, and return the table's new version.
 
-    Returns None if the table didn't exist and wasn't created, and under Spark Connect, where the
-    data source writes and commits the rows on the server.
+    Returns None if the table didn't exist and wasn't created. Also returns None under Spark
+    Connect, where the data source writes and commits the rows on the server.
 
     Args:
-        match: whether the DataFrame's columns are matched with an existing table's columns by name
-            or by position; values are cast as for `INSERT`. If None, columns are matched by name,
-            and the types must be equal.
-        operation: the operation that the table history shows.
+        match: how columns are matched with the columns of an existing table. With "name" and
+            "position", values are cast as by `INSERT`. With None, columns are matched by name, and
+            must have the types of the table's columns.
+        operation: the operation in the table's history.
     """
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):
         frame = _cast_to_table(frame, options, match)
@@ -76,7 +76,7 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     if builds_on is not None and not write.overwrites:
         snapshot = table.latest_snapshot(_engine(options))
         write = replace(write, reads=predicates_read(frame, snapshot))
-        builds_on = None  # the frame may be older on purpose, and the append removes nothing
+        builds_on = None  # an append removes no rows, so it can be based on the latest version
     started = start_write(options, write, builds_on=builds_on)
     if started.done:
         return started.plan.read_version
@@ -88,7 +88,7 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
             raise
         raise task_error from None
     engine = SessionEngine(frame.sparkSession, from_description(started.engine))
-    # The plan doesn't show the versions of all reads by the data source; their tasks report them.
+    # The plan doesn't have the versions of all reads by the data source; their tasks report them.
     versions |= frozenset(() if builds_on is None else (builds_on,))
     return started.commit(messages, engine, rows_read_from=min(versions, default=None)).version
 
@@ -122,7 +122,7 @@ def _write(frame: Any, started: StartedWrite) -> tuple[list[bytes], frozenset[in
 
 
 def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any:
-    """Return the rows, redistributed by table partition if optimized writes are enabled."""
+    """Repartition the rows by the table's partitions, if optimized writes are enabled."""
     enabled = options.optimize_write
     if enabled is None:
         enabled = TableProperties(started.plan.properties).optimize_write
@@ -142,16 +142,17 @@ def _cast_function(spark: Any, policy: str) -> Callable[[Any, Any], Any]:
     if str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true":
         return lambda column, data_type: column.cast(data_type)
     raise ArgumentError(
-        "spark.sql.ansi.enabled: it is false, and under Spark Connect values that don't fit the "
-        "table's columns would become NULL. Set it to true, or cast the columns.",
+        "spark.sql.ansi.enabled: it is false. Under Spark Connect, values that don't fit a column "
+        "would therefore become NULL. Set it to true, or cast the columns.",
         argument="spark.sql.ansi.enabled",
     )
 
 
 def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
-    """Cast the rows to the table's column types; unchanged if the table doesn't exist.
+    """Cast the columns of a DataFrame to the types of the table's columns.
 
-    If `match` is "position", the columns also get the names of the table's columns.
+    If `match` is "position", the columns also get the names of the table's columns. If the table
+    doesn't exist, the DataFrame is returned unchanged.
     """
     engine = _engine(options)
     table = Table.for_path(engine, options.path)

@@ -1,9 +1,8 @@
 """Writes of a DataFrame's rows to data files on executors, with `mapInArrow`.
 
-A task returns the actions of its files, or its error as a value. An error therefore doesn't fail
-the Spark job: the other tasks finish, and the driver can delete the files of all tasks.
-Spark discards the results of killed attempts and of redundant speculative tasks. Their files aren't
-part of the table.
+A task returns the actions of its files, or its error. An error therefore doesn't fail the Spark
+job: the other tasks finish, and the driver can delete the files of all tasks. Spark discards the
+results of killed attempts and of redundant speculative tasks. Their files aren't committed.
 """
 
 from __future__ import annotations
@@ -40,12 +39,14 @@ def write_frame(
 ) -> tuple[list[bytes], frozenset[int]]:
     """Write the rows of a DataFrame to data files, without a commit.
 
-    `tasks` is the maximum number of tasks; None if it is unknown. Before an error is raised, the
-    files of successful tasks are deleted.
+    Before an error is raised, the files of successful tasks are deleted.
+
+    Args:
+        tasks: the maximum number of tasks; None if it is unknown.
 
     Returns:
-        The task results for the commit, and the versions of this table that the query's tasks have
-        read. Tasks report these versions only for an overwrite.
+        The results of the tasks for `StartedWrite.commit`, and the versions of the written table
+        that the tasks have read. Tasks report these versions only for an overwrite.
     """
     spark = frame.sparkSession
     jobs = TaggedJobs(spark, f"Write to {started.plan.table}")
@@ -72,7 +73,7 @@ def write_frame(
             )
         if failure is None or failure is error:
             raise
-        raise failure from None  # the error for which the job was canceled
+        raise failure from None  # the cause of the job's cancellation
     return written, frozenset(version for row in rows for version in row[_VERSIONS])
 
 

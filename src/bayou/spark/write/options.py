@@ -1,7 +1,7 @@
 """Write options of the format `delta`, and their defaults in the session's conf.
 
-Spark passes option names to data sources in lower case. The hooks of Bayou get them as the user
-wrote them.
+Spark passes option names to data sources in lower case. Hooks get the option names in the user's
+spelling.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _REPLACING = {
     "replaceusing": "replaceUsing",
     "targetalias": "targetAlias",
 }
-"""Options that determine which rows a write replaces; after `enable`, `commands.replace_matching`
-handles them. Otherwise they raise an error, because the wrong rows would be replaced."""
+"""Options that determine which rows a write replaces. `commands.replace_matching` handles them
+after `enable`. In all other cases they are an error, because the write would replace other rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ class WriteOptions:
         overwrite_schema: `overwriteSchema`, whether an overwrite replaces the table's schema.
         replace_where: `replaceWhere`, an SQL condition; an overwrite replaces matching rows.
         dynamic_partitions: whether `partitionOverwriteMode` is `dynamic`.
-        data_change: `dataChange`, false for writes that only rearrange existing rows.
+        data_change: `dataChange`, false for a write that only rearranges the table's rows.
         optimize_write: `optimizeWrite`, whether rows are rebalanced by partition before the write;
             None if it isn't set.
         application: `txnAppId` and `txnVersion` of an idempotent write.
         partition_by, cluster_by: `bayou.partitionBy` and `bayou.clusterBy`, one column per line.
-            The hooks set them, because Spark doesn't pass these arguments to the data source.
-        mode: `bayou.mode`, a `WriteMode`. The hooks set it for the modes that Spark doesn't pass.
+            Hooks set them, because Spark doesn't pass these arguments to the data source.
+        mode: `bayou.mode`, a `WriteMode`. Hooks set it for modes that Spark doesn't pass.
         operation, is_managed: `bayou.operation` and `bayou.isManaged`; see `TableWrite`.
         properties: table properties for a new table, from the options that start with `delta.`, and
             `bayou.properties`, a JSON object.
@@ -63,8 +63,8 @@ class WriteOptions:
         storage: storage options in deltalake's names.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
             partition values.
-        session_rule: `bayou.sessionRule`, which the hooks set: a setting of the session with which
-            Spark may evaluate `replaceWhere` differently from Bayou; None if there is none.
+        session_rule: `bayou.sessionRule`, which hooks set: the name of a setting of the session
+            that can change the meaning of `replaceWhere`; None if there is none.
     """
 
     path: str
@@ -99,7 +99,7 @@ class WriteOptions:
         for name in lower_case.keys() & _REPLACING.keys():
             raise ArgumentError(
                 f"{_REPLACING[name]}: this option requires bayou.spark.enable(spark) and mode "
-                "'overwrite'. Call it, or use replaceWhere or MERGE.",
+                "'overwrite'. Call both, or use replaceWhere or MERGE.",
                 argument=_REPLACING[name],
             )
         return cls(
@@ -134,9 +134,9 @@ class WriteOptions:
         )
 
     def to_options(self) -> dict[str, str]:
-        """Return the options that `parse` parses to this object."""
+        """Return these options as a mapping, the inverse of `parse`."""
         application = self.application or (None, None)
-        texts = {
+        strings = {
             "path": self.path,
             "replaceWhere": self.replace_where,
             "maxRecordsPerFile": self.max_records_per_file,
@@ -165,14 +165,16 @@ class WriteOptions:
             **self.storage,
             "bayou.properties": json.dumps(dict(self.properties)),
             "partitionOverwriteMode": "dynamic" if self.dynamic_partitions else "static",
-            **{name: str(value) for name, value in texts.items() if value is not None},
+            **{name: str(value) for name, value in strings.items() if value is not None},
             **{name: str(value).lower() for name, value in flags.items() if value is not None},
         }
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
-        """Return a copy for `CREATE` or `REPLACE TABLE ... AS`.
+        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`.
 
-        `properties` override properties that are session defaults.
+        Args:
+            properties: the statement's table properties, which override the session's defaults.
+            description: the statement's comment.
         """
         return replace(
             self,
@@ -220,19 +222,19 @@ class WriteOptions:
         )
 
 
-_SAME_PURPOSE = {
+_EQUIVALENT_PROPERTIES = {
     "compression": "delta.parquet.compression.codec",
     "optimizewrite": "delta.autooptimize.optimizewrite",
 }
-"""Options of a write, and the table properties that they override, in lower case."""
+"""Write options and table properties with the same meaning; names in lower case."""
 
 
 def _check_contradictions(options: Mapping[str, str]) -> None:
-    """Refuse an option and a table property of one write that have different values."""
+    """Raise `ArgumentError` if an option and a table property of a write contradict each other."""
     values: dict[str, tuple[str, str]] = {}
     for name, value in options.items():
         lower = name.lower()
-        key = _SAME_PURPOSE.get(lower, lower)
+        key = _EQUIVALENT_PROPERTIES.get(lower, lower)
         other, before = values.setdefault(key, (name, value))
         if (key.startswith("delta.") or lower == key) and before.lower() != value.lower():
             raise ArgumentError(
@@ -254,7 +256,7 @@ def _overwrite_mode(lower_case: Mapping[str, str]) -> str:
 
 
 def _records_per_file(lower_case: Mapping[str, str]) -> int | None:
-    """Parse `maxRecordsPerFile`; None if it isn't set, 0 or negative (no limit, as in Spark)."""
+    """Parse `maxRecordsPerFile`; None for no limit: not set, 0 or negative, as in Spark."""
     value = lower_case.get("maxrecordsperfile", "").strip()
     if not value or value == "0" or value.startswith("-"):
         return None
@@ -274,7 +276,7 @@ def _application(lower_case: Mapping[str, str]) -> tuple[str, int] | None:
     return app_id, parse_integer("txnVersion", version, 0)
 
 
-_OPTIONS = {
+_DEFAULT_SETTINGS = {
     "mergeSchema": "spark.databricks.delta.schema.autoMerge.enabled",
     "optimizeWrite": "spark.databricks.delta.optimizeWrite.enabled",
     "partitionOverwriteMode": "spark.sql.sources.partitionOverwriteMode",
@@ -282,7 +284,7 @@ _OPTIONS = {
     "userMetadata": "spark.databricks.delta.commitInfo.userMetadata",
     "bayou.timeZone": "spark.sql.session.timeZone",
 }
-"""Option names and the session settings of Spark and delta-spark for the same purpose."""
+"""Write options, and the settings of Spark and delta-spark that are their defaults."""
 
 _TRANSACTION = {
     "txnAppId": "spark.databricks.delta.write.txnAppId",
@@ -292,15 +294,15 @@ _PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
 def overwrites_dynamically(spark: Any) -> bool:
-    """Whether, by default, overwrites replace only the partitions to which the new rows belong."""
-    mode = str(spark.conf.get(_OPTIONS["partitionOverwriteMode"], "static"))
+    """Whether the session's default for overwrites is the dynamic partition overwrite mode."""
+    mode = str(spark.conf.get(_DEFAULT_SETTINGS["partitionOverwriteMode"], "static"))
     return mode.strip().lower() == "dynamic"
 
 
 def with_session_defaults(
     spark: Any, path: str | None, options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the options of a write, plus the session's settings that the options don't set.
+    """Return the options of a write, with defaults from the session's conf.
 
     The session's storage settings (such as `fs.s3a.*`), including credentials, are added too.
     """
@@ -308,7 +310,7 @@ def with_session_defaults(
     result = dict(options)
     lower_case = {key.lower() for key in options}
     conf: Mapping[str, str] = spark.conf.getAll
-    for name, setting in _OPTIONS.items():
+    for name, setting in _DEFAULT_SETTINGS.items():
         if setting in conf and name.lower() not in lower_case:
             result[name] = conf[setting]
     for name in options:
@@ -332,10 +334,10 @@ def with_session_defaults(
 def _session_condition(spark: Any, condition: str) -> str:
     if has_raw_strings(spark, condition):
         raise ArgumentError(
-            f"replaceWhere: {condition!r} has a backslash or a doubled quote, which isn't an "
-            "escape by the session's setting spark.sql.parser.escapedStringLiterals or "
-            "spark.sql.legacy.consecutiveStringLiterals.enabled. Unset the setting, or use DELETE "
-            "and an append.",
+            f"replaceWhere: {condition!r} has a backslash or a doubled quote, whose meaning the "
+            "session's setting spark.sql.parser.escapedStringLiterals or "
+            "spark.sql.legacy.consecutiveStringLiterals.enabled changes. Unset the setting, or use "
+            "DELETE and an append.",
             argument="replaceWhere",
         )
     return session_sql(spark, condition)

@@ -1,11 +1,11 @@
-"""The checkpoint of a streaming query, as the sink reads it: the query's id and a batch's offsets.
+"""Reads the checkpoint of a streaming query for the sink: the query's id, and a batch's offsets.
 
-The sink's storage options are also used to read the checkpoint.
+The checkpoint is read with the storage options of the sink.
 
-If Spark repeats a batch, the offsets are the same as in the first run, because Spark logs them
-before the batch starts. If an older copy of a checkpoint is restored, Spark plans new batches with
-numbers that the table already has. These batches can have different offsets and rows, so rows would
-be lost if the sink skipped them. Therefore the sink compares the offsets.
+If Spark repeats a batch, the batch has the same offsets as before, because Spark logs them before
+the batch starts. After a restore of an older copy of the checkpoint, Spark plans new batches with
+numbers that the table already has, but possibly with other offsets and rows. If the sink skipped
+these batches, rows would be lost. Therefore the sink compares the offsets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bayou.kernel import Engine, Table
 from bayou.kernel.engine import ByteRange
 
 OFFSETS_TAG = "bayou.streaming.offsets"
-"""Tag in `commitInfo` with the digest of the offsets of a micro-batch."""
+"""Tag in `commitInfo` with the `offsets_digest` of a micro-batch."""
 
 _MAX_COMMITS_SEARCHED = 256
 
@@ -37,8 +37,8 @@ def query_id(checkpoint_location: str, storage: Mapping[str, str]) -> str:
         return msgspec.json.decode(_read(path, storage), type=_CheckpointMetadata).id
     except (FileMissingError, StorageError, msgspec.DecodeError) as error:
         raise ArgumentError(
-            f"{path}: the streaming query's id can't be read from its checkpoint: {error} Use a "
-            "checkpoint in a local folder or an object store.",
+            f"{path}: the id of the streaming query can't be read: {error} Use a checkpoint in a "
+            "local folder or an object store.",
             argument="checkpointLocation",
         ) from error
 
@@ -63,13 +63,16 @@ def check_repeated_batch(
     batch_id: int,
     offsets: str | None,
 ) -> None:
-    """Check that a skipped batch has the same offsets as the committed batch with this number.
+    """Check that a batch has the same offsets as the committed batch with the same number.
 
-    `offsets` is the `offsets_digest` of the skipped batch. The check passes if the digest of either
-    batch is unknown.
+    The sink can then skip the batch. The check passes if the digest of one of them is unknown.
+
+    Args:
+        offsets: the `offsets_digest` of the batch.
 
     Raises:
-        ArgumentError: the checkpoint is older than the table, so rows would be lost.
+        ArgumentError: the offsets differ, because the checkpoint is older than the table. Rows
+            would be lost if the sink skipped the batch.
     """
     table = Table.for_path(engine, path)
     recorded = table.latest_snapshot(engine).transaction_version(query)
@@ -89,7 +92,7 @@ def check_repeated_batch(
 
 
 def _committed_offsets(engine: Engine, table: Table, query: str, batch_id: int) -> str | None:
-    """Return the `offsets_digest` of a committed batch; None if no recent commit has it."""
+    """Return the `offsets_digest` of a committed batch; None if recent commits don't have it."""
     for commit in table.history(engine, _MAX_COMMITS_SEARCHED):
         parameters, tags = commit.get("operationParameters"), commit.get("tags")
         if not isinstance(parameters, dict) or not isinstance(tags, dict):

@@ -1,15 +1,16 @@
-"""The version and the rows that a DataFrame reads from the table to which it is written.
+"""Finds the version and the rows of a table that are read by a write to the same table.
 
-A lazy DataFrame reads the version that was the latest one at its `load`. An overwrite of the table
-with these rows must be based on the same version. If it were based on the latest version instead,
-it would remove rows that were committed since the `load`.
+A DataFrame reads the version that was the latest at `load`. If it overwrites the same table, the
+overwrite must be based on this version. An overwrite of the latest version would remove rows that
+were committed after the `load`.
 
-An append can also read the table to which it writes, for example to insert only rows that the table
-doesn't have yet. Such an append isn't a blind append. Its read set contains the rows that match the
+An append can also read the table to which it writes, for example to insert only rows that aren't in
+the table. Such an append isn't a blind append: its read set contains the rows that match the
 filters of its scans. Therefore two concurrent appends of the same missing row conflict.
 
-Both rules apply to a MERGE, UPDATE or DELETE whose source or subquery reads the changed table: the
-operation is based on the version that was read, and its read set contains the rows that were read.
+Both rules also apply to a MERGE, UPDATE or DELETE whose source or subquery reads the changed table.
+The operation is based on the version that is read, and its read set contains the rows that are
+read.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ _COLLATIONS = "__COLLATIONS"
 def version_read(frame: Any, table: str) -> int | None:
     """Return the oldest version of a table that a classic DataFrame reads.
 
-    Returns None if the DataFrame doesn't read the table. Reads with time travel are ignored,
-    because they read older rows on purpose. `table` is the table's resolved path.
+    Returns None if the DataFrame doesn't read the table. Reads with time travel are ignored.
+
+    Args:
+        table: the table's resolved path.
     """
     reads = map(read_loaded_version, relation_options(frame, LOADED_VERSION))
     versions = [read[1] for read in reads if read is not None and read[0] == table]
@@ -37,10 +40,10 @@ def version_read(frame: Any, table: str) -> int | None:
 
 
 def snapshot_read(engine: Engine, snapshot: Snapshot, *frames: Any) -> Snapshot:
-    """Return the oldest version of a table that the DataFrames of a MERGE, UPDATE or DELETE read.
+    """Return the oldest version of a table that the DataFrames of an operation read.
 
-    The operation must be based on this version. If it changed the rows of a later version, it would
-    undo the commits in between. If no DataFrame reads the table, `snapshot` itself is returned.
+    A MERGE, UPDATE or DELETE must be based on this version. If it changed rows of a later version,
+    it could undo the commits in between. If no DataFrame reads the table, `snapshot` is returned.
     """
     reads = [version_read(frame, snapshot.path) for frame in frames]
     version = min((v for v in reads if v is not None), default=snapshot.version)
@@ -50,7 +53,7 @@ def snapshot_read(engine: Engine, snapshot: Snapshot, *frames: Any) -> Snapshot:
 
 
 def rows_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:
-    """Return the result of `predicates_read`; empty if the DataFrame doesn't read the table."""
+    """Return `predicates_read`, or an empty tuple if the DataFrame doesn't read the table."""
     if version_read(frame, snapshot.path) is None:
         return ()
     return predicates_read(frame, snapshot)
@@ -59,9 +62,8 @@ def rows_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:
 def predicates_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:
     """Return a predicate for each scan of a table in a DataFrame's plan.
 
-    The predicate matches all rows that the scan returns. If a scan has no usable filter, its
-    predicate is None, which means all rows. If the plan shows no scan of the table, as for a cached
-    DataFrame, the result is `(None,)`.
+    The predicate is true for all rows that the scan returns. None means all rows of the table. If
+    the plan shows no scan of the table, as for a cached DataFrame, the result is `(None,)`.
     """
     zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
     collated = {physical_name(f) for f in snapshot.schema if _COLLATIONS in f.metadata}
@@ -74,7 +76,7 @@ def predicates_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, .
                     filters,
                     snapshot.schema,
                     time_zone=zone,
-                    ansi=False,  # only filters that don't depend on ANSI mode
+                    ansi=False,  # ignores filters that depend on ANSI mode
                     ignored_columns=frozenset(collated),
                 )
             )

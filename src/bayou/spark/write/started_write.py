@@ -1,4 +1,4 @@
-"""A planned write: planned and committed on the driver's machine, executed by tasks."""
+"""`StartedWrite`: a write that is planned and committed in the driver, and executed by tasks."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.tasks import decode_files, delete_task_files, write_task
 
 _MAX_TASKS = 1 << 16
-"""Assumed maximum number of tasks if the number is unknown. A task's identity values are this
-number of steps apart."""
+"""Assumed maximum number of tasks if the number is unknown. Each task generates every n-th identity
+value, where n is the maximum number of tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedWrite:
     """A planned write; can be pickled.
 
-    `plan` contains the version that the write is based on, and the `TransactionState` for tasks.
+    Attributes:
+        plan: the version on which the write is based, and the `TransactionState` for tasks.
     """
 
     write: TableWrite
@@ -51,10 +52,10 @@ class StartedWrite:
     def write_task(
         self, batches: Iterable[pa.RecordBatch], task: int, tasks: int | None = None
     ) -> bytes:
-        """Write the rows of a task on an executor, and return the encoded actions of its files.
+        """Write the rows of a task to files, and return the encoded actions of the files.
 
         Args:
-            task: number of the task, from 0; the same for every attempt.
+            task: number of the task, from 0; the same for all attempts.
             tasks: maximum number of tasks; None if it is unknown.
         """
         writer = (task, tasks or _MAX_TASKS) if self.plan.generates_identity else None
@@ -67,21 +68,21 @@ class StartedWrite:
         *,
         rows_read_from: int | None = None,
     ) -> WriteResult:
-        """Commit the files of the successful tasks.
+        """Commit the files of the tasks.
 
         The files are deleted if the table already contains the write, or if the commit fails. They
-        aren't deleted if it is unknown whether the commit succeeded.
+        remain if it is unknown whether the commit succeeded.
 
         Args:
             messages: the results of `write_task`.
-            engine: engine for the commit. If None, one is created.
-            rows_read_from: version of this table from which an overwrite's rows were read. The
-                commit is based on this version; based on a later one, it would remove rows that
-                were committed in between. If None, the commit is based on the planned version.
+            engine: the engine for the commit; None to create one.
+            rows_read_from: for an overwrite with rows of the same table, the version from which the
+                rows were read. The commit is based on this version, so that it doesn't remove rows
+                that were committed later. If None, the commit is based on the planned version.
 
         Raises:
-            MetadataChangedError: the metadata changed between `rows_read_from` and the planned
-                version, so the tasks' files may not match the table's metadata.
+            MetadataChangedError: the metadata has changed between `rows_read_from` and the planned
+                version, so that the files may not match the metadata.
         """
         written = decode_files(messages)
         engine = engine or from_description(self.engine)
@@ -95,7 +96,7 @@ class StartedWrite:
         return result
 
     def delete(self, messages: Sequence[bytes]) -> None:
-        """Delete the files of tasks, because they won't be committed."""
+        """Delete the files of tasks after a failure."""
         delete_task_files(self.engine, self.plan.table, messages)
 
     def with_transaction_identifier(self, app_id: str, version: int) -> StartedWrite:
@@ -107,14 +108,18 @@ class StartedWrite:
         return replace(self, write=replace(self.write, tags=tags))
 
     def without_state(self) -> StartedWrite:
-        """Return a copy for the commit, without the `TransactionState`, which only tasks need."""
+        """Return a copy without the `TransactionState`, which the commit doesn't need."""
         return replace(self, plan=replace(self.plan, state=b""))
 
 
 def start_write(
     options: WriteOptions, write: TableWrite, *, builds_on: int | None = None
 ) -> StartedWrite:
-    """Plan a write; see `plan_write`. `builds_on` is the version that the write is based on."""
+    """Plan a write; see `plan_write`.
+
+    Args:
+        builds_on: the version on which the write is based; None for the latest.
+    """
     engine = for_path(options.path, options.storage)
     write = _with_session_semantics(engine, options, write)
     plan = plan_write(engine, write, base_version=builds_on)
@@ -122,9 +127,9 @@ def start_write(
 
 
 def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableWrite) -> TableWrite:
-    """Return the write with a `replace_where` that the kernel evaluates in the same way as Spark.
+    """Check that the kernel evaluates `replace_where` as Spark does; add the time zone to it.
 
-    Columns are looked up in the table's schema, because the rows may not have all of them.
+    Columns are looked up in the table's schema, because the rows may not have all columns.
     """
     if write.replace_where is None:
         return write

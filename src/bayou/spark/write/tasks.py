@@ -29,16 +29,16 @@ def write_task(
     *,
     writer: tuple[int, int] | None = None,
 ) -> bytes:
-    """Write a task's rows to data files in their final location, and return the encoded actions.
+    """Write the rows of a task to data files of the table, and return the encoded actions.
 
-    The files of a failed attempt are deleted. The files of a successful attempt aren't part of the
-    table until the driver commits their actions. File names are unique, so that retries and
-    speculative tasks don't conflict.
+    The files aren't part of the table until the driver commits the actions. The files of a failed
+    attempt are deleted. File names are unique, so that retries and speculative tasks don't
+    conflict.
 
     Args:
         state: serialized `TransactionState`.
         batches: rows, with the table's columns in any order.
-        writer: for identity columns: the number of the task, and the maximum number of tasks.
+        writer: number of the task and maximum number of tasks, for identity columns.
     """
     transaction = TransactionState.from_bytes(state)
     if writer is not None:
@@ -48,7 +48,7 @@ def write_task(
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Concatenate Spark's batches (10,000 rows by default) into larger ones."""
+    """Concatenate Spark's batches, by default of 10,000 rows, to larger batches."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -81,7 +81,7 @@ def decode_adds(messages: Iterable[bytes]) -> list[AddFile]:
 
 
 def delete_task_files(description: EngineDescription, path: str, messages: Iterable[bytes]) -> None:
-    """Delete the files in results of `write_task`, because they won't be committed."""
+    """Delete the files in results of `write_task` after a failure."""
     files = decode_files(messages)
     if files:
         delete_data_files(from_description(description), path, files)

@@ -1,4 +1,4 @@
-"""Handler of `df.writeTo(name)` for Delta tables."""
+"""`df.writeTo(name)` for Delta tables."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _DEFINING_METHODS = ("create", "replace", "createOrReplace")
 
 
 def write_to(request: WriteToRequest) -> Any:
-    """Write a DataFrame to a named table, or to ``delta.`/path` ``.
+    """Handler of the hook `write_to`: write a DataFrame to a Delta table with a name or path.
 
-    An existing table's columns are matched by name, and values are cast as for `INSERT`. The method
-    `replace` replaces the schema and the partitioning, but keeps the table's properties.
+    Columns are matched with an existing table's columns by name, and values are cast as by
+    `INSERT`. `replace` replaces the schema and the partitioning, but not the table's properties.
     """
     if request.provider not in (None, "delta"):
         return NotImplemented
@@ -89,7 +89,7 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
 
 
 def _check_properties(request: WriteToRequest) -> None:
-    """Refuse a table property that an option of the same write sets to another value."""
+    """Raise `ArgumentError` if an option and a table property of a write contradict each other."""
     lower_case = {key.lower(): (key, value) for key, value in request.options.items()}
     for key, value in request.properties.items():
         name, other = lower_case.get(key.lower(), (key, value))

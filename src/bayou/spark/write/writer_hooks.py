@@ -21,9 +21,10 @@ _MODES = {
 
 
 def save(request: WriteRequest) -> Any:
-    """Handle `DataFrameWriter.save`, `saveAsTable` and `insertInto`.
+    """Handler of the hook `save`: `DataFrameWriter.save`, `saveAsTable` and `insertInto`.
 
-    A writer with another format, such as Spark's default, can append to a Delta table by its name.
+    A writer with another format, such as Spark's default format, can append to a Delta table by
+    the table's name.
     """
     other_format = request.format != "delta" and request.method == "saveAsTable"
     if other_format and (request.mode != "append" or not _is_delta_table(request)):
@@ -53,7 +54,10 @@ def save(request: WriteRequest) -> Any:
 
 
 def start(request: StreamWriteRequest) -> Any:
-    """Handle `DataStreamWriter.start` and `toTable`; the session's settings become sink options."""
+    """Handler of the hook `stream_start`: `DataStreamWriter.start` and `toTable`.
+
+    Adds the session's settings to the options of the sink, then calls Spark's own method.
+    """
     writer = request.writer
     if request.format != "delta":
         if not _is_delta_table(request):
@@ -65,7 +69,7 @@ def start(request: StreamWriteRequest) -> Any:
             "'complete', or foreachBatch with a merge.",
             argument="outputMode",
         )
-    _hand_over_defaults(request)
+    _set_session_defaults(request)
     if request.partition_columns:
         writer.option("bayou.partitionBy", "\n".join(request.partition_columns))
     if request.table is None:
@@ -89,7 +93,7 @@ def _is_delta_table(request: WriteRequest | StreamWriteRequest) -> bool:
 
 
 def _save_to_named_table(request: WriteRequest, table: NamedTable, options: WriteOptions) -> None:
-    """Write to a table of the session's catalog. A new table is registered after the write."""
+    """Write to a table with a name; a new table is added to the session's catalog."""
     if request.method == "insertInto":
         if request.partition_columns:
             raise ArgumentError(
@@ -130,8 +134,8 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
         table.register(request.spark, options.path)
 
 
-def _hand_over_defaults(request: WriteRequest | StreamWriteRequest) -> None:
-    """Add the session's settings to the writer's options: the data source can't read the conf."""
+def _set_session_defaults(request: WriteRequest | StreamWriteRequest) -> None:
+    """Set the session's settings as options of the writer, for the data source."""
     for name, value in with_session_defaults(request.spark, request.path, request.options).items():
         if name not in request.options:
             request.writer.option(name, value)
