@@ -66,7 +66,7 @@ def test_timestamps_are_offsets_of_the_first_record_that_is_not_older(kafka_serv
     # One timestamp for all partitions wins, as in Spark's source.
     both = {"startingTimestamp": START, "startingOffsetsByTimestamp": by_partition(topic, 5, 0)}
     assert starts(**both, startingOffsets="latest") == [0, 0]
-    with pytest.raises(ArgumentError, match=rf"{topic}.*1.* has no record from .*Strategy"):
+    with pytest.raises(ArgumentError, match=rf"{topic}.*1.* has no record at or after .*Strategy"):
         starts(startingTimestamp=START + 3 * DAY)
     latest = {"startingOffsetsByTimestampStrategy": "latest"}
     assert starts(startingTimestamp=START + 3 * DAY, **latest) == [3, 2]

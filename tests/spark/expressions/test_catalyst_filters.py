@@ -104,4 +104,4 @@ def test_functions_count_only_where_they_mean_the_same():
 
 
 def test_columns_with_rules_of_their_own_are_not_used():
-    assert translated("(name = 'x')", ("name", "name"), unusable=frozenset({"name"})) is None
+    assert translated("(name = 'x')", ("name", "name"), ignored_columns=frozenset({"name"})) is None

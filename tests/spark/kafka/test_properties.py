@@ -81,7 +81,7 @@ def test_brokers_must_be_given():
 
 
 def test_brokers_with_credentials_are_refused_without_showing_them():
-    with pytest.raises(ArgumentError, match="contains '@'") as raised:
+    with pytest.raises(ArgumentError, match="contains credentials") as raised:
         parse_properties({"bootstrap.servers": "h:9092,bob:s3cr3t@b:9092"})
     assert "s3cr3t" not in str(raised.value)
 

@@ -246,7 +246,7 @@ def test_an_insert_into_a_view_of_other_rows_than_the_table_s_replaces_none(numb
     try:
         frame = run.spark.read.format("delta").option(*option).load(run.path)
         frame.createOrReplaceTempView("of_numbers")
-        with pytest.raises(AnalysisException, match="name the table"):
+        with pytest.raises(AnalysisException, match="Insert into the table"):
             run("INSERT OVERWRITE of_numbers VALUES (7L, 1L, 'x')")
     finally:
         run.spark.conf.unset(READER)
