@@ -9,6 +9,7 @@ from typing import Any
 
 from bayou.protocol.sql import quote_identifier, string_literal, tokenize
 from bayou.spark.hooks.hooks import plain_sql
+from bayou.spark.session.settings import conf_flag
 
 
 class ConnectCatalogTable:
@@ -38,8 +39,8 @@ class ConnectCatalogTable:
         """The location that the catalog would choose for a new table of this name."""
         catalog = self._spark.catalog
         database = catalog.getDatabase(self.database or catalog.currentDatabase())
-        sensitive = str(self._spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
-        table = self.table if sensitive else self.table.lower()
+        case_sensitive = conf_flag(self._spark, "spark.sql.caseSensitive")
+        table = self.table if case_sensitive else self.table.lower()
         return f"{_path(database.locationUri).rstrip('/')}/{table}"
 
     @property
@@ -65,12 +66,12 @@ class ConnectCatalogTable:
         """
         database = quote_identifier(self.database or self._spark.catalog.currentDatabase())
         pattern = string_literal(re.sub(r"\W", ".", self.table))  # a regular expression
-        shown = plain_sql(self._spark, f"SHOW TABLE EXTENDED IN {database} LIKE {pattern}")
-        rows = [row for row in shown.collect() if row["tableName"].lower() == self.table.lower()]
+        entries = plain_sql(self._spark, f"SHOW TABLE EXTENDED IN {database} LIKE {pattern}")
+        rows = [row for row in entries.collect() if row["tableName"].lower() == self.table.lower()]
         if self.database is None and any(row["isTemporary"] for row in rows):
             return {}  # a temporary view hides a table of the same name
-        entries = [row["information"] for row in rows if not row["isTemporary"]]
-        lines = [line for entry in entries for line in entry.splitlines()]
+        tables = [row["information"] for row in rows if not row["isTemporary"]]
+        lines = [line for table in tables for line in table.splitlines()]
         return {name: value for name, _, value in (line.partition(": ") for line in lines)}
 
 

@@ -16,6 +16,7 @@ from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.loaded_version import LOADED_VERSION, loaded_version
+from bayou.spark.session.settings import conf_flag
 from bayou.spark.session.storage_options import storage_options
 from bayou.version import ENGINE_INFO
 
@@ -148,8 +149,7 @@ class TargetTable:
         recorded = snapshot.transaction_version(name) if name else None
         if recorded is None or recorded < version:
             result = run(snapshot)
-        reset = str(self.spark.conf.get(_TRANSACTION_RESET, "false")).strip().lower() == "true"
-        if reset:
+        if conf_flag(self.spark, _TRANSACTION_RESET):
             self.spark.conf.unset(_TRANSACTION_VERSION)
         return result
 

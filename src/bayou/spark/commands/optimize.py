@@ -64,9 +64,8 @@ from bayou.spark.session.settings import (
     OPTIMIZE_MIN_FILE_SIZE,
     ROW_OPERATIONS_LOCAL_BYTES,
 )
-from bayou.spark.target import TargetTable
+from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.write.tasks import delete_task_files
-from bayou.version import ENGINE_INFO
 
 
 def rewrite_on_executors(spark: Any, engine: Engine, table: str, description: str) -> RunItems:
@@ -222,7 +221,6 @@ def _file_chunks(item: Rewrite) -> list[list[int]]:
     return split_by_size(range(len(item.files)), lambda number: item.files[number].size, count)
 
 
-_ENGINE_INFO = f"{ENGINE_INFO} (spark)"
 _LOCAL_BYTES = 256 << 20
 
 
@@ -259,7 +257,9 @@ class OptimizeCommands:
                     argument="where",
                 )
             return self._run(
-                plan_clustering(self.engine, state, _ENGINE_INFO, full=full, target_bytes=target)
+                plan_clustering(
+                    self.engine, state, SPARK_ENGINE_INFO, full=full, target_bytes=target
+                )
             )
         if full:
             raise ArgumentError(
@@ -273,7 +273,7 @@ class OptimizeCommands:
             plan_optimize(
                 self.engine,
                 state,
-                _ENGINE_INFO,
+                SPARK_ENGINE_INFO,
                 where=where,
                 target_bytes=target,
                 min_bytes=min_bytes,
@@ -289,7 +289,12 @@ class OptimizeCommands:
         state = self._latest()
         return self._run(
             plan_zorder(
-                self.engine, state, _ENGINE_INFO, list(columns), where=where, target_bytes=target
+                self.engine,
+                state,
+                SPARK_ENGINE_INFO,
+                list(columns),
+                where=where,
+                target_bytes=target,
             )
         )
 
@@ -298,7 +303,7 @@ class OptimizeCommands:
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
         state = self._latest()
         return self._run(
-            plan_purge(self.engine, state, _ENGINE_INFO, where=where, target_bytes=target)
+            plan_purge(self.engine, state, SPARK_ENGINE_INFO, where=where, target_bytes=target)
         )
 
     def upgrade_uniform(self, version: int) -> OptimizeMetrics:
@@ -308,7 +313,7 @@ class OptimizeCommands:
             self._latest(),
             version,
             self._run,
-            engine_info=_ENGINE_INFO,
+            engine_info=SPARK_ENGINE_INFO,
             target_bytes=OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark),
         )
 
@@ -324,13 +329,13 @@ class OptimizeCommands:
         local_bytes = OPTIMIZE_LOCAL_BYTES.integer(spark=self.spark, default=_LOCAL_BYTES)
         size = sum(item.size for item in plan.items)
         if not isinstance(self.spark, SparkSession) or size <= local_bytes:
-            return run_plan(self.engine, plan, _ENGINE_INFO, limits)
+            return run_plan(self.engine, plan, SPARK_ENGINE_INFO, limits)
         description = f"{plan.operation} {plan.state.path}@{plan.state.version}"
         if any(item.order is not None for item in plan.items):
             run_items = sort_on_executors(self.spark, self.engine, plan.state.path, description)
         else:
             run_items = rewrite_on_executors(self.spark, self.engine, plan.state.path, description)
-        return run_plan(self.engine, plan, _ENGINE_INFO, limits, run_items=run_items)
+        return run_plan(self.engine, plan, SPARK_ENGINE_INFO, limits, run_items=run_items)
 
 
 def runs_in_driver(target: TargetTable, sizes: Iterable[int]) -> bool:

@@ -32,8 +32,8 @@ from bayou.kernel.commands.vacuum.plan import ListRanges
 from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 from bayou.kernel.commands.vacuum.vacuum import DeleteFiles, VacuumMetrics, vacuum
 from bayou.spark.executors.executor_tasks import number_of_tasks, run_tasks
-from bayou.spark.session.settings import VACUUM_LOCAL_FILES
-from bayou.version import ENGINE_INFO
+from bayou.spark.session.settings import VACUUM_LOCAL_FILES, conf_flag
+from bayou.spark.target import SPARK_ENGINE_INFO
 
 _COLUMNS = {
     "path": "string",
@@ -156,28 +156,23 @@ def vacuum_table(
         inventory: listing of the table's folder. If None, vacuum lists the folder.
     """
     if lite is None:
-        lite = inventory is None and _flag(spark, _LITE, default=False)
+        lite = inventory is None and conf_flag(spark, _LITE, default=False)
     return vacuum(
         engine,
         table.path,
         retention_hours,
         dry_run=dry_run,
         lite=lite,
-        enforce_retention_duration=_flag(spark, _RETENTION_CHECK, default=True),
-        engine_info=f"{ENGINE_INFO} (spark)",
+        enforce_retention_duration=conf_flag(spark, _RETENTION_CHECK, default=True),
+        engine_info=SPARK_ENGINE_INFO,
         catalog=table.catalog,
         delete_files=_delete_function(spark, engine, table.path),
         list_ranges=_list_function(spark, engine, table.path)
         if inventory is None
         else inventory.unreferenced_files,
         lists_logs=inventory is None,  # an inventory may omit files that aren't data files
-        records_history=_flag(spark, _LOGGING, default=True),
+        records_history=conf_flag(spark, _LOGGING, default=True),
     )
-
-
-def _flag(spark: Any, name: str, *, default: bool) -> bool:
-    value = str(spark.conf.get(name, str(default))).strip().lower()
-    return default if value not in ("true", "false") else value == "true"
 
 
 def _list_function(spark: Any, engine: Engine, table: str) -> ListRanges | None:

@@ -566,9 +566,9 @@ def _folder_and_parents(path: str) -> list[str]:
     return [f"{root}{folder}" for folder in folders if folder != "/"]
 
 
-def _not_a_table_error(shown: str, table: str) -> TableNotFoundError:
+def _not_a_table_error(display_name: str, table: str) -> TableNotFoundError:
     return TableNotFoundError(
-        f"{shown} is not a Delta table (DELTA_MISSING_DELTA_TABLE). Write a Delta table there, or "
-        "check the path.",
+        f"{display_name} is not a Delta table (DELTA_MISSING_DELTA_TABLE). Write a Delta table "
+        "there, or check the path.",
         table=table,
     )

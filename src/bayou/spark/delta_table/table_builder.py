@@ -121,8 +121,8 @@ class DeltaTableBuilder(Generic[TableT]):
         self, cols: spark_types.StructType | Sequence[spark_types.StructField]
     ) -> DeltaTableBuilder[TableT]:
         """Add the columns of a schema, with the comments and defaults in their metadata."""
-        unchecked: Any = cols.fields if isinstance(cols, spark_types.StructType) else cols
-        fields = unchecked if isinstance(unchecked, list | tuple) else [unchecked]
+        generator: Any = cols.fields if isinstance(cols, spark_types.StructType) else cols
+        fields = generator if isinstance(generator, list | tuple) else [generator]
         for field in fields:
             if not isinstance(field, spark_types.StructField):
                 raise ArgumentTypeError(
@@ -259,11 +259,10 @@ class DeltaTableBuilder(Generic[TableT]):
         return self
 
 
-def _identity(column: StructField, generator: IdentityGenerator, argument: str) -> StructField:
-    unchecked: object = generator
-    if not isinstance(unchecked, IdentityGenerator):
+def _identity(column: StructField, generator: object, argument: str) -> StructField:
+    if not isinstance(generator, IdentityGenerator):
         raise ArgumentTypeError(
-            f"Column {column.name!r}: {unchecked!r} isn't a generator. Give an IdentityGenerator, "
+            f"Column {column.name!r}: {generator!r} isn't a generator. Give an IdentityGenerator, "
             "or an SQL string to generatedAlwaysAs.",
             argument=argument,
         )

@@ -75,24 +75,24 @@ def parse_values(
         argument: name of the argument, for errors.
         method: name of the method with this argument, for errors.
     """
-    shown = repr(argument) if method is None else f"{argument!r} in {method}"
+    display_name = repr(argument) if method is None else f"{argument!r} in {method}"
     if values is None:
-        raise ArgumentError(f"{shown} cannot be None.", argument=argument)
+        raise ArgumentError(f"{display_name} cannot be None.", argument=argument)
     if not isinstance(values, Mapping):
         raise ArgumentTypeError(
-            f"{shown} must be a dict, found to be {type(values)}.", argument=argument
+            f"{display_name} must be a dict, found to be {type(values)}.", argument=argument
         )
     expressions: dict[str, RowExpression] = {}
     for name, value in values.items():
         if not isinstance(name, str):
             raise ArgumentTypeError(
-                f"Keys of dict in {shown} must contain only strings with column names, found "
-                f"{name!r} of type {type(name)}.",
+                f"Keys of dict in {display_name} must contain only strings with column names, "
+                f"found {name!r} of type {type(name)}.",
                 argument=argument,
             )
         if not isinstance(value, str | Column):
             raise ArgumentTypeError(
-                f"Values of dict in {shown} must contain only Spark SQL Columns or strings "
+                f"Values of dict in {display_name} must contain only Spark SQL Columns or strings "
                 f"(expressions in SQL syntax), found {value!r} of type {type(value)}.",
                 argument=argument,
             )

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from bayou.errors import StatementError
 from bayou.protocol.sql import quote_identifier, string_literal, tokenize
 from bayou.spark.jvm.session import system_property
+from bayou.spark.session.settings import conf_flag
 
 _VARIABLE = re.compile(r"\$\{(?:(\w+?):)?(\S+?)\}")
 _SETTINGS = (None, "spark", "sparkconf", "hivevar", "hiveconf")
@@ -27,22 +28,24 @@ def session_sql(spark: Any, text: str) -> str:
     Raises:
         StatementError: a variable refers to itself.
     """
-    if "${" in text and _is_set(spark, "spark.sql.variable.substitute", default=True):
+    if "${" in text and conf_flag(spark, "spark.sql.variable.substitute", default=True):
         text = _substituted(spark, text, ())
     if '"' not in text or not _has_quoted_names(spark):
         return text
-    pieces, at = [], 0
+    sql_parts, at = [], 0
     for token in tokenize(text):
         if token.is_string and text[token.start] == '"':
             name = text[token.start + 1 : token.end - 1].replace('""', '"')
-            pieces += [text[at : token.start], quote_identifier(name)]
+            sql_parts += [text[at : token.start], quote_identifier(name)]
             at = token.end
-    return "".join((*pieces, text[at:]))
+    return "".join((*sql_parts, text[at:]))
 
 
 def session_literal(spark: Any, string: str) -> str:
     """Return a string as an SQL literal, which is correct in the session's and Bayou's grammar."""
-    if any(mark in string for mark in ("\\", "'", "${")) and _is_set(spark, _RAW_STRINGS):
+    if any(characters in string for characters in ("\\", "'", "${")) and conf_flag(
+        spark, _RAW_STRINGS
+    ):
         return f"CAST(X'{string.encode().hex()}' AS STRING)"
     # Spark substitutes `${name}`. The literal `$\{name}` is the same string, without substitution.
     return string_literal(string).replace("${", "$\\{")
@@ -54,9 +57,9 @@ def has_raw_strings(spark: Any, text: str) -> bool:
     By two of Spark's settings, a backslash or a doubled quote isn't an escape.
     """
     doubled = "''" in text
-    if doubled and _is_set(spark, _CONSECUTIVE_STRINGS):
+    if doubled and conf_flag(spark, _CONSECUTIVE_STRINGS):
         return True
-    return ("\\" in text or doubled) and _is_set(spark, _RAW_STRINGS)
+    return ("\\" in text or doubled) and conf_flag(spark, _RAW_STRINGS)
 
 
 _RAW_STRINGS = "spark.sql.parser.escapedStringLiterals"
@@ -86,8 +89,4 @@ def _substituted(spark: Any, text: str, within: tuple[str, ...]) -> str:
 def _has_quoted_names(spark: Any) -> bool:
     """Whether `"a"` is a name, not a string."""
     setting = "spark.sql.ansi.doubleQuotedIdentifiers"
-    return _is_set(spark, setting) and _is_set(spark, "spark.sql.ansi.enabled", default=True)
-
-
-def _is_set(spark: Any, name: str, *, default: bool = False) -> bool:
-    return str(spark.conf.get(name, str(default))).strip().lower() == "true"
+    return conf_flag(spark, setting) and conf_flag(spark, "spark.sql.ansi.enabled", default=True)

@@ -112,7 +112,7 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
     only_datetimes = all(types.get(column) in datetime_types for column in _names(expression))
     zone_name = normalize_time_zone(zone)
 
-    pieces, at, typed = [], 0, ""
+    sql_parts, at, typed = [], 0, ""
     for token in tokenize(condition):
         value = token.text
         if (
@@ -127,10 +127,10 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
                     "UTC.",
                     argument=name,
                 )
-            pieces += [condition[at : token.end - 1], " ", zone_name]
+            sql_parts += [condition[at : token.end - 1], " ", zone_name]
             at = token.end - 1
         typed = value.upper() if token.kind == "word" else ""
-    return "".join((*pieces, condition[at:]))
+    return "".join((*sql_parts, condition[at:]))
 
 
 def _converts_timestamps(condition: Predicate, schema: StructType) -> bool:

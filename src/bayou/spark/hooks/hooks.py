@@ -37,7 +37,7 @@ from bayou.spark.hooks.requests import (
 )
 from bayou.spark.jvm.objects import JvmError, error_reason
 from bayou.spark.session.hadoop_storage import with_session_storage
-from bayou.spark.session.settings import conf_as_options
+from bayou.spark.session.settings import conf_as_options, conf_flag
 
 _LOG = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ def check_session(spark: Any) -> None:
 
 def is_enabled(spark: Any) -> bool:
     """Whether the hooks are enabled in a session."""
-    return str(spark.conf.get(ENABLED, "false")).lower() == "true"
+    return conf_flag(spark, ENABLED)
 
 
 def plain_sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:

@@ -196,12 +196,7 @@ class KafkaCluster:
                 if time.monotonic() > unknown_until:
                     return metadata
             elif not is_transient(error):
-                raise KafkaError(
-                    f"Kafka topic {topic!r}: the brokers {self._properties.bootstrap_servers} "
-                    f"can't describe it: {self._properties.scrub(error.str())}. Check that the "
-                    "user may describe it (ACL).",
-                    topic=topic,
-                )
+                raise self._describe_error(topic, error)
             self._wait(deadline)
 
     def _offsets(
@@ -311,13 +306,16 @@ class KafkaCluster:
                 if not is_transient(error):
                     self._admin.poll(0)
                     self._client_errors.raise_if_permanent()
-                    raise KafkaError(
-                        f"Kafka topic {topic!r}: the brokers {self._properties.bootstrap_servers} "
-                        f"can't describe it: {self._properties.scrub(error.str())}. Check that the "
-                        "user may describe it (ACL).",
-                        topic=topic,
-                    ) from None
+                    raise self._describe_error(topic, error) from None
             self._wait(deadline)
+
+    def _describe_error(self, topic: str | None, error: ClientError) -> KafkaError:
+        return KafkaError(
+            f"Kafka topic {topic!r}: the brokers {self._properties.bootstrap_servers} can't "
+            f"describe it: {self._properties.scrub(error.str())}. Check that the user may describe "
+            "it (ACL).",
+            topic=topic,
+        )
 
     def _wait(self, deadline: float) -> None:
         """Pause before a retry.

@@ -188,14 +188,14 @@ class _RangeReader:
 
         topic, number = self._range.partition
         try:
-            marks = self._consumer.get_watermark_offsets(
+            watermarks = self._consumer.get_watermark_offsets(
                 TopicPartition(topic, number), timeout=self._lookup_timeout
             )
         except KafkaException as failure:
             raise self._error(failure.args[0].str()) from None
-        if marks is None:
+        if watermarks is None:
             raise self._error(str(self._client_errors) or "the brokers don't answer")
-        low, high = marks
+        low, high = watermarks
         return low, high
 
     def _error(self, reason: str) -> KafkaError:

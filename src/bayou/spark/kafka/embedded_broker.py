@@ -186,7 +186,7 @@ class EmbeddedBroker:
                 f"Embedded broker: topic {topic!r} doesn't exist. Create it with create_topic().",
                 topic=topic,
             )
-        marks: dict[int, tuple[int, int]] = {}
+        watermarks: dict[int, tuple[int, int]] = {}
         for number in sorted(known.partitions):
             offsets = self._consumer.get_watermark_offsets(
                 TopicPartition(topic, number), timeout=_REQUEST_TIMEOUT
@@ -196,8 +196,8 @@ class EmbeddedBroker:
                     f"Embedded broker: it doesn't report the offsets of topic {topic!r}.",
                     topic=topic,
                 )
-            marks[number] = offsets
-        return marks
+            watermarks[number] = offsets
+        return watermarks
 
     def _check_retained(self, topic: str, before: dict[int, tuple[int, int]], count: int) -> None:
         after = self.watermarks(topic)

@@ -222,6 +222,8 @@ def divide_ranges(ranges: Iterable[OffsetRange], count: int) -> tuple[tuple[Offs
     return tuple(tuple(task) for task in tasks if task)
 
 
-def _split(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    bounds = [whole.start + whole.size * i // count for i in range(count + 1)]
-    return [OffsetRange(whole.partition, start, end) for start, end in itertools.pairwise(bounds)]
+def _split(offset_range: OffsetRange, count: int) -> list[OffsetRange]:
+    bounds = [offset_range.start + offset_range.size * i // count for i in range(count + 1)]
+    return [
+        OffsetRange(offset_range.partition, start, end) for start, end in itertools.pairwise(bounds)
+    ]

@@ -57,36 +57,49 @@ _BATCH_FILES = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SliceTasks:
-    """Tasks that replay slices of a log; without `repr`, because the engine has credentials.
+class FileTasks:
+    """Base class of tasks that yield scan files; without `repr`, because engines have credentials.
 
     Attributes:
-        scan: the serialized `Scan`.
-        tasks: the serialized `LogSlice`s of each task.
+        scan: the serialized `Scan`, whose filter is applied to the files.
         sampled: whether the rows of `results` contain samples of the files' sort keys.
     """
 
     engine: EngineDescription
     scan: bytes
-    tasks: Sequence[Sequence[bytes]]
     sampled: bool = False
 
-    def results(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the slices of the tasks with these numbers; yield rows of `RESULT_COLUMNS`."""
-        return _results(self._batches(numbers), sampled=self.sampled)
+    def results(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the files as rows of `RESULT_COLUMNS`."""
+        return _results(self._batches(rows), sampled=self.sampled)
 
-    def adds(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the slices of the tasks with these numbers; yield rows of `ADD_COLUMN`."""
-        for batch in self._batches(numbers):
-            yield _add_column(batch.selected())
+    def adds(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the files as rows of `ADD_COLUMN`."""
+        for batch in self._batches(rows):
+            yield batch.selected().select(["add"])
 
-    def counts(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay the slices of the tasks with these numbers; yield the number of files."""
-        return _counts(self._batches(numbers))
+    def counts(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a row with the number of files."""
+        count = sum(batch.num_selected for batch in self._batches(rows))
+        yield _row_of(files=pa.array([count], pa.int64()))
 
-    def _batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
+    def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SliceTasks(FileTasks):
+    """Tasks that replay slices of a log. The input rows contain the numbers of tasks.
+
+    Attributes:
+        tasks: the serialized `LogSlice`s of each task.
+    """
+
+    tasks: Sequence[Sequence[bytes]]
+
+    def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
         engine, scan = from_description(self.engine), Scan.from_bytes(self.scan)
-        for number in _read_numbers(numbers):
+        for number in _read_numbers(rows):
             for data in self.tasks[number]:
                 for batch in scan.replay_slice(engine, LogSlice.from_bytes(data)):
                     yield _projected(scan, batch)
@@ -114,30 +127,8 @@ class ActionTasks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class FrameTasks:
-    """Tasks that convert a DataFrame's column `add` to scan files; null values are skipped.
-
-    Attributes:
-        scan: the serialized `Scan`, whose filter is applied to the files.
-        sampled: see `SliceTasks`.
-    """
-
-    engine: EngineDescription
-    scan: bytes
-    sampled: bool = False
-
-    def results(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files; yield rows of `RESULT_COLUMNS`."""
-        return _results(self._batches(rows), sampled=self.sampled)
-
-    def adds(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files; yield rows of `ADD_COLUMN`."""
-        for batch in self._batches(rows):
-            yield _add_column(batch.selected())
-
-    def counts(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Filter the files; yield a row with the number of files."""
-        return _counts(self._batches(rows))
+class FrameTasks(FileTasks):
+    """Tasks that convert a DataFrame's column `add` to scan files; null values are skipped."""
 
     def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[ScanFileBatch]:
         engine, scan = from_description(self.engine), Scan.from_bytes(self.scan)
@@ -285,10 +276,6 @@ def _results(
         )
 
 
-def _counts(batches: Iterable[FilteredColumnarBatch]) -> Iterator[pa.RecordBatch]:
-    yield _row_of(files=pa.array([sum(b.num_selected for b in batches)], pa.int64()))
-
-
 def _row_of(**columns: pa.Array[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
@@ -297,10 +284,6 @@ def _read_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
     for batch in batches:
         numbers: list[Any] = batch.column(0).to_pylist()
         yield from numbers
-
-
-def _add_column(files: pa.RecordBatch) -> pa.RecordBatch:
-    return files.select(["add"])
 
 
 def _as_adds(adds: Any) -> pa.StructArray:

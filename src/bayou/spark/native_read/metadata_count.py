@@ -20,6 +20,7 @@ from bayou.spark.jvm.plans import counted_relation, unfiltered_relation
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.loaded_version import WHOLE_TABLE, read_whole_table
+from bayou.spark.session.settings import conf_flag
 from bayou.spark.session.storage_options import storage_options
 
 _LOG = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ def query(request: QueryRequest) -> Any:
 
 
 def _is_enabled(spark: Any) -> bool:
-    return str(spark.conf.get(SETTING, "true")).strip().lower() != "false"
+    return conf_flag(spark, SETTING, default=True)
 
 
 def _row_count(spark: Any, relation: str | None) -> int | None:

@@ -15,6 +15,7 @@ from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.protocol.schema import VOID
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import readable_errors
+from bayou.spark.expressions.session_semantics import is_utc
 from bayou.spark.hooks.requests import ReadRequest
 from bayou.spark.jvm.objects import JvmError, error_reason
 from bayou.spark.jvm.session import max_heap_bytes
@@ -208,11 +209,7 @@ def _unsupported_reason(snapshot: Snapshot) -> str | None:
 
 def _time_zone(spark: Any) -> str:
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
-    return (
-        "UTC"
-        if zone.upper() in ("UTC", "GMT", "Z", "ETC/UTC", "+00:00")
-        else normalize_time_zone(zone)
-    )
+    return "UTC" if is_utc(zone) else normalize_time_zone(zone)
 
 
 def _report_unreachable(path: str, unreachable: Unreachable) -> None:

@@ -7,7 +7,7 @@ tasks don't need the plan, the pickle of a `DeltaReader` contains only a `ReadTa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -63,6 +63,28 @@ class FilesPartition(InputPartition):
     def __init__(self, file_parts: tuple[tuple[bytes, int, int], ...]) -> None:
         super().__init__(None)
         self.file_parts = file_parts
+
+
+def file_partitions(
+    files: Sequence[bytes], sizes: Sequence[int], options: SourceOptions
+) -> list[InputPartition]:
+    """Distribute serialized files over the partitions of tasks, by the sizes of the files."""
+    target = task_bytes(
+        sum(sizes),
+        len(sizes),
+        min_tasks=_min_tasks(options),
+        max_bytes=options.max_partition_bytes or MAX_TASK_BYTES,
+    )
+    partitions: list[InputPartition] = [
+        FilesPartition(tuple((files[p.file], p.part, p.parts) for p in parts))
+        for parts in assign_files(sizes, target)
+    ]
+    # If the list is empty, Spark creates a partition that the reader can't read.
+    return partitions or [FilesPartition(())]
+
+
+def _min_tasks(options: SourceOptions) -> int:
+    return options.min_partitions or os.cpu_count() or 1
 
 
 class SlicePartition(InputPartition):
@@ -178,25 +200,14 @@ class DeltaReader(PlannedReader):
                 sizes.append(file.size)
             if large and limit is not None and len(files) > limit:
                 return None
-        target = task_bytes(
-            sum(sizes),
-            len(sizes),
-            min_tasks=self._min_tasks(),
-            max_bytes=self._options.max_partition_bytes or MAX_TASK_BYTES,
-        )
-        partitions: list[InputPartition] = [
-            FilesPartition(tuple((files[s.file], s.part, s.parts) for s in parts))
-            for parts in assign_files(sizes, target)
-        ]
-        # If the list is empty, Spark creates a partition that the reader can't read.
-        return self._task(scan, None), partitions or [FilesPartition(())]
+        return self._task(scan, None), file_partitions(files, sizes, self._options)
 
     def _plan_slices(self, scan: Scan) -> tuple[ReadTask, list[InputPartition]] | None:
         """Plan tasks that replay slices of the log; None if there are too few slices."""
-        by_size = max(self._min_tasks(), scan.checkpoint_bytes // SLICE_BYTES)
+        by_size = max(_min_tasks(self._options), scan.checkpoint_bytes // SLICE_BYTES)
         requested = self._options.replay_partitions
         slices = scan.slices(self._engine, requested or by_size)
-        if not slices or (requested is None and len(slices) < self._min_tasks()):
+        if not slices or (requested is None and len(slices) < _min_tasks(self._options)):
             return None  # a checkpoint with a single row group, as Spark writes it, has one slice
         partitions: list[InputPartition] = [SlicePartition(s.to_bytes()) for s in slices]
         return self._task(scan, scan.to_bytes()), partitions
@@ -206,9 +217,6 @@ class DeltaReader(PlannedReader):
         if local_bytes is None:
             return scan.checkpoint_bytes > LARGE_CHECKPOINT_BYTES
         return scan.checkpoint_bytes + tail_bytes(self._snapshot) > local_bytes
-
-    def _min_tasks(self) -> int:
-        return self._options.min_partitions or os.cpu_count() or 1
 
     def _task(self, scan: Scan, replay: bytes | None) -> ReadTask:
         return ReadTask(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +21,9 @@ from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
-from bayou.spark.read.batch import FilesPartition, PlannedReader
+from bayou.spark.read.batch import FilesPartition, PlannedReader, file_partitions
 from bayou.spark.read.filters import cast_to_schema, session_filter, table_columns
 from bayou.spark.read.options import SourceOptions
-from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.types import from_spark, to_spark_arrow
 
@@ -62,26 +60,17 @@ class DeltaChangesReader(PlannedReader):
         )
         scan = builder.with_read_schema(StructType(read)).build()
         with scan.change_files(self._engine) as change_files:
-            files = [(file.to_bytes(), file.size) for file in change_files]
-        sizes = [size for _, size in files]
-        target = task_bytes(
-            sum(sizes),
-            len(sizes),
-            min_tasks=self._options.min_partitions or os.cpu_count() or 1,
-            max_bytes=self._options.max_partition_bytes or MAX_TASK_BYTES,
+            files = list(change_files)
+        partitions = file_partitions(
+            [file.to_bytes() for file in files], [file.size for file in files], self._options
         )
-        partitions: list[InputPartition] = [
-            FilesPartition(tuple((files[s.file][0], s.part, s.parts) for s in parts))
-            for parts in assign_files(sizes, target)
-        ]
         task = ChangesTask(
             engine=self._engine.description(),
             state=scan.change_state(self._engine).to_bytes(),
             schema=StructType(self._columns.fields).to_json(),
             filter=None if predicate is None else to_tree(predicate),
         )
-        # If the list is empty, Spark creates a partition that the reader can't read.
-        return task, partitions or [FilesPartition(())]
+        return task, partitions
 
 
 @dataclass(frozen=True, slots=True)

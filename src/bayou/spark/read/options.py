@@ -127,8 +127,8 @@ def with_path_version(engine: Engine, options: SourceOptions) -> SourceOptions:
     The result has the path without this suffix. If a table exists at the path with the suffix, the
     options are returned unchanged.
     """
-    travel = path_travel(options.path)
-    if travel is None or Table.for_path(engine, options.path).exists(engine):
+    path_version = path_travel(options.path)
+    if path_version is None or Table.for_path(engine, options.path).exists(engine):
         return options
     if options.version is not None or options.timestamp is not None:
         raise ArgumentError(
@@ -136,11 +136,11 @@ def with_path_version(engine: Engine, options: SourceOptions) -> SourceOptions:
             "version, and versionAsOf or timestampAsOf is set too. Use one of them.",
             argument="versionAsOf",
         )
-    timestamp = travel.timestamp
+    timestamp = path_version.timestamp
     return replace(
         options,
-        path=travel.path,
-        version=travel.version,
+        path=path_version.path,
+        version=path_version.version,
         timestamp=None
         if timestamp is None
         else parse_timestamp("timestamp in the path", timestamp, options.time_zone),

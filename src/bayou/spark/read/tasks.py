@@ -6,7 +6,7 @@ The arguments of these functions are serialized, and the results are Arrow batch
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from bayou.engines import from_description
 from bayou.kernel import (
     ChangeFile,
     ChangeState,
+    Engine,
     LogSlice,
     Scan,
     ScanFile,
@@ -143,10 +144,7 @@ def read_slice(
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
     batches = Scan.from_bytes(scan).replay_slice(engine, LogSlice.from_bytes(log_slice))
-    files = batches.flat_map(lambda batch: batch.rows())
-    prepared = prefetch_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
-    for file, vectors in prepared:
-        yield from read_scan_file(engine, scan_state, file, vectors=vectors)
+    yield from _read_scan_files(engine, scan_state, batches.flat_map(lambda batch: batch.rows()))
 
 
 def read_adds(
@@ -158,6 +156,12 @@ def read_adds(
     adds = LogSlice.from_bytes(log_slice).adds
     assert adds is not None  # the slice was planned with `adds`
     files = ScanFileBatch(scan_batch(scan_state.table, adds)).rows()
+    yield from _read_scan_files(engine, scan_state, files)
+
+
+def _read_scan_files(
+    engine: Engine, scan_state: ScanState, files: Iterable[ScanFile]
+) -> Iterator[pa.RecordBatch]:
     prepared = prefetch_vectors(engine, scan_state.table, files, lambda f: [f.deletion_vector])
     for file, vectors in prepared:
         yield from read_scan_file(engine, scan_state, file, vectors=vectors)

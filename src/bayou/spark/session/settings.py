@@ -278,6 +278,12 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 
+def conf_flag(spark: Any, name: str, *, default: bool = False) -> bool:
+    """Return a boolean setting of Spark or delta-spark; `default` if it isn't true or false."""
+    value = str(spark.conf.get(name, default)).strip().lower()
+    return value == "true" if value in ("true", "false") else default
+
+
 def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a session as options for a data source.
 

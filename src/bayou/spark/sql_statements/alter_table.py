@@ -24,24 +24,20 @@ from bayou.spark.sql_statements.column_definitions import (
     parse_properties,
     parse_property_keys,
 )
-from bayou.spark.sql_statements.context import Statement, StatementContext
-from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
+from bayou.spark.sql_statements.context import Statement, StatementContext, TableStatement
+from bayou.spark.sql_statements.token_cursor import TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
 _Column = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterTable:
+class AlterTable(TableStatement):
     """`ALTER TABLE table ...`: one or more changes. Each change is committed separately."""
 
-    table: TableName
     changes: tuple[Callable[[TargetTable], object], ...]
 
-    def run(self, context: StatementContext) -> Any:
-        target = context.find_table(self.table)
-        if target is None:
-            return NotImplemented
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         for change in self.changes:
             change(target)
         if target.name is not None:
@@ -50,16 +46,12 @@ class AlterTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetLocation:
+class SetLocation(TableStatement):
     """`ALTER TABLE table SET LOCATION 'path'`: changes the path of a catalog table."""
 
-    table: TableName
     location: str
 
-    def run(self, context: StatementContext) -> Any:
-        target = context.find_table(self.table)
-        if target is None:
-            return NotImplemented
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         name = ".".join(self.table)
         if target.name is None:
             raise ArgumentError(

@@ -10,7 +10,7 @@ from bayou.errors import StatementError
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.result_dataframes import empty_frame
-from bayou.spark.sql_statements.token_cursor import is_path_name
+from bayou.spark.sql_statements.token_cursor import TableName, is_path_name
 from bayou.spark.target import TargetTable
 
 
@@ -19,6 +19,22 @@ class Statement(Protocol):
 
     def run(self, context: StatementContext) -> Any:
         """Execute the statement and return a DataFrame; NotImplemented if Spark must execute it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatement:
+    """A statement that Bayou executes for a Delta table, and Spark for any other table."""
+
+    table: TableName
+
+    def run(self, context: StatementContext) -> Any:
+        """Execute the statement; NotImplemented if the table isn't a Delta table."""
+        target = context.find_table(self.table)
+        return NotImplemented if target is None else self.run_on(target, context)
+
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
+        """Execute the statement for a Delta table, and return a DataFrame."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

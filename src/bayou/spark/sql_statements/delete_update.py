@@ -12,25 +12,21 @@ from bayou.kernel.commands.truncate import truncate
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.expressions.expressions import parse_condition, parse_values
-from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
+from bayou.spark.sql_statements.context import StatementContext, TableStatement
+from bayou.spark.sql_statements.token_cursor import TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
 _AFFECTED = StructType([StructField("num_affected_rows", LongType())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(TableStatement):
     """`DELETE FROM table [alias] [WHERE condition]`."""
 
-    table: TableName
     alias: str | None
     where: str | None
 
-    def run(self, context: StatementContext) -> Any:
-        target = context.find_table(self.table)
-        if target is None:
-            return NotImplemented
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         metrics = run_delete(
             _with_alias(target, self.alias), parse_condition(context.spark, self.where)
         )
@@ -39,18 +35,14 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class Update(TableStatement):
     """`UPDATE table [alias] SET column = value, ... [WHERE condition]`."""
 
-    table: TableName
     alias: str | None
     values: dict[str, str]
     where: str | None
 
-    def run(self, context: StatementContext) -> Any:
-        target = context.find_table(self.table)
-        if target is None:
-            return NotImplemented
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         metrics = run_update(
             _with_alias(target, self.alias),
             parse_condition(context.spark, self.where),
@@ -61,15 +53,10 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truncate:
+class Truncate(TableStatement):
     """`TRUNCATE TABLE table`."""
 
-    table: TableName
-
-    def run(self, context: StatementContext) -> Any:
-        target = context.find_table(self.table)
-        if target is None:
-            return NotImplemented
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         snapshot = target.table.latest_snapshot(target.engine)
         truncate(target.engine, snapshot, engine_info=SPARK_ENGINE_INFO)
         return context.empty_result()

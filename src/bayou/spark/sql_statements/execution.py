@@ -191,7 +191,7 @@ def _run_delta_query(
     frames: dict[str, Any],
 ) -> Any:
     """Run a query in which each reference is replaced by a DataFrame of the Delta table."""
-    pieces, at = [], 0
+    sql_parts, at = [], 0
     added: dict[str, Any] = {}
     for number, (reference, location) in enumerate(references):
         if is_insert_target(text, reference):
@@ -204,10 +204,10 @@ def _run_delta_query(
         name = f"bayou_{number}"
         added[name] = _read(spark, reference, location)
         alias = "" if reference.has_alias or reference.path else f" AS `{reference.parts[-1]}`"
-        pieces += [_escape_braces(text[at : reference.start], frames), "{", name, "}", alias]
+        sql_parts += [_escape_braces(text[at : reference.start], frames), "{", name, "}", alias]
         at = reference.end
-    pieces.append(_escape_braces(text[at:], frames))
-    return plain_sql(spark, "".join(pieces), args, **frames, **added)
+    sql_parts.append(_escape_braces(text[at:], frames))
+    return plain_sql(spark, "".join(sql_parts), args, **frames, **added)
 
 
 def _escape_braces(text: str, frames: dict[str, Any]) -> str:

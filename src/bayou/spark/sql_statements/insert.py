@@ -19,8 +19,8 @@ from bayou.spark.commands.replace_matching import (
 )
 from bayou.spark.expressions.assigned_columns import default_literal
 from bayou.spark.expressions.session_grammar import session_literal
-from bayou.spark.sql_statements.context import StatementContext
-from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
+from bayou.spark.sql_statements.context import StatementContext, TableStatement
+from bayou.spark.sql_statements.token_cursor import TokenCursor
 from bayou.spark.target import TargetTable
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import (
@@ -91,7 +91,7 @@ _QUERY = "SELECT|VALUES|TABLE|WITH|FROM|MAP|REDUCE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Insert:
+class Insert(TableStatement):
     """`INSERT INTO | OVERWRITE table ... query`.
 
     Attributes:
@@ -104,7 +104,6 @@ class Insert:
         replacement: the clause `REPLACE USING` or `REPLACE ON`; None without it.
     """
 
-    table: TableName
     overwrite: bool
     columns: tuple[str, ...] | None
     by_name: bool
@@ -114,10 +113,7 @@ class Insert:
     schema_evolution: bool
     query: str
 
-    def run(self, context: StatementContext) -> Any:
-        target = context.find_table(self.table)
-        if target is None:
-            return NotImplemented
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         snapshot = target.table.latest_snapshot(target.engine)
         if self.replacement is not None:
             return self._replace_matching(context, target, snapshot, self.replacement)

@@ -12,9 +12,10 @@ from bayou.protocol.sql import Token, tokenize
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.delta_table import DeltaMergeBuilder
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
-from bayou.spark.sql_statements.context import StatementContext
+from bayou.spark.sql_statements.context import StatementContext, TableStatement
 from bayou.spark.sql_statements.delete_update import parse_assignments, path_sql
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
+from bayou.spark.target import TargetTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class InsertByPosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
+class Merge(TableStatement):
     """`MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN ...`.
 
     Attributes:
@@ -36,7 +37,6 @@ class Merge:
             a query.
     """
 
-    table: TableName
     alias: str | None
     source: str
     source_alias: str | None
@@ -44,10 +44,7 @@ class Merge:
     clauses: tuple[MergeClause | InsertByPosition, ...]
     schema_evolution: bool
 
-    def run(self, context: StatementContext) -> Any:
-        target = context.find_table(self.table)
-        if target is None:
-            return NotImplemented
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         query = f"SELECT * FROM {self.source}"  # noqa: S608  # part of the user's statement
         source = context.query(query)
         names = target.table.latest_snapshot(target.engine).schema.names

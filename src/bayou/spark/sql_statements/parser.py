@@ -133,7 +133,7 @@ def bind_parameters(
     if not args and not values:
         return text
     tokenized = statement_tokens(text)
-    pieces, at, number = [], 0, 0
+    sql_parts, at, number = [], 0, 0
     for index, token in enumerate(tokenized):
         following = tokenized[index + 1] if index + 1 < len(tokenized) else None
         value, end = _UNKNOWN, token.end
@@ -150,9 +150,9 @@ def bind_parameters(
         elif token.is_keyword("{") and following is not None and following.text in values:
             value, end = values[following.text], tokenized[index + 2].end
         if value is not _UNKNOWN:
-            pieces += [text[at : token.start], _literal(value, text, string_literal)]
+            sql_parts += [text[at : token.start], _literal(value, text, string_literal)]
             at = end
-    return "".join((*pieces, text[at:]))
+    return "".join((*sql_parts, text[at:]))
 
 
 _UNKNOWN: Any = object()

@@ -17,13 +17,19 @@ from bayou.protocol.schema import StructField, StructType
 from bayou.protocol.sql import quote_identifier, string_literal
 from bayou.spark.delta_table.describe import detail_frame, history_frame
 from bayou.spark.sql_statements.column_definitions import parse_property_keys
-from bayou.spark.sql_statements.context import Statement, StatementContext, quoted_table_name
+from bayou.spark.sql_statements.context import (
+    Statement,
+    StatementContext,
+    TableStatement,
+    quoted_table_name,
+)
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
+from bayou.spark.target import TargetTable
 from bayou.spark.types import to_spark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Show:
+class Show(TableStatement):
     """`SHOW TBLPROPERTIES | COLUMNS | CREATE TABLE` of a table.
 
     Attributes:
@@ -31,14 +37,10 @@ class Show:
         key: the property to show; None for all.
     """
 
-    table: TableName
     subject: str
     key: str | None = None
 
-    def run(self, context: StatementContext) -> Any:
-        target = context.find_table(self.table)
-        if target is None:
-            return NotImplemented
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         snapshot = target.table.latest_snapshot(target.engine)
         spark = context.spark
         if self.subject == "COLUMNS":
@@ -54,16 +56,11 @@ class Show:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeTable:
+class DescribeTable(TableStatement):
     """`DESCRIBE [TABLE] [EXTENDED | FORMATTED] table`."""
 
-    table: TableName
-
-    def run(self, context: StatementContext) -> Any:
+    def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         """Return a DataFrame with a row for each column, then a row for each partition column."""
-        target = context.find_table(self.table)
-        if target is None:
-            return NotImplemented
         snapshot = target.table.latest_snapshot(target.engine)
         fields = {f.name: _description(f) for f in snapshot.schema}
         rows: list[tuple[str, str, str | None]] = list(fields.values())

@@ -171,7 +171,7 @@ def _reference(
     tokenized: Sequence[Token],
     first: int,
     last: int,
-    travel: exp.Expr | None,
+    time_travel: exp.Expr | None,
     *,
     named: bool,
 ) -> TableReference:
@@ -193,7 +193,7 @@ def _reference(
             has_alias=named,
         )
     if clause[0].is_keyword("TIMESTAMP", "SYSTEM_TIME") and value < len(tokenized):
-        close = _time_travel_end(text, tokenized, value, travel)
+        close = _time_travel_end(text, tokenized, value, time_travel)
         timestamp = text[tokenized[value].start : close]
         return TableReference(
             parts=parts, start=start, end=close, timestamp=timestamp, has_alias=named
@@ -202,20 +202,21 @@ def _reference(
 
 
 def _time_travel_end(
-    text: str, tokenized: Sequence[Token], first: int, travel: exp.Expr | None
+    text: str, tokenized: Sequence[Token], first: int, time_travel: exp.Expr | None
 ) -> int:
-    """Return the end offset of the time travel expression that starts at token `first`.
+    """Return the end offset of the time time_travel expression that starts at token `first`.
 
-    The function parses longer and longer SQL from this token, until the result equals `travel`, the
-    expression in sqlglot's tree of the query. If `travel` is None, the expression is one token.
+    The function parses longer and longer SQL from this token, until the result equals
+    `time_travel`, the expression in sqlglot's tree of the query. If `time_travel` is None, the
+    expression is one token.
     """
-    if travel is not None:
+    if time_travel is not None:
         for token in tokenized[first:]:
             try:
                 expression = _SQLGLOT.parse(text[tokenized[first].start : token.end])[0]
             except SqlglotError:
                 continue
-            if expression == travel:
+            if expression == time_travel:
                 return token.end
     return tokenized[first].end
 
@@ -235,15 +236,15 @@ def _with_version_in_path(reference: TableReference) -> TableReference:
     As in delta-spark, paths can be `/table@v12` or `/table@20240105100000000`. The result has the
     path `/table`, and the version or the timestamp as an attribute.
     """
-    travel = None if reference.path is None else path_travel(reference.path)
-    if travel is None or reference.has_time_travel:
+    time_travel = None if reference.path is None else path_travel(reference.path)
+    if time_travel is None or reference.has_time_travel:
         return reference
     return TableReference(
-        parts=(reference.parts[0], travel.path),
+        parts=(reference.parts[0], time_travel.path),
         start=reference.start,
         end=reference.end,
-        version=travel.version,
-        timestamp=None if travel.timestamp is None else f"'{travel.timestamp}'",
+        version=time_travel.version,
+        timestamp=None if time_travel.timestamp is None else f"'{time_travel.timestamp}'",
         has_alias=reference.has_alias,
     )
 

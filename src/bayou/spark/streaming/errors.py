@@ -18,6 +18,22 @@ def streaming_error(
     )
 
 
+def missing_commits_error(table: str, problem: str, version: int) -> StreamingSourceError:
+    """Return an error for a table that may have been replaced by an older copy.
+
+    Args:
+        problem: the sentence that describes which commits are missing.
+        version: the first missing version.
+    """
+    return streaming_error(
+        "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
+        f"Table {table}: commits are missing. {problem} The table may have been restored from an "
+        "older copy. Restore the commits, or start the query with a new checkpointLocation.",
+        table=table,
+        version=version,
+    )
+
+
 def illegal_option(name: str, value: str, rule: str) -> ArgumentError:
     """Return an error for an invalid value of an option; `rule` describes valid values."""
     return ArgumentError(

@@ -19,7 +19,7 @@ from bayou.kernel.table_changes.streamed_commits import (
     contiguous_commits,
     listed_commits,
 )
-from bayou.spark.streaming.errors import streaming_error
+from bayou.spark.streaming.errors import missing_commits_error, streaming_error
 from bayou.spark.streaming.options import StreamOptions
 
 _CACHE_BYTES = 64 * 1024 * 1024
@@ -126,24 +126,18 @@ class CommitReader:
             self._cached.clear()
             self._cached_bytes = 0
             if self._fail_on_data_loss:
-                raise streaming_error(
-                    "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-                    f"Table {self._table}: commits are missing. The stream has read version "
-                    f"{version}, but the log now has another commit of this version. The table may "
-                    "have been restored from an older copy. Restore the commits, or start the "
-                    "query with a new checkpointLocation.",
-                    table=self._table,
-                    version=version,
+                raise missing_commits_error(
+                    self._table,
+                    f"The stream has read version {version}, but the log now has another commit of "
+                    "this version.",
+                    version,
                 )
         if state.version < version and self._fail_on_data_loss:
-            raise streaming_error(
-                "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-                f"Table {self._table}: commits are missing. The stream has read version {version}, "
-                f"but the latest version is now {state.version}. The table may have been restored "
-                "from an older copy. Restore the commits, or start the query with a new "
-                "checkpointLocation.",
-                table=self._table,
-                version=state.version + 1,
+            raise missing_commits_error(
+                self._table,
+                f"The stream has read version {version}, but the latest version is now "
+                f"{state.version}.",
+                state.version + 1,
             )
 
     def _has_same_content(

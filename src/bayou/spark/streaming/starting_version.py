@@ -18,7 +18,7 @@ from bayou.kernel.log.commit_times import version_at_or_after
 from bayou.kernel.log.segment import commit_files
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.spark.streaming.driver_files import request
-from bayou.spark.streaming.errors import streaming_error
+from bayou.spark.streaming.errors import missing_commits_error, streaming_error
 from bayou.spark.streaming.options import LATEST, StreamOptions
 
 
@@ -63,14 +63,11 @@ def checked_latest_version(engine: Engine, table: str, next_version: int) -> int
     """
     latest = load_table_state(engine, table).version
     if next_version > latest + 1:
-        raise streaming_error(
-            "DELTA_STREAMING_TRAILING_COMMIT_MISSING",
-            f"Table {table}: commits are missing. The stream's checkpoint contains version "
-            f"{next_version - 1}, but the latest version is {latest}. The table may have been "
-            "restored from an older copy. Restore the commits, or start the query with a new "
-            "checkpointLocation.",
-            table=table,
-            version=latest + 1,
+        raise missing_commits_error(
+            table,
+            f"The stream's checkpoint contains version {next_version - 1}, but the latest version "
+            f"is {latest}.",
+            latest + 1,
         )
     return latest
 

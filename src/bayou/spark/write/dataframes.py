@@ -20,6 +20,7 @@ from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.hooks.hooks import plain_save
 from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.session.connection import is_classic
+from bayou.spark.session.settings import conf_flag
 from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 from bayou.spark.write.executors import write_frame
 from bayou.spark.write.options import WriteOptions
@@ -139,7 +140,7 @@ def _cast_function(spark: Any, policy: str) -> Callable[[Any, Any], Any]:
         return lambda column, data_type: column.cast(data_type)
     if is_classic(spark):
         return ansi_cast
-    if str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true":
+    if conf_flag(spark, "spark.sql.ansi.enabled", default=True):
         return lambda column, data_type: column.cast(data_type)
     raise ArgumentError(
         "spark.sql.ansi.enabled: it is false. Under Spark Connect, values that don't fit a column "

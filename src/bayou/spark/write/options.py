@@ -27,7 +27,7 @@ from bayou.spark.session.storage_options import (
     path_option,
     storage_options,
 )
-from bayou.version import ENGINE_INFO
+from bayou.spark.target import SPARK_ENGINE_INFO
 
 _PROPERTY_PREFIX = "delta."
 _REPLACING = {
@@ -214,7 +214,7 @@ class WriteOptions:
             application=self.application,
             operation=operation,
             is_managed=is_managed,
-            engine_info=f"{ENGINE_INFO} (spark)",
+            engine_info=SPARK_ENGINE_INFO,
             user_metadata=self.user_metadata,
             description=self.description,
             replaces_definition=self.defines,
