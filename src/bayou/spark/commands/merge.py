@@ -61,7 +61,7 @@ def _merge(
 
         if not request.is_for_kernel(target.spark, snapshot.schema, schema):
             return run_spark_plan()
-        try:  # before the source is collect_small_source, which may take long
+        try:  # before the source is collected, which may take long
             check_merge(snapshot, schema, request.definition)
         except PredicateError as error:
             return fall_back_to_spark(target, error, run_spark_plan)

@@ -1,7 +1,7 @@
 """`REPLACE USING` and `REPLACE ON`: writes that replace the table's rows that match a written row.
 
 Such a write is a MERGE that deletes the matching rows and inserts all written rows, in one commit.
-The source of the MERGE contains each written row duplicated: one copy deletes the matching rows,
+The source of the MERGE contains each written row twice: one copy deletes the matching rows,
 the other copy is inserted.
 """
 

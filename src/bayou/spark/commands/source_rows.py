@@ -22,7 +22,7 @@ def collect_small_source(spark: Any, source: Any) -> pa.Table | None:
     """Collect the rows of a source; return None if the rows are too large to broadcast.
 
     The size is Spark's estimate. If Spark has no estimate (Python lists, a stream's micro-batch),
-    the rows are collect_small_source up to a limit.
+    the rows are collected up to a limit.
     """
     limit = _limit(spark)
     if not _may_be_small(source, limit):

@@ -46,7 +46,7 @@ _S3 = ("s3://", "s3a://", "s3n://")
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """A DataFrame of the files and folders in a table's folder; other paths in it are ignored.
+    """A DataFrame of the files and folders in a table's folder. Paths outside it are ignored.
 
     Attributes:
         frame: a DataFrame with the columns `path` (fully qualified Hadoop path, not encoded),

@@ -58,8 +58,7 @@ class DeltaTable:
     """A Delta table; created by `forPath`, `forName` and the table builders.
 
     Methods, arguments, returned DataFrames and the table's history are the same as with
-    `delta.tables.DeltaTable`.
-    Conditions and values are SQL strings or Columns.
+    `delta.tables.DeltaTable`. Conditions and values are SQL strings or Columns.
 
     Examples:
         >>> orders = DeltaTable.forPath(spark, "lake/orders")

@@ -54,7 +54,7 @@ def session_literal(spark: Any, string: str) -> str:
 def has_raw_strings(spark: Any, text: str) -> bool:
     r"""Whether the SQL has a string such as `'\d'` or `'a''b'` that the session reads differently.
 
-    By two of Spark's settings, a backslash or a doubled quote isn't an escape.
+    Two of Spark's settings determine whether a backslash or a doubled quote is an escape.
     """
     doubled = "''" in text
     if doubled and conf_flag(spark, _CONSECUTIVE_STRINGS):

@@ -1,6 +1,6 @@
 """Planning of reads: determines offset ranges and distributes them over tasks.
 
-Missing records are reported. `KafkaTasks` is for tasks that read Kafka directly, without_record the
+Missing records are reported. `KafkaTasks` is for tasks that read Kafka directly, without the
 data source, whose rows would pass through the JVM to another Python process of the same task.
 """
 

@@ -186,7 +186,7 @@ class DistributedScan(Scan):
         if frame is None and replay.by_window:
             frame = reconcile(spark, engine, replay.snapshot, self, tasks)
         if frame is not None:
-            # This scan contains no commits, because the rows are reconcile already.
+            # This scan contains no commits, because the rows are reconciled already.
             scan = FileActions.for_version(replay.snapshot, self).scan
             return frame, FrameTasks(engine=description, scan=scan.to_bytes(), sampled=sampled)
         slices = self.slices(engine, tasks)

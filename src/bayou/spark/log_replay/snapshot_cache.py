@@ -20,8 +20,8 @@ DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 class SnapshotCache:
     """An LRU cache of the latest snapshots of tables; thread-safe.
 
-    Readers with different credentials don't share snapshots. If a table was recreated at the same
-    path, the listing of its log shows it.
+    Readers with different credentials don't share snapshots. A table that was recreated at the same
+    path is detected when its log is listed.
 
     Args:
         max_bytes: approximate maximum memory, including statistics. A larger snapshot isn't cached.

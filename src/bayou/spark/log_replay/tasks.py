@@ -308,11 +308,11 @@ TASK_BYTES = 4 * 1024 * 1024
 def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks: int) -> Any:
     """Return the live files of a version as a DataFrame with the column `add`.
 
-    For each file (path and deletion vector), a window function selects the newest_adds action. If a
+    For each file (path and deletion vector), a window function selects the newest action. If a
     version has several actions for the file, an action with `dataChange` is preferred. The file is
     live if the selected action is an `add`.
 
-    The filter of the scan isn't applied, because it could remove the newest_adds `add` of a file
+    The filter of the scan isn't applied, because it could remove the newest `add` of a file
     and not an older one.
 
     Args:
@@ -329,7 +329,7 @@ def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks:
 
 
 def newest_adds(actions: Any, tasks: int) -> Any:
-    """Return the newest_adds action of each file, if this action is an `add`.
+    """Return the newest action of each file, if this action is an `add`.
 
     `actions` is a DataFrame of `ACTION_COLUMNS`.
     """

@@ -103,7 +103,10 @@ def table_columns(requested: StructType, table_schema: StructType, table: str) -
 
 
 def cast_to_schema(batch: pa.RecordBatch, expected: pa.Schema) -> pa.RecordBatch:
-    """Cast the columns of a batch to the types of `expected` by position; drop more columns."""
+    """Cast the columns of a batch to the types of `expected`, by position.
+
+    Columns beyond the last field of `expected` are dropped.
+    """
     if batch.schema.equals(expected):
         return batch
     columns = [

@@ -216,7 +216,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _snapshot_with_loaded_schema(self, engine: Engine, latest: Snapshot) -> Snapshot:
-        """Return `latest`; if its schema differs from that of the pinned version, the latter."""
+        """Return `latest`, or the pinned version if the schemas of the two versions differ."""
         assert self._pinned is not None
         if latest.version == self._pinned.version and latest.table_id == self._pinned.table_id:
             return latest

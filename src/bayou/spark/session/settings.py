@@ -46,7 +46,7 @@ class Setting:
         return self.name.upper().replace(".", "_")
 
     def string(self, options: Mapping[str, str] | None = None, spark: Any = None) -> str | None:
-        """Return the setting's value as a string; None if the setting isn't set anywhere.
+        """Return the setting's value as a string; None if the setting isn't set.
 
         Names of options are case-insensitive. If the session conf sets both an alias and the name
         `bayou.*`, the alias takes precedence.

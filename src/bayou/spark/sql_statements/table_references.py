@@ -204,7 +204,7 @@ def _reference(
 def _time_travel_end(
     text: str, tokenized: Sequence[Token], first: int, time_travel: exp.Expr | None
 ) -> int:
-    """Return the end offset of the time time_travel expression that starts at token `first`.
+    """Return the end offset of the time travel expression that starts at token `first`.
 
     The function parses longer and longer SQL from this token, until the result equals
     `time_travel`, the expression in sqlglot's tree of the query. If `time_travel` is None, the
