@@ -173,17 +173,15 @@ def limit_offsets(
     if total <= limit:
         return dict(end)
     # Integer division is exact; a float has no exact values above 2^53.
-    counts_by_partition = {p: max(1, limit * size // total) for p, size in sizes.items() if size}
-    excess = sum(counts_by_partition.values()) - limit
-    for partition in sorted(counts_by_partition, key=lambda p: -counts_by_partition[p]):
+    counts = {p: max(1, limit * size // total) for p, size in sizes.items() if size}
+    excess = sum(counts.values()) - limit
+    for partition in sorted(counts, key=lambda p: -counts[p]):
         if excess <= 0:
             break
-        reduction = min(excess, counts_by_partition[partition] - 1)
-        counts_by_partition[partition] -= reduction
+        reduction = min(excess, counts[partition] - 1)
+        counts[partition] -= reduction
         excess -= reduction
-    return {
-        p: start[p] + counts_by_partition[p] if p in counts_by_partition else end[p] for p in end
-    }
+    return {p: start[p] + counts[p] if p in counts else end[p] for p in end}
 
 
 def split_ranges(

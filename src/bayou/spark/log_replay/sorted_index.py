@@ -46,8 +46,8 @@ _LOG = logging.getLogger(__name__)
 def respond_to_stream(request: ReadRequest) -> Any:
     """Handler of the hook `stream_load`: respond to a stream's request for its sorted files.
 
-    Requests are accepted only for large tables. Returns NotImplemented, so that Spark's `load` is
-    called.
+    Requests are accepted only for large tables, or if the number of sort tasks is set. Returns
+    NotImplemented, so that Spark's `load` is called.
     """
     names = {key.lower() for key in request.options}
     without_snapshot = names & {"startingversion", "startingtimestamp", DRIVER_FOLDER}

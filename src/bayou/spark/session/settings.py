@@ -280,7 +280,7 @@ SETTINGS: tuple[Setting, ...] = (
 
 def conf_flag(spark: Any, name: str, *, default: bool = False) -> bool:
     """Return a boolean setting of Spark or delta-spark; `default` if it isn't true or false."""
-    value = str(spark.conf.get(name, default)).strip().lower()
+    value = str(spark.conf.get(name, str(default))).strip().lower()
     return value == "true" if value in ("true", "false") else default
 
 
