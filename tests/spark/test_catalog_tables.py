@@ -10,7 +10,6 @@ import bayou
 from bayou.errors import ArgumentError, StorageError
 from bayou.spark import DeltaTable, enable
 from bayou.spark.catalog_tables import CatalogEntry
-from bayou.spark.jvm.catalog import CatalogTable
 
 pytestmark = pytest.mark.spark
 
@@ -63,7 +62,7 @@ def test_an_entry_is_created_and_kept_current(spark, name, path):
 
 def test_the_comment_of_the_table_is_shown(spark, name, path):
     CatalogEntry(columns=entry(path).columns, comment="it's ${all}").write(spark, name, path)
-    assert CatalogTable(spark, name).comment == "it's ${all}"
+    assert spark.catalog.getTable(name).description == "it's ${all}"
 
 
 def test_a_name_of_something_else_is_refused(spark, name, path, tmp_path):

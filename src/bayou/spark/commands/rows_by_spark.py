@@ -31,12 +31,12 @@ from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import as_bayou_error, readable_errors
-from bayou.spark.executors.arrow_tasks import map_in_arrow
 from bayou.spark.executors.executor_tasks import (
     TaskResults,
     concatenated,
     decode_results,
     encode_result,
+    map_in_arrow,
     number_of_tasks,
 )
 from bayou.spark.executors.jobs import TaggedJobs

@@ -45,12 +45,6 @@ class CatalogTable:
         return provider
 
     @property
-    def comment(self) -> str | None:
-        """The table's comment."""
-        comment: str | None = _value(self._metadata.comment())
-        return comment
-
-    @property
     def location(self) -> str | None:
         """The table's location; None for a view."""
         location = _value(self._metadata.storage().locationUri())

@@ -32,9 +32,9 @@ from bayou.spark.executors.executor_tasks import (
     split_by_size,
 )
 
-RESULT_COLUMNS = "batch binary, files bigint, bytes bigint, sample binary, error binary"
-"""A serialized batch of scan files, the number and total size of the files, and a sample of their
-sort keys; or a pickled error."""
+RESULT_COLUMNS = "batch binary, files bigint, sample binary, error binary"
+"""A serialized batch of scan files, the number of files, and a sample of their sort keys; or a
+pickled error."""
 
 ORDERED_COLUMNS = "bucket int, batch binary"
 
@@ -253,7 +253,6 @@ def _results(
             files = batch.selected()
             if files.num_rows == 0:
                 continue
-            sizes = pc.struct_field(files.column("add"), "size")
             sample = None
             if sampled:
                 sampled_rows = range(0, files.num_rows, max(1, files.num_rows // _SAMPLES))
@@ -261,7 +260,6 @@ def _results(
             yield _row_of(
                 batch=pa.array([encode_batch(files)], pa.binary()),
                 files=pa.array([files.num_rows], pa.int64()),
-                bytes=pa.array([pc.sum(sizes).as_py() or 0], pa.int64()),
                 sample=pa.array([sample], pa.binary()),
                 error=pa.nulls(1, pa.binary()),
             )
@@ -270,7 +268,6 @@ def _results(
         yield _row_of(
             batch=pa.nulls(1, pa.binary()),
             files=pa.array([0], pa.int64()),
-            bytes=pa.array([0], pa.int64()),
             sample=pa.nulls(1, pa.binary()),
             error=pa.array([pickle.dumps(error)], pa.binary()),
         )

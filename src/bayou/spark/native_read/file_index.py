@@ -1,21 +1,28 @@
-"""`DeltaFileIndex`: the files of a version, for Spark's `FileIndex`."""
+"""The files of a native read: `DeltaFileIndex`, which Spark calls, and the listing of the files."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, EvaluationError
+from bayou.kernel import Engine, Predicate, Snapshot
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.literals import normalize_time_zone
+from bayou.kernel.log.file_actions import tail_bytes
+from bayou.kernel.scan.data_files import DataFiles, concat_data_files, data_files, vector_keys
 from bayou.spark.expressions.catalyst_filters import to_predicate
 from bayou.spark.expressions.session_semantics import is_utc
 from bayou.spark.jvm.expressions import CatalystFilter
 from bayou.spark.jvm.file_index import SqlConf
 from bayou.spark.jvm.java_files import hadoop_uris
-from bayou.spark.native_read.file_listing import FileGroups, FileListing, grouped
+from bayou.spark.log_replay.builder import DistributedScanBuilder
 
 
 class DeltaFileIndex:
@@ -61,15 +68,13 @@ class DeltaFileIndex:
             ansi=conf.ansi and self._conf.ansi,
             ignored_columns=self._ignored_columns,
         )
-        data_files = self._listing.files(predicate)
+        listed = self._listing.files(predicate)
         names = self.partition_schema.names
-        columns: dict[str, Any] = dict(
-            zip(names, data_files.partition_values.columns, strict=False)
-        )
-        numbers = self._listing.numbers(data_files.files)
+        columns: dict[str, Any] = dict(zip(names, listed.partition_values.columns, strict=False))
+        numbers = self._listing.numbers(listed.files)
         if numbers is not None:
             columns[names[-1]] = numbers
-        return data_files.files, grouped(pa.table(columns), len(data_files))
+        return listed.files, grouped(pa.table(columns), len(listed))
 
 
 def _kernel_zone(name: str) -> str:
@@ -80,3 +85,155 @@ def _kernel_zone(name: str) -> str:
         return normalize_time_zone(name)
     except ArgumentError:
         return name  # filters with timestamps will be ignored
+
+
+LOG_BYTES_PER_FILE = 150
+"""Approximate size of the log for each data file, to estimate the number of files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileListing:
+    """Lists the data files that Spark's Parquet reader reads; thread-safe.
+
+    Attributes:
+        time_zone: the session's time zone, for timestamp partition values without an offset.
+        keys: `FileVectors.keys`; None for a table without deletion keys.
+        kernel_keys: `FileVectors.kernel_keys`, whose files aren't listed.
+    """
+
+    spark: Any = field(repr=False)
+    engine: Engine
+    snapshot: Snapshot
+    time_zone: str
+    keys: pa.Array[Any] | None = None
+    kernel_keys: pa.Array[Any] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def files(self, predicate: Predicate | None) -> DataFiles:
+        """Return the files that may contain a row that matches the predicate.
+
+        If the predicate can't be evaluated on partition values, all files are returned, and Spark
+        decides whether to raise an error.
+        """
+        try:
+            return self._files(predicate)
+        except EvaluationError:
+            return self._files(None)
+
+    def _files(self, predicate: Predicate | None) -> DataFiles:
+        snapshot, schema = self.snapshot, self.snapshot.schema
+        builder = DistributedScanBuilder(self.spark, snapshot).with_filter(predicate)
+        scan = builder.with_time_zone(self.time_zone).build()
+        with scan.scan_files(self.engine) as batches:
+            parts = [
+                data_files(batch, schema, snapshot.partition_columns, self.time_zone)
+                for batch in batches
+            ]
+        return self._native_only(concat_data_files(parts, schema, snapshot.partition_columns))
+
+    def _native_only(self, listed: DataFiles) -> DataFiles:
+        if self.kernel_keys is None or len(self.kernel_keys) == 0:
+            return listed
+        native = pc.invert(pc.is_in(vector_keys(listed.files), value_set=self.kernel_keys))
+        return DataFiles(
+            files=listed.files.filter(native),
+            partition_values=listed.partition_values.filter(native)
+            if listed.partition_values.num_columns
+            else listed.partition_values,
+        )
+
+    def numbers(self, files: pa.RecordBatch) -> pa.Array[Any] | None:
+        """Return the number (int32) of each file in `deleted_rows_frame`; 0 for other files.
+
+        None if the table has no deletion keys.
+        """
+        if self.keys is None:
+            return None
+        indexes = pc.index_in(vector_keys(files), value_set=self.keys, skip_nulls=True)
+        numbers: pa.Array[Any] = pc.fill_null(pc.add(indexes, pa.scalar(1, pa.int32())), 0)
+        return numbers
+
+    @cached_property
+    def size(self) -> int:
+        """The total bytes of all files."""
+        totals = self.snapshot.checksum_totals
+        if totals is not None:
+            return totals.size
+        scan = DistributedScanBuilder(self.spark, self.snapshot).build()
+        with scan.scan_files(self.engine) as batches:
+            sizes = (pc.struct_field(b.selected().column("add"), "size") for b in batches)
+            return sum(pc.sum(size).as_py() or 0 for size in sizes)
+
+
+def too_many_files(snapshot: Snapshot, max_files: int) -> str | None:
+    """Return a message if a version has more than `max_files` files, else None.
+
+    The number of files comes from the version checksum. Without a checksum, it is estimated from
+    the size of the log.
+    """
+    totals = snapshot.checksum_totals
+    if totals is not None:
+        files, about = totals.files, ""
+    else:
+        files = (snapshot.checkpoint_bytes + tail_bytes(snapshot)) // LOG_BYTES_PER_FILE
+        about = "about "
+    return f"it has {about}{files} files, more than {max_files}" if files > max_files else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileGroups:
+    """Files grouped by partition values; see `jvm.file_index.FilesByPartition`."""
+
+    values: pa.Table
+    order: pa.Array[Any]
+    offsets: pa.Array[Any]
+
+    def only(self, groups: pa.Array[Any]) -> FileGroups:
+        """Return only the files of some groups; see `FilesByPartition.only`."""
+        starts, ends = self.offsets[:-1].take(groups), self.offsets[1:].take(groups)
+        sizes = pc.subtract(ends, starts)
+        selected = pc.is_in(self._group_of_each(), value_set=groups)
+        return FileGroups(
+            values=self.values, order=self.order.filter(selected), offsets=_offsets(sizes)
+        )
+
+    def _group_of_each(self) -> pa.Array[Any]:
+        offsets: Any = self.offsets
+        lists = pa.ListArray.from_arrays(offsets, self.order)
+        parents: pa.Array[Any] = pc.cast(pc.list_parent_indices(lists), pa.int32())
+        return parents
+
+
+def grouped(columns: pa.Table, count: int) -> FileGroups:
+    """Group files by the values of columns, in the order in which the values first occur.
+
+    `columns` has a row for each file. Without columns, all files are one group.
+    """
+    if count == 0 or columns.num_columns == 0:
+        order = pa.array(range(count), pa.int64())
+        groups = 1 if count else 0
+        return FileGroups(
+            values=columns.slice(0, groups),
+            order=order,
+            offsets=pa.array([0, count][: groups + 1], pa.int32()),
+        )
+    codes: Any = None
+    for column in columns.itercolumns():
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        indices = pc.cast(encoded.indices, pa.int64())
+        if codes is None:
+            codes = indices
+        else:  # no overflow: both factors are below 2^31
+            codes = pc.add(pc.multiply(codes, len(encoded.dictionary)), indices)
+        codes = pc.cast(codes.dictionary_encode().indices, pa.int64())
+    order = pc.sort_indices(codes)
+    sizes = pc.value_counts(codes).field("counts")  # in the order of the codes
+    offsets = _offsets(pc.cast(sizes, pa.int32()))
+    firsts = order.take(pc.cast(offsets[:-1], pa.int64()))
+    return FileGroups(values=columns.take(firsts), order=order, offsets=offsets)
+
+
+def _offsets(sizes: Any) -> pa.Array[Any]:
+    ends = pc.cumulative_sum(pc.cast(sizes, pa.int32()))
+    offsets: pa.Array[Any] = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return offsets

@@ -20,7 +20,7 @@ from bayou.spark.hooks.requests import ReadRequest
 from bayou.spark.jvm.objects import JvmError, error_reason
 from bayou.spark.jvm.session import max_heap_bytes
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
-from bayou.spark.native_read.file_listing import too_many_files
+from bayou.spark.native_read.file_index import too_many_files
 from bayou.spark.native_read.relation import native_frame
 from bayou.spark.native_read.store_access import Unreachable, store_access
 from bayou.spark.read.filters import table_columns

@@ -33,8 +33,7 @@ from bayou.protocol.schema import StructType as TableSchema
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.jvm.file_index import file_index_frame, sql_conf
 from bayou.spark.native_read.deletion_vectors import FileVectors, deleted_rows_frame, file_vectors
-from bayou.spark.native_read.file_index import DeltaFileIndex
-from bayou.spark.native_read.file_listing import FileListing
+from bayou.spark.native_read.file_index import DeltaFileIndex, FileListing
 from bayou.spark.read.filters import cast_to_schema
 from bayou.spark.types import to_spark, to_spark_arrow
 

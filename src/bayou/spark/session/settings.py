@@ -136,6 +136,20 @@ REPLAY_NUM_PARTITIONS = Setting(
     default="one task for about 4 MB of the checkpoint",
     minimum=1,
 )
+REPLAY_LOCAL_BYTES = Setting(
+    name="bayou.replay.localBytes",
+    meaning="Logs (the checkpoint and later commits) of up to this size are replayed in the "
+    "driver; larger logs are replayed on executors.",
+    default="1 GB, about 10,000,000 files",
+    minimum=0,
+)
+REPLAY_WINDOW_BYTES = Setting(
+    name="bayou.replay.windowBytes",
+    meaning="Commits after the checkpoint of more than this size are reconciled by a shuffle and a "
+    "window function; smaller ones by keys that are broadcast to the tasks.",
+    default="256 MB, about 500,000 files",
+    minimum=0,
+)
 INITIAL_SNAPSHOT_NUM_PARTITIONS = Setting(
     name="bayou.streaming.initialSnapshot.numPartitions",
     aliases=("spark.databricks.delta.v2.streaming.initialSnapshot.numPartitions",),
@@ -149,20 +163,6 @@ MAX_INITIAL_SNAPSHOT_FILE_COUNT = Setting(
     meaning="Maximum number of files of a stream's initial snapshot. A stream over a larger table "
     "fails at its start.",
     default="no limit",
-    minimum=0,
-)
-REPLAY_LOCAL_BYTES = Setting(
-    name="bayou.replay.localBytes",
-    meaning="Logs (the checkpoint and later commits) of up to this size are replayed in the "
-    "driver; larger logs are replayed on executors.",
-    default="1 GB, about 10,000,000 files",
-    minimum=0,
-)
-REPLAY_WINDOW_BYTES = Setting(
-    name="bayou.replay.windowBytes",
-    meaning="Commits after the checkpoint of more than this size are reconciled by a shuffle and a "
-    "window function; smaller ones by keys that are broadcast to the tasks.",
-    default="256 MB, about 500,000 files",
     minimum=0,
 )
 SNAPSHOT_CACHE_BYTES = Setting(
@@ -256,26 +256,8 @@ TIME_ZONE = Setting(
     default="UTC; after `enable` the session's",
 )
 
-SETTINGS: tuple[Setting, ...] = (
-    REPLAY_NUM_PARTITIONS,
-    REPLAY_LOCAL_BYTES,
-    REPLAY_WINDOW_BYTES,
-    INITIAL_SNAPSHOT_NUM_PARTITIONS,
-    MAX_INITIAL_SNAPSHOT_FILE_COUNT,
-    SNAPSHOT_CACHE_BYTES,
-    CHECKPOINT_LOCAL_BYTES,
-    OPTIMIZE_MAX_FILE_SIZE,
-    OPTIMIZE_MIN_FILE_SIZE,
-    OPTIMIZE_DELETED_ROWS_RATIO,
-    OPTIMIZE_BATCH_BYTES,
-    OPTIMIZE_LOCAL_BYTES,
-    VACUUM_LOCAL_FILES,
-    ROW_OPERATIONS_LOCAL_BYTES,
-    ROW_OPERATIONS_SOURCE_BYTES,
-    CLONE_LOCAL_BYTES,
-    CLONE_TRANSACTION_IDENTIFIERS,
-    TIME_ZONE,
-)
+SETTINGS = tuple(value for value in list(globals().values()) if isinstance(value, Setting))
+"""All settings, in the order of their definitions."""
 
 
 def conf_flag(spark: Any, name: str, *, default: bool = False) -> bool:

@@ -16,12 +16,12 @@ from pyspark.accumulators import Accumulator
 
 from bayou.errors import BayouError
 from bayou.spark.errors import readable_errors
-from bayou.spark.executors.arrow_tasks import map_in_arrow
 from bayou.spark.executors.executor_tasks import (
     TaskResults,
     decode_results,
     encode_result,
     is_failure,
+    map_in_arrow,
 )
 from bayou.spark.executors.jobs import TaggedJobs, failure_reports, report_failure
 from bayou.spark.executors.versions_read import versions_read

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bayou.engines.memory import MemoryEngine
 from bayou.kernel import Snapshot
-from bayou.spark.native_read.file_listing import LOG_BYTES_PER_FILE, grouped, too_many_files
+from bayou.spark.native_read.file_index import LOG_BYTES_PER_FILE, grouped, too_many_files
 from support.log_writer import LogWriter, add, metadata, protocol
 
 ROWS = st.lists(
