@@ -209,7 +209,10 @@ def spoil_column(file, index):
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("id bigint, nothing string", "no column 'nothing'. The columns are id, day, name"),
+        (
+            "id bigint, nothing string",
+            "has a column 'nothing', but the table doesn't. Use columns of the table: id, day, name",
+        ),
         ("id int", "column 'id' has the type long, .* has integer"),
     ],
 )
