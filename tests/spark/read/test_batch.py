@@ -211,7 +211,7 @@ def spoil_column(file, index):
     [
         (
             "id bigint, nothing string",
-            "has a column 'nothing', but the table doesn't. Use columns of the table: id, day, name",
+            "column .nothing., but the table doesn.t. Use columns of the table: id, day, name",
         ),
         ("id int", "column 'id' has the type long, .* has integer"),
     ],
