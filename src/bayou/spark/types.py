@@ -24,6 +24,7 @@ from bayou.protocol.schema import (
     SchemaJsonError,
     StructField,
     StructType,
+    nested_types,
 )
 from bayou.spark import geospatial
 
@@ -110,16 +111,7 @@ def same_type(left: DataType, right: DataType) -> bool:
 
 def contains_type(data_type: DataType, condition: Callable[[DataType], bool]) -> bool:
     """Whether a type, or a type nested in it at any level, satisfies a condition."""
-    match data_type:
-        case StructType(fields):
-            nested = [field.data_type for field in fields]
-        case ArrayType():
-            nested = [data_type.element_type]
-        case MapType():
-            nested = [data_type.key_type, data_type.value_type]
-        case _:
-            nested = []
-    return condition(data_type) or any(contains_type(inner, condition) for inner in nested)
+    return condition(data_type) or any(condition(inner) for _, inner, _ in nested_types(data_type))
 
 
 def _map_schema(schema: StructType, function: Callable[[DataType], DataType]) -> StructType:

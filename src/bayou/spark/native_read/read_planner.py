@@ -12,7 +12,7 @@ from bayou.engines import for_path
 from bayou.errors import ArgumentError, BayouError
 from bayou.kernel import Engine, Snapshot
 from bayou.kernel.expressions.literals import normalize_time_zone
-from bayou.protocol.schema import VOID
+from bayou.protocol.schema import VOID, nested_types
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import readable_errors
 from bayou.spark.expressions.session_semantics import is_utc
@@ -35,7 +35,7 @@ from bayou.spark.session.loaded_version import (
 )
 from bayou.spark.session.settings import TIME_ZONE
 from bayou.spark.session.storage_options import boolean_option
-from bayou.spark.types import contains_type, from_spark
+from bayou.spark.types import from_spark
 
 _LOG = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ def _has_time_travel(options: SourceOptions) -> bool:
 def _unsupported_reason(snapshot: Snapshot) -> str | None:
     """Return the reason why Spark's Parquet reader can't read a table; None if it can."""
     for field in snapshot.schema:
-        if field.data_type != VOID and contains_type(field.data_type, lambda t: t == VOID):
+        if any(inner == VOID for _, inner, _ in nested_types(field.data_type)):
             return f"column {field.name} has a field of type void"
     if any(name.lower() == "_metadata" for name in snapshot.schema.names):
         return "it has a column _metadata, a name that Spark reserves for file metadata"
