@@ -15,7 +15,7 @@ import functools
 import importlib
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -71,18 +71,7 @@ HookName: TypeAlias = Literal[
 
 Handler: TypeAlias = Callable[[Any], Any]
 
-_handlers: dict[HookName, list[Handler]] = {
-    "load": [],
-    "save": [],
-    "stream_load": [],
-    "stream_start": [],
-    "query_start": [],
-    "sql": [],
-    "query": [],
-    "count": [],
-    "table": [],
-    "write_to": [],
-}
+_handlers: dict[HookName, list[Handler]] = {name: [] for name in get_args(HookName)}
 _TABLE_METHODS = ("insertInto", "saveAsTable", "toTable")
 """Methods that write to a catalog table; its format can differ from the writer's format."""
 

@@ -237,11 +237,7 @@ def _position(value: str, name: str) -> Position:
         case "latest":
             return "latest"
     if not value.startswith("{"):
-        raise ArgumentError(
-            f"Option {name} must be earliest, latest, or JSON such as "
-            f'{{"topic": {{"0": 23}}}}, not {value!r}.',
-            argument=name,
-        )
+        raise _invalid(name, 'earliest, latest, or JSON such as {"topic": {"0": 23}}', value)
     return parse_offsets(value, name)
 
 
@@ -267,43 +263,37 @@ def _start_strategy(values: Mapping[str, str]) -> bool:
     name = "startingOffsetsByTimestampStrategy"
     strategy = values.get(name.lower(), "error").strip().lower()
     if strategy not in ("error", "latest"):
-        raise ArgumentError(
-            f"Option {name} must be error or latest, not {strategy!r}.", argument=name
-        )
+        raise _invalid(name, "error or latest", strategy)
     return strategy == "latest"
 
 
 def _millis(value: str, name: str) -> int:
     if not value.isdecimal():
-        raise ArgumentError(
-            f"Option {name} must be a timestamp in milliseconds since the epoch, not {value!r}.",
-            argument=name,
-        )
+        raise _invalid(name, "a timestamp in milliseconds since the epoch", value)
     return int(value)
 
 
 def _positive(value: str, name: str) -> int:
     if not value.isdecimal() or int(value) == 0:
-        raise ArgumentError(
-            f"Option {name} must be a positive integer, not {value!r}.", argument=name
-        )
+        raise _invalid(name, "a positive integer", value)
     return int(value)
 
 
 def _flag(value: str, name: str) -> bool:
     if value.lower() not in ("true", "false"):
-        raise ArgumentError(f"Option {name} must be true or false, not {value!r}.", argument=name)
+        raise _invalid(name, "true or false", value)
     return value.lower() == "true"
 
 
 def _duration(value: str, name: str) -> float:
     match = re.fullmatch(r"(\d+)\s*([a-z]*)", value.lower())
     if match is None or match[2] not in _SECONDS:
-        raise ArgumentError(
-            f"Option {name} must be a duration such as 500ms, 30s, 15m or 1h, not {value!r}.",
-            argument=name,
-        )
+        raise _invalid(name, "a duration such as 500ms, 30s, 15m or 1h", value)
     return int(match[1]) * _SECONDS[match[2]]
+
+
+def _invalid(name: str, expected: str, value: str) -> ArgumentError:
+    return ArgumentError(f"Option {name} must be {expected}, not {value!r}.", argument=name)
 
 
 _RECORDS_PER_PARTITION = 500_000

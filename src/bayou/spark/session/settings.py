@@ -92,11 +92,7 @@ class Setting:
         except ValueError:
             value = None
         if value is None or (self.minimum is not None and value < self.minimum):
-            raise ArgumentError(
-                f"{' or '.join(self.names)}: {string!r} isn't valid. Set an integer of at least "
-                f"{self.minimum or 0}.",
-                argument=self.name,
-            )
+            raise self._invalid(string, f"an integer of at least {self.minimum or 0}")
         return value
 
     def boolean(self, spark: Any, default: bool) -> bool:
@@ -105,10 +101,7 @@ class Setting:
         if string is None:
             return default
         if string.strip().lower() not in ("true", "false"):
-            raise ArgumentError(
-                f"{' or '.join(self.names)}: {string!r} isn't valid. Set true or false.",
-                argument=self.name,
-            )
+            raise self._invalid(string, "true or false")
         return string.strip().lower() == "true"
 
     def fraction(self, spark: Any, default: float) -> float:
@@ -121,11 +114,14 @@ class Setting:
         except ValueError:
             value = -1.0
         if not 0 <= value <= 1:
-            raise ArgumentError(
-                f"{' or '.join(self.names)}: {string!r} isn't valid. Set a number from 0 to 1.",
-                argument=self.name,
-            )
+            raise self._invalid(string, "a number from 0 to 1")
         return value
+
+    def _invalid(self, string: str, expected: str) -> ArgumentError:
+        return ArgumentError(
+            f"{' or '.join(self.names)}: {string!r} isn't valid. Set {expected}.",
+            argument=self.name,
+        )
 
 
 REPLAY_NUM_PARTITIONS = Setting(

@@ -29,26 +29,11 @@ try:
 except ModuleNotFoundError:
     HAS_LIMITS = False
 
-    class ReadLimit:  # type: ignore[no-redef]
-        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
+    class _Placeholder:
+        """Replaces PySpark's classes of read limits, which exist since PySpark 4.2."""
 
-    class ReadAllAvailable(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
-
-    class ReadMaxBytes(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
-
-    class ReadMaxFiles(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
-
-    class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
-
-    class ReadMinRows(ReadLimit):  # type: ignore[no-redef]
-        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
-
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Placeholder for PySpark's class of this name, which exists since PySpark 4.2."""
+    ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxFiles = _Placeholder  # type: ignore[misc, assignment]
+    ReadMaxRows = ReadMinRows = SupportsTriggerAvailableNow = _Placeholder  # type: ignore[misc, assignment]
 
 else:
     HAS_LIMITS = True
