@@ -121,8 +121,8 @@ class DeltaTableBuilder(Generic[TableT]):
         self, cols: spark_types.StructType | Sequence[spark_types.StructField]
     ) -> DeltaTableBuilder[TableT]:
         """Add the columns of a schema, with the comments and defaults in their metadata."""
-        generator: Any = cols.fields if isinstance(cols, spark_types.StructType) else cols
-        fields = generator if isinstance(generator, list | tuple) else [generator]
+        unchecked: Any = cols.fields if isinstance(cols, spark_types.StructType) else cols
+        fields = unchecked if isinstance(unchecked, list | tuple) else [unchecked]
         for field in fields:
             if not isinstance(field, spark_types.StructField):
                 raise ArgumentTypeError(
