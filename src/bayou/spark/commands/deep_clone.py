@@ -1,4 +1,4 @@
-"""Copying the files of a deep clone on executors."""
+"""Copies the files of a deep clone on executors."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def copy_function(spark: Any, engine: Engine, table: str) -> CopyFiles | None:
     """
     if not is_classic(spark):
         return None
-    setting = CLONE_LOCAL_BYTES.integer(spark=spark)
-    max_local = _LOCAL_BYTES if setting is None else setting
+    max_local = CLONE_LOCAL_BYTES.integer(spark=spark, default=_LOCAL_BYTES)
     description = engine.description()
 
     def task(_: int, copies: Sequence[FileCopy]) -> bytes:
