@@ -10,6 +10,7 @@ import bayou
 from bayou.errors import ArgumentError, StorageError
 from bayou.spark import DeltaTable, enable
 from bayou.spark.catalog_tables import CatalogEntry
+from bayou.spark.hooks.hooks import plain_sql
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +63,8 @@ def test_an_entry_is_created_and_kept_current(spark, name, path):
 
 def test_the_comment_of_the_table_is_shown(spark, name, path):
     CatalogEntry(columns=entry(path).columns, comment="it's ${all}").write(spark, name, path)
-    assert spark.catalog.getTable(name).description == "it's ${all}"
+    tables = plain_sql(spark, f"SHOW TABLE EXTENDED LIKE '{name}'")
+    assert "Comment: it's ${all}\n" in tables.first()["information"]
 
 
 def test_a_name_of_something_else_is_refused(spark, name, path, tmp_path):

@@ -155,7 +155,7 @@ def test_a_schema_narrows(spark, table):
     assert is_native(frame)
     assert frame.columns == ["day", "ID"]
     assert frame.where("ID = 15").collect() == [("2024-01-02", 15)]
-    with pytest.raises(SchemaError, match="no column 'nope'"):
+    with pytest.raises(SchemaError, match="has a column 'nope'"):
         spark.read.format("delta").schema("nope int").load(table)
     with pytest.raises(SchemaError, match="has the type long, .* has integer"):
         spark.read.format("delta").schema("id int").load(table)
