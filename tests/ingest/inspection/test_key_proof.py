@@ -67,7 +67,7 @@ def test_a_row_that_should_be_gone_is_stale(upserted):
     found, part = proof(upserted)
     assert not found.holds
     assert part.stale == (OffsetSpan(start=3, end=4),)
-    assert found.double_keys == 0
+    assert found.duplicate_keys == 0
 
 
 def test_a_row_of_an_older_record_is_a_gap_and_stale(upserted):
@@ -84,7 +84,7 @@ def test_a_key_that_is_there_twice_is_counted(upserted):
     bayou.write(upserted.path, upserted.table.to_arrow(filter="id = 1"))
     found, _ = proof(upserted)
     assert not found.holds
-    assert found.double_keys == 1
+    assert found.duplicate_keys == 1
 
 
 steps = st.lists(

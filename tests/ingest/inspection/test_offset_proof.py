@@ -55,14 +55,14 @@ def test_a_row_that_is_there_twice_is_a_double(taken_in):
     bayou.write(taken_in.path, again)
     found = proof(taken_in)
     assert not found.holds
-    assert found.partitions[0].doubles == (OffsetSpan(start=3, end=4),)
+    assert found.partitions[0].duplicates == (OffsetSpan(start=3, end=4),)
 
 
 def test_a_record_that_is_a_row_and_a_dead_letter_is_a_double(taken_in):
     row = taken_in.table.to_arrow(filter="id = 9")
     at = row.schema.get_field_index("_kafka_offset")
     bayou.write(taken_in.path, row.set_column(at, row.field(at), pa.array([1], pa.int64())))
-    assert proof(taken_in).partitions[1].doubles == (OffsetSpan(start=1, end=2),)
+    assert proof(taken_in).partitions[1].duplicates == (OffsetSpan(start=1, end=2),)
 
 
 def test_a_row_above_what_the_table_covers_is_ahead(taken_in):

@@ -197,7 +197,7 @@ def _show_proof(output: Output, proof: OffsetProof, *, as_json: bool) -> None:
                 "dead letters": part.dead_letters,
                 **({"filtered": part.filtered} if as_json or has_filtered else {}),
                 "gaps": _spans(part.gaps),
-                "doubles": _spans(part.doubles),
+                "doubles": _spans(part.duplicates),
                 "ahead": _spans(part.ahead),
                 "stale": _spans(part.stale),
                 "not provable": _spans(part.unproven),
@@ -208,16 +208,16 @@ def _show_proof(output: Output, proof: OffsetProof, *, as_json: bool) -> None:
         ],
         event="proof",
     )
-    if proof.double_keys:
+    if proof.duplicate_keys:
         output.error(
-            f"{proof.table_path}: {proof.double_keys:,} rows have a duplicate key",
+            f"{proof.table_path}: {proof.duplicate_keys:,} rows have a duplicate key",
             kind="DoubleKeys",
         )
     for part in proof.partitions:
         if not part.holds:
             output.error(
                 f"topic {proof.topic!r}: partition {part.partition} of {proof.table_path}: "
-                f"{_problem(part.gaps, 'missing')}{_problem(part.doubles, 'duplicated')}"
+                f"{_problem(part.gaps, 'missing')}{_problem(part.duplicates, 'duplicated')}"
                 f"{_problem(part.ahead, 'present before their offsets are committed')}"
                 f"{_problem(part.stale, 'present despite a newer record with their key')}"
                 "see 'Gap or double' in the runbook",

@@ -87,7 +87,7 @@ class RowWriter(Protocol):
 
 
 def row_writer(format: RowFormat, stream: IO[bytes], schema: pa.Schema) -> RowWriter:
-    """Return a writer of rows with the schema."""
+    """Return a writer of batches with this schema, in a format."""
     if format is RowFormat.PARQUET:
         return _ParquetWriter(stream, schema)
     return _TextWriter(format, stream, schema)

@@ -48,12 +48,12 @@ class KeyProof:
         missing: for each Kafka partition, offsets of records whose rows are missing in the table.
         stale: for each Kafka partition, offsets of rows that a newer record should have replaced or
             deleted.
-        double_keys: number of rows whose key already has a row.
+        duplicate_keys: number of rows whose key already has a row.
     """
 
     missing: Mapping[int, BitMap64] = field(default_factory=dict)
     stale: Mapping[int, BitMap64] = field(default_factory=dict)
-    double_keys: int = 0
+    duplicate_keys: int = 0
 
 
 def prove_keys(
@@ -236,7 +236,7 @@ def _compare(
     return KeyProof(
         missing=_offsets(missing),
         stale={p: offsets for p, offsets in by_partition.items() if offsets},
-        double_keys=duplicates,
+        duplicate_keys=duplicates,
     )
 
 

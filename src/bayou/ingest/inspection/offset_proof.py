@@ -41,7 +41,7 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """The result for a Kafka partition. "Tables" are the target and the dead letter table.
+    """The result for one partition. "Tables" are the target and the dead letter table.
 
     Attributes:
         covered: the offset below which the tables should have all records.
@@ -49,7 +49,7 @@ class PartitionProof:
         dead_letters: number of distinct offsets in the dead letter table.
         filtered: number of offsets below `covered` that aren't in the tables, because
             `processing.where` filtered out their records. Always 0 for an upsert.
-        doubles: offsets with several rows or dead letters, or with a row and a dead letter.
+        duplicates: offsets with several rows or dead letters, or with a row and a dead letter.
         gaps: offsets below `covered` of records that the brokers have and the tables don't have.
         unproven: offsets below `covered` that neither the tables nor the brokers have. Kafka may
             have deleted their records.
@@ -64,7 +64,7 @@ class PartitionProof:
     rows: int
     dead_letters: int
     filtered: int = 0
-    doubles: tuple[OffsetSpan, ...] = ()
+    duplicates: tuple[OffsetSpan, ...] = ()
     gaps: tuple[OffsetSpan, ...] = ()
     unproven: tuple[OffsetSpan, ...] = ()
     waiting: int = 0
@@ -73,17 +73,17 @@ class PartitionProof:
 
     @property
     def holds(self) -> bool:
-        """Whether `doubles`, `gaps`, `ahead` and `stale` are empty."""
-        return not (self.doubles or self.gaps or self.ahead or self.stale)
+        """Whether `duplicates`, `gaps`, `ahead` and `stale` are empty."""
+        return not (self.duplicates or self.gaps or self.ahead or self.stale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetProof:
-    """The result for a topic.
+    """The result of `prove_offsets` for a topic.
 
     Attributes:
         routed_tables: the paths of the tables of `route-by`; the result includes their rows.
-        double_keys: for an upsert, the number of rows whose key already has a row.
+        duplicate_keys: for an upsert, the number of rows whose key already has a row.
     """
 
     topic: str
@@ -91,12 +91,12 @@ class OffsetProof:
     version: int
     partitions: tuple[PartitionProof, ...]
     routed_tables: tuple[str, ...] = ()
-    double_keys: int = 0
+    duplicate_keys: int = 0
 
     @property
     def holds(self) -> bool:
         """Whether the verification found no errors in any partition, and no duplicate keys."""
-        return not self.double_keys and all(p.holds for p in self.partitions)
+        return not self.duplicate_keys and all(p.holds for p in self.partitions)
 
 
 def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
@@ -168,7 +168,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
         version=snapshot.version,
         partitions=proofs,
         routed_tables=tuple(table.kernel.path for table in routed),
-        double_keys=0 if by_key is None else by_key.double_keys,
+        duplicate_keys=0 if by_key is None else by_key.duplicate_keys,
     )
 
 
@@ -209,7 +209,7 @@ class _PartitionVerifier:
             rows=len(rows.once),
             dead_letters=len(letters.once),
             filtered=len(filtered),
-            doubles=spans(rows.twice | letters.twice | (rows.once & letters.once)),
+            duplicates=spans(rows.twice | letters.twice | (rows.once & letters.once)),
             gaps=spans(gaps),
             unproven=spans(missing - available),
             waiting=max(0, bounds.end - max(covered, bounds.start)),

@@ -363,7 +363,7 @@ class _NewRecords:
     Raises `PipelineError` if the file no longer begins with the migrated records.
 
     Attributes:
-        skipped: number of records in the migrated parts.
+        skipped: number of records that earlier migrations have migrated.
         last_is_incomplete: whether the last line was skipped, because it may be incomplete. Only
             valid after the iteration.
     """

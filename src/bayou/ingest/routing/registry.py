@@ -108,7 +108,7 @@ def check_table(
         setting = f"connector.topics.{topic.section}.destination.route-by.accept-deleted"
         advice += f". If it was deleted on purpose, set {setting}: [{topic.routed_table}]"
     raise PipelineError(
-        f"topic {topic.key!r}: {topic.table_path} {change}, but the default table covers the "
+        f"topic {topic.key!r}: {topic.table_path} {change}, but the default table has recorded the "
         f"offsets of its rows, so they won't be read again. {advice}.",
         topic=topic.key,
     )

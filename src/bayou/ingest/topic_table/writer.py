@@ -274,7 +274,8 @@ class DirectWriter:
         if result.already_committed:
             delete_data_files(self._engine, table.path, adds)
             raise ConcurrentTransactionError(
-                f"{table.path}: another process has committed dead letters of these records.",
+                f"{table.path}: another process has committed dead letters of these "
+                "records. Let only one process write them.",
                 table=table.path,
                 winning_version=result.version,
             )

@@ -148,7 +148,7 @@ class TargetUpserts:
 
     @contextlib.contextmanager
     def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
-        """Raise `CommitConflictError` instead if the conflict is an upsert of other records.
+        """Raise `CommitConflictError` for a conflict with an upsert of other records.
 
         If another process committed one of `transaction_ids`, `ConcurrentTransactionError` is
         re-raised.
