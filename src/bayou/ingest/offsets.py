@@ -216,19 +216,19 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
             recreated, or because Kafka deleted records before they were read.
         KafkaError: the brokers don't report a partition, although the topic wasn't recreated.
     """
-    gone = sorted(covered.keys() - topic.bounds.keys())
-    if gone and topic.topic_id is not None:
+    missing = sorted(covered.keys() - topic.bounds.keys())
+    if missing and topic.topic_id is not None:
         # A topic never loses a partition, and a recreated topic has another id.
         raise KafkaError(
-            f"Topic {topic.name!r}: the brokers report no partition {gone[0]}, although the "
+            f"Topic {topic.name!r}: the brokers report no partition {missing[0]}, although the "
             f"topic's id is unchanged and the table of topic {key!r} has records of this partition "
-            f"up to offset {covered[gone[0]]}. Check that all brokers are running.",
+            f"up to offset {covered[missing[0]]}. Check that all brokers are running.",
             topic=topic.name,
         )
-    if gone:
+    if missing:
         raise PipelineError(
-            f"topic {key!r}: the table is at offset {covered[gone[0]]} of partition {gone[0]} of "
-            f"{topic.name!r}, which has no such partition: it was deleted and recreated. Set "
+            f"topic {key!r}: the table is at offset {covered[missing[0]]} of partition {missing[0]} "
+            f"of {topic.name!r}, which has no such partition: it was deleted and recreated. Set "
             "another table-path for the new topic, or move this table and its dead letter table "
             "away to start again.",
             topic=key,

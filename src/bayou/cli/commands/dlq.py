@@ -206,7 +206,7 @@ def drop(
     config: Config,
     topic: TopicName,
     where: Where = None,
-    every: Annotated[bool, typer.Option("--all", help="Drop all dead letters.")] = False,
+    drop_all: Annotated[bool, typer.Option("--all", help="Drop all dead letters.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     settings: Settings = None,
@@ -222,7 +222,7 @@ def drop(
     """
     output = output_for(as_json=as_json)
     with exit_on_error(output, where=where):
-        if (where is None) is not every:
+        if (where is None) is not drop_all:
             output.error("dlq drop: use either --where or --all", kind="UsageError")
             raise typer.Exit(WRONG_USAGE)
         from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters

@@ -204,10 +204,10 @@ class RowExpressions:
 
     def _with_columns(self, decoded: Decoded, derived: list[pa.Array[Any]]) -> Decoded:
         names = {column.name.lower() for column, _ in self.columns}
-        kept = [n for n in decoded.columns.schema.names if n.lower() not in names]
+        retained = [n for n in decoded.columns.schema.names if n.lower() not in names]
         fields = to_arrow_schema(StructType(tuple(column for column, _ in self.columns)))
-        schema = pa.schema([*(decoded.columns.schema.field(n) for n in kept), *fields])
-        arrays = [*(decoded.columns.column(n) for n in kept), *derived]
+        schema = pa.schema([*(decoded.columns.schema.field(n) for n in retained), *fields])
+        arrays = [*(decoded.columns.column(n) for n in retained), *derived]
         return replace(decoded, columns=pa.RecordBatch.from_arrays(arrays, schema=schema))
 
     def _inputs(

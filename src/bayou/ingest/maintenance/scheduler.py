@@ -191,8 +191,8 @@ class TopicMaintenance:
             self._failed.add(report.task)
         else:
             self._failed.discard(report.task)
-        nothing = report.result == "nothing" and (report.left > 0 or report.task == "forget")
-        return failed_before or not nothing
+        is_quiet = report.result == "nothing" and (report.left > 0 or report.task == "forget")
+        return failed_before or not is_quiet
 
     def _retry_next_time(self, task: str) -> None:
         """Make a failed task due at the next scheduled run, even without new records."""

@@ -124,8 +124,8 @@ class OldRecords:
                 from_kafka[at] = (partition, offset) in self._from_kafka
                 if not from_kafka[at]:
                     self.offsets[partition] = max(self.offsets.get(partition, -1), offset)
-            kept = {k: v for k, v in record.items() if k not in _NAMES}
-            result[at] = encode_exact_json(kept)
+            remaining = {k: v for k, v in record.items() if k not in _NAMES}
+            result[at] = encode_exact_json(remaining)
         return result, from_kafka
 
 

@@ -196,13 +196,13 @@ class RoutedBatchWriter(MicroBatchWriter):
         self._covered = self._target.covered
         if added:
             self._target.comment_columns()
-        every = [add for found in files.values() for add in found]
+        all_files = [add for adds in files.values() for add in adds]
         return replace(
             report,
             rows=sum(r.rows for r in results),
             version=version,
             new_columns=added,
-            bytes=sum(add.size for add in every),
+            bytes=sum(add.size for add in all_files),
             tables=tuple(routed),
         )
 

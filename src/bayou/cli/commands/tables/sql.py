@@ -90,9 +90,9 @@ def _open_tables(
                 argument="table",
             )
         tables[name] = _open_version(path, config, settings)
-    given = {name.lower() for name in tables}
+    named = {name.lower() for name in tables}
     for name in table_names(query):
-        if name.lower() in given or name.lower().startswith(_SYSTEM_TABLES):
+        if name.lower() in named or name.lower().startswith(_SYSTEM_TABLES):
             continue
         if is_table_path(name):
             tables[name] = _open_version(name, config, settings)
@@ -109,12 +109,12 @@ def _open_version(
 
 
 def _topic_table(
-    name: str, given: Sequence[str], config: Path | None, settings: Sequence[str] | None
+    name: str, named: Sequence[str], config: Path | None, settings: Sequence[str] | None
 ) -> TableHandle:
     """Return a topic's table from the configuration, or from files of the current folder."""
     if config is not None:
         return open_table(name, config, settings)
-    known = list(given)
+    known = list(named)
     for file, configuration in _configurations():
         if configuration.find_table(name) is not None:
             return open_table(name, file, settings)

@@ -63,9 +63,11 @@ class KafkaConfig(Section):
     def _check_duplicates(self) -> KafkaConfig:
         if self.security is not None:
             extra = (self.model_extra or {}).keys()
-            twice = sorted(extra & ({*self.security.properties(), *ALWAYS_IN_SECURITY}))
-            if twice:
-                raise ValueError(f"{twice[0]} and security are the same setting; write one of them")
+            duplicates = sorted(extra & ({*self.security.properties(), *ALWAYS_IN_SECURITY}))
+            if duplicates:
+                raise ValueError(
+                    f"{duplicates[0]} and security are the same setting; write one of them"
+                )
         return self
 
     @field_validator("bootstrap_servers", mode="before")

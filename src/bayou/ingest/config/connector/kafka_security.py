@@ -48,11 +48,13 @@ class KafkaOAuth(Section):
             "client-id": self.client_id,
             "client-secret": self.client_secret,
         }
-        given = [key for key, value in endpoint.items() if value is not None]
+        configured = [key for key, value in endpoint.items() if value is not None]
         if self.token_provider is not None:
-            if given:
-                raise ValueError(f"token-provider and {given[0]} exclude each other; remove one")
-        elif missing := [key for key in endpoint if key not in given]:
+            if configured:
+                raise ValueError(
+                    f"token-provider and {configured[0]} exclude each other; remove one"
+                )
+        elif missing := [key for key in endpoint if key not in configured]:
             raise ValueError(
                 f"{missing[0]} is missing; set token-endpoint-url, client-id and client-secret, or "
                 "a token-provider"

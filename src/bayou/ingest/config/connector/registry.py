@@ -100,9 +100,9 @@ class SchemaRegistryConfig(Section):
     def _check_credentials(self) -> SchemaRegistryConfig:
         logins = {"username": self.username, "token": self.token, "oauth": self.oauth}
         # An unset variable with an empty default gives an empty user: no authentication.
-        given = [key for key, value in logins.items() if value]
-        if len(given) > 1:
-            raise ValueError(f"{given[0]} and {given[1]} exclude each other; remove one")
+        configured = [key for key, value in logins.items() if value]
+        if len(configured) > 1:
+            raise ValueError(f"{configured[0]} and {configured[1]} exclude each other; remove one")
         if self.username is not None and ":" in self.username:
             raise ValueError("username can't contain a colon in basic authentication")
         if self.certificate_location is None and (self.key_location or self.key_password):
