@@ -228,9 +228,9 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
     if missing:
         raise PipelineError(
             f"topic {key!r}: the table is at offset {covered[missing[0]]} of partition "
-            f"{missing[0]} of {topic.name!r}, which has no such partition: it was deleted and recreated. Set "
-            "another table-path for the new topic, or move this table and its dead letter table "
-            "away to start again.",
+            f"{missing[0]} of {topic.name!r}, which has no such partition: it was deleted and "
+            "recreated. Set another table-path for the new topic, or move this table and its "
+            "dead letter table away to start again.",
             topic=key,
         )
     result = {}
