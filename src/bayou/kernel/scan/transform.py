@@ -215,7 +215,7 @@ def _metadata_column(state: ScanState, file: ScanFile, name: str) -> _Column:
 
 
 def _row_tracking_column(state: ScanState, file: ScanFile, name: str) -> _Column:
-    """Return the function for row ids or row commit versions (PROTOCOL.md, Row Tracking)."""
+    """Return the function that computes row ids or row commit versions (Row Tracking)."""
     assert state.row_tracking is not None  # checked by the scan builder
     materialized_name = state.row_tracking[0 if name == ROW_ID else 1]
     base = file.add.base_row_id if name == ROW_ID else file.add.default_row_commit_version
