@@ -1,4 +1,4 @@
-"""Checks the documentation: links, code blocks, claims, unreachable pages, addresses, reference.
+"""Checks the documentation: links, code blocks, claims, addresses, reference, docstrings.
 
 usage: check_docs.py
 
@@ -7,6 +7,7 @@ Prints one line per problem, and exits with 1 if there are problems.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import pkgutil
@@ -28,6 +29,8 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _API = re.compile(r"^::: ([\w.]+)$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _SOURCE_PATH = re.compile(r"`((?:src|tests|tools|benchmarks|examples)/[\w./-]+)`")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_SECTION = re.compile(r"^(?:Args|Attributes|Raises):\n((?: {4}.*\n?|\n)+)", re.MULTILINE)
 _UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|TB[D])\b")
 
 
@@ -64,6 +67,7 @@ def _problems() -> Iterator[str]:
                 yield f"{name}: {source} doesn't exist"
     yield from _unreachable()
     yield from _stale_reference()
+    yield from _docstring_problems()
 
 
 def _documents() -> list[Path]:
@@ -128,6 +132,18 @@ def _unreachable() -> Iterator[str]:
     for page in sorted((ROOT / "docs").rglob("*.md")):
         if page not in seen:
             yield f"{page.relative_to(ROOT)}: not reachable from docs/index.md"
+
+
+def _docstring_problems() -> Iterator[str]:
+    """Yield lines of sections that the site can't read: neither `name: text` nor indented."""
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, _DOCUMENTED):
+                continue
+            for section in _SECTION.findall(ast.get_docstring(node) or ""):
+                for line in section.splitlines():
+                    if not re.match(r" {5,}|$| {4}[^:]+:(?: |$)", line):
+                        yield f"{path.relative_to(ROOT)}: {line.strip()!r}: indent this line"
 
 
 def _stale_reference() -> Iterator[str]:

@@ -59,8 +59,9 @@ class TableOptimizer(BoundTable):
         rewritten along the Hilbert curve of the clustering columns.
 
         Args:
-            partition_filters, target_size, max_concurrent_tasks, min_size, max_deleted_rows_ratio,
-                batch_size, dry_run: see `compact`. A clustered table has no partitions to select.
+            partition_filters, target_size, max_concurrent_tasks: see `compact`. A clustered table
+                has no partitions to select.
+            min_size, max_deleted_rows_ratio, batch_size, dry_run: see `compact`.
             full: whether to also rewrite files that were clustered by other columns.
 
         Returns:

@@ -37,7 +37,7 @@ def scan_polars(
         source: path or URI of the table, or a handle of the table or of a version.
         storage_options: see `bayou.table`; only if `source` is a path.
         version, timestamp: see `TableHandle.snapshot`; only if `source` isn't a handle of a
-        version.
+            version.
 
     Raises:
         PrerequisiteError: Polars isn't installed.
