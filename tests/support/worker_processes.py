@@ -22,7 +22,7 @@ from bayou.kernel.commands.merge import (
     MergeSource,
     MergeTask,
 )
-from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
+from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite
 from bayou.kernel.commands.row_changes.delete import DeleteMetrics, begin_delete, commit_delete
 from bayou.kernel.commands.row_changes.operation import RowOperation
 from bayou.kernel.commands.row_changes.result import RowChanges
@@ -96,7 +96,7 @@ class WorkerProcesses:
             outcome = MergeResult.combined([outcome, *inserted])
         return operation.commit(engine, outcome)
 
-    def run_items(self, engine: Engine, items: Sequence[Rewrite]) -> list[list[AddFile]]:
+    def run_items(self, engine: Engine, items: Sequence[RewriteTask]) -> list[list[AddFile]]:
         """Rewrite files in the processes; pass this method to `run_plan`."""
         done = self._all(_rewrite, engine, [(item.to_bytes(),) for item in items])
         return [[a for a in decode_actions(data) if isinstance(a, AddFile)] for data in done]
@@ -152,4 +152,4 @@ def _insert(
 
 
 def _rewrite(description: bytes, item: bytes) -> bytes:
-    return encode_actions(rewrite(_engine(description), Rewrite.from_bytes(item)))
+    return encode_actions(rewrite(_engine(description), RewriteTask.from_bytes(item)))

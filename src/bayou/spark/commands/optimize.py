@@ -31,7 +31,7 @@ from bayou.kernel.commands.optimize.optimize import (
     plan_zorder,
 )
 from bayou.kernel.commands.optimize.purge import plan_purge
-from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
+from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite
 from bayou.kernel.commands.optimize.rewrite_plan import (
     RewriteLimits,
     RewritePlan,
@@ -80,7 +80,7 @@ def rewrite_on_executors(spark: Any, engine: Engine, table: str, description: st
     def task(_: int, item: bytes) -> bytes:
         return _rewrite_item(engine_description, item)
 
-    def run(items: Sequence[Rewrite]) -> list[list[AddFile]]:
+    def run(items: Sequence[RewriteTask]) -> list[list[AddFile]]:
         order = sorted(range(len(items)), key=lambda number: -items[number].size)
         results = run_tasks(
             spark,
@@ -114,7 +114,7 @@ class DeleteTaskFiles:
 
 
 def _rewrite_item(engine: EngineDescription, item: bytes) -> bytes:
-    return encode_actions(rewrite(from_description(engine), Rewrite.from_bytes(item)))
+    return encode_actions(rewrite(from_description(engine), RewriteTask.from_bytes(item)))
 
 
 _CHUNK_BYTES = 64 << 20
@@ -125,7 +125,7 @@ def sort_on_executors(spark: Any, engine: Engine, table: str, description: str) 
     engine_description = engine.description()
     discard = DeleteTaskFiles(engine_description, table)
 
-    def run(items: Sequence[Rewrite]) -> list[list[AddFile]]:
+    def run(items: Sequence[RewriteTask]) -> list[list[AddFile]]:
         chunks = [
             _FileChunk(item=number, rewrite=with_files(item, files).to_bytes())
             for number, item in enumerate(items)
@@ -181,7 +181,7 @@ class _SampleTask:
 
     def __call__(self, _: int, chunk: _FileChunk) -> bytes:
         engine = from_description(self._engine)
-        return pickle.dumps(sample_item(engine, Rewrite.from_bytes(chunk.rewrite)))
+        return pickle.dumps(sample_item(engine, RewriteTask.from_bytes(chunk.rewrite)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -195,7 +195,7 @@ class _Shuffle:
         parts: for each rewrite, the ranges of the space-filling curve.
         first_files: for each rewrite, the number of its first new file.
         rewrite_numbers: for each new file, the index of its rewrite.
-        rewrites: for each rewrite, the serialized `Rewrite`, reduced to its first input file.
+        rewrites: for each rewrite, the serialized `RewriteTask`, reduced to its first input file.
     """
 
     engine: EngineDescription
@@ -207,16 +207,16 @@ class _Shuffle:
     def split(self, chunk: _FileChunk) -> Iterator[tuple[int, int, bytes]]:
         parts, first_file = self.parts[chunk.item], self.first_files[chunk.item]
         engine = from_description(self.engine)
-        for bucket, rows in split_item(engine, Rewrite.from_bytes(chunk.rewrite), parts):
+        for bucket, rows in split_item(engine, RewriteTask.from_bytes(chunk.rewrite), parts):
             yield first_file + parts.file_of(bucket), bucket, encode_batch(rows)
 
     def merge(self, group: int, buckets: Iterator[list[bytes]]) -> bytes:
-        item = Rewrite.from_bytes(self.rewrites[self.rewrite_numbers[group]])
+        item = RewriteTask.from_bytes(self.rewrites[self.rewrite_numbers[group]])
         rows = ([decode_batch(data) for data in bucket] for bucket in buckets)
         return encode_actions(write_ordered(from_description(self.engine), item, rows))
 
 
-def _file_chunks(item: Rewrite) -> list[list[int]]:
+def _file_chunks(item: RewriteTask) -> list[list[int]]:
     count = max(1, -(-item.size // _CHUNK_BYTES))
     return split_by_size(range(len(item.files)), lambda number: item.files[number].size, count)
 

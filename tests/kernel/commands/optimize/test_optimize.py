@@ -10,7 +10,7 @@ from bayou.errors import ArgumentError, PredicateError, SchemaError, Serializati
 from bayou.kernel import Operation, ScanFile, col, lit
 from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
 from bayou.kernel.commands.optimize.purge import plan_purge
-from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
+from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite
 from bayou.kernel.commands.optimize.rewrite_plan import by_partition
 
 DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -147,9 +147,9 @@ def test_an_item_runs_elsewhere(engine, snapshot, written, mark_deleted):
         plan_purge(engine, snapshot(), "test/1"),
     ):
         for item in found.items:
-            sent = Rewrite.from_bytes(item.to_bytes())
+            sent = RewriteTask.from_bytes(item.to_bytes())
             assert sent.to_bytes() == item.to_bytes()
             (add,) = rewrite(ArrowEngine(), sent)
             assert not add.data_change
     with pytest.raises(SerializationError):
-        Rewrite.from_bytes(b"nothing")
+        RewriteTask.from_bytes(b"nothing")

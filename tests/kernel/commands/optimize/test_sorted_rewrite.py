@@ -12,7 +12,7 @@ import bayou
 from bayou.engines import for_path
 from bayou.kernel import Table
 from bayou.kernel.commands.optimize.optimize import plan_zorder
-from bayou.kernel.commands.optimize.rewrite import Rewrite
+from bayou.kernel.commands.optimize.rewrite import RewriteTask
 from bayou.kernel.commands.optimize.sorted_rewrite import (
     OrderedParts,
     sample_item,
@@ -35,7 +35,7 @@ def test_processes_that_share_an_item_write_what_one_would(tmp_path, memory_byte
     size = sum(f["size"] for f in bayou.table(path).snapshot().files().to_pylist())
     plan = plan_zorder(engine, state, "test", ["position"], target_bytes=size // 4)
     (item,) = plan.items
-    shares = [Rewrite.from_bytes(with_files(item, [n]).to_bytes()) for n in range(3)]
+    shares = [RewriteTask.from_bytes(with_files(item, [n]).to_bytes()) for n in range(3)]
     samples = [pickle.loads(pickle.dumps(sample_item(engine, share))) for share in shares]
     assert sum(sample.num_rows for sample in samples) == 3000
     parts = OrderedParts.of(item, samples)

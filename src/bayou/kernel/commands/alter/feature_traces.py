@@ -17,7 +17,7 @@ from bayou.kernel.checkpoint.state_files import (
 )
 from bayou.kernel.commands.alter.alteration import Alteration, with_schema
 from bayou.kernel.commands.optimize.optimize import rewrite_states
-from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite
+from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, run_plan
 from bayou.kernel.commands.vacuum.table_folder import TableFolder
 from bayou.kernel.commands.version_files import live_files
@@ -150,7 +150,7 @@ def drop_column_mapping(engine: Engine, state: TableState, engine_info: str) -> 
     removed: list[AddFile] = []
     with discard_unless_committed(lambda: delete_data_files(engine, state.path, added)):
         for file in live_files(engine, state):
-            item = Rewrite(
+            item = RewriteTask(
                 state=write_state, scan_state=scan_state, files=(file,), partition_names=names
             )
             added += rewrite(engine, item)
@@ -190,7 +190,9 @@ def _reorganize(
         operation=Operation.REORG,
         parameters=parameters,
         where=None,
-        items=tuple(Rewrite(state=write_state, scan_state=scan_state, files=(f,)) for f in files),
+        items=tuple(
+            RewriteTask(state=write_state, scan_state=scan_state, files=(f,)) for f in files
+        ),
         considered=len(files),
         partitions=len({tuple(f.partition_values.items()) for f in files}),
         started=current_time_ms(),

@@ -98,13 +98,13 @@ class MergeTask(PickledTask):
 
 
 class _Run:
-    def __init__(self, engine: Engine, work: MergeTask, source: PreparedSource) -> None:
-        plan = work.plan
+    def __init__(self, engine: Engine, task: MergeTask, source: PreparedSource) -> None:
+        plan = task.plan
         self._engine = engine
         self._plan = plan
-        self._state = work.state
-        self._decisions = Decisions(engine, plan, source.matcher, source.rows, work.scan_state)
-        self._new = RowBuilder(engine, plan, work.state.transaction_state, source.rows)
+        self._state = task.state
+        self._decisions = Decisions(engine, plan, source.matcher, source.rows, task.scan_state)
+        self._new = RowBuilder(engine, plan, task.state.transaction_state, source.rows)
         self._current: FileDecisions | None = None
         self._from_source: list[FileDecisions] = []
         self._clauses = plan.target_clauses

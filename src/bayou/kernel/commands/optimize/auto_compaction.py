@@ -17,7 +17,7 @@ from bayou.errors import BayouError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.kernel.commands.optimize.optimize import optimize_parameters, rewrite_states
-from bayou.kernel.commands.optimize.rewrite import Rewrite, typed_partition_values
+from bayou.kernel.commands.optimize.rewrite import RewriteTask, typed_partition_values
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack, run_plan
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import (
@@ -145,7 +145,7 @@ def _compact(
     chosen = chosen[:_MAX_PARTITIONS]
     target = state.table_properties.target_file_size or _TARGET_BYTES
     items = tuple(
-        Rewrite(state=write_state, scan_state=scan_state, files=tuple(members))
+        RewriteTask(state=write_state, scan_state=scan_state, files=tuple(members))
         for group in chosen
         for members in pack(sorted(group, key=lambda file: file.size), target)
         if len(members) > 1

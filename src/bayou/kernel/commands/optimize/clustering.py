@@ -9,7 +9,7 @@ from bayou.kernel.commands.optimize.optimize import (
     rewrite_states,
     target_size,
 )
-from bayou.kernel.commands.optimize.rewrite import Rewrite
+from bayou.kernel.commands.optimize.rewrite import RewriteTask
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, pack
 from bayou.kernel.commands.optimize.row_order import RowOrder
 from bayou.kernel.commands.optimize.z_cubes import (
@@ -52,7 +52,7 @@ def plan_clustering(
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         chosen = files_to_cluster(batches, names, large_cube_bytes=large_cube_bytes, full=full)
     items = [
-        Rewrite(
+        RewriteTask(
             state=write_state,
             scan_state=scan_state,
             files=tuple(members),

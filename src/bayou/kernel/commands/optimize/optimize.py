@@ -9,7 +9,7 @@ import msgspec
 
 from bayou.errors import ArgumentError, PredicateError, SchemaError
 from bayou.kernel.arrow.compute import pc
-from bayou.kernel.commands.optimize.rewrite import Rewrite
+from bayou.kernel.commands.optimize.rewrite import RewriteTask
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
 from bayou.kernel.commands.optimize.row_order import RowOrder
 from bayou.kernel.commands.version_files import live_files
@@ -64,7 +64,7 @@ def plan_optimize(
         for file in candidates.of(engine, state, predicate)
         if file.size < min_size or _has_many_deleted(file, max_deleted_rows_ratio)
     ]
-    items: list[Rewrite] = []
+    items: list[RewriteTask] = []
     partitions = 0
     for group in by_partition(write_state, files):
         bins = [
@@ -74,7 +74,9 @@ def plan_optimize(
             if len(members) > 1 or _has_many_deleted(members[0], max_deleted_rows_ratio)
         ]
         partitions += bool(bins)
-        items += [Rewrite(state=write_state, scan_state=scan_state, files=tuple(m)) for m in bins]
+        items += [
+            RewriteTask(state=write_state, scan_state=scan_state, files=tuple(m)) for m in bins
+        ]
     return RewritePlan(
         state=state,
         operation=Operation.OPTIMIZE,
@@ -122,7 +124,7 @@ def plan_zorder(
     files = list(live_files(engine, state, predicate))
     groups = by_partition(write_state, files)
     items = [
-        Rewrite(
+        RewriteTask(
             state=write_state,
             scan_state=scan_state,
             files=tuple(group),

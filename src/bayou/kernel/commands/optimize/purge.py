@@ -14,7 +14,7 @@ from bayou.kernel.commands.optimize.optimize import (
     rewrite_states,
     target_size,
 )
-from bayou.kernel.commands.optimize.rewrite import Rewrite
+from bayou.kernel.commands.optimize.rewrite import RewriteTask
 from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
 from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
@@ -87,7 +87,7 @@ def plan_reorg(
     selected = select(files, frozenset(scan_state.row_tracking or ()))
     groups = by_partition(write_state, selected)
     items = [
-        Rewrite(state=write_state, scan_state=scan_state, files=tuple(members))
+        RewriteTask(state=write_state, scan_state=scan_state, files=tuple(members))
         for group in groups
         for members in pack(sorted(group, key=lambda file: file.size), target)
     ]

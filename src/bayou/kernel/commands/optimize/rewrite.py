@@ -43,7 +43,7 @@ _UNLIMITED_SIZE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrite(PickledTask):
+class RewriteTask(PickledTask):
     """Files of one partition to rewrite, and the layout of the new files.
 
     Attributes:
@@ -73,7 +73,7 @@ class Rewrite(PickledTask):
         return sum(file.size for file in self.files)
 
 
-def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> list[AddFile]:
+def rewrite(engine: Engine, task: RewriteTask, *, memory_bytes: int = 256 << 20) -> list[AddFile]:
     """Run a rewrite; on any error, delete the new files.
 
     Returns the `add` actions of the new files, with `dataChange` false. The list is empty if there
@@ -83,34 +83,34 @@ def rewrite(engine: Engine, work: Rewrite, *, memory_bytes: int = 256 << 20) -> 
         memory_bytes: memory for sorting rows, in addition to the writer's row group and the batches
             being read. Rows that exceed it are spilled to the local disk.
     """
-    return _write_files(engine, work, _streams(engine, work, memory_bytes))
+    return _write_files(engine, task, _streams(engine, task, memory_bytes))
 
 
 def write_rewritten(
-    engine: Engine, work: Rewrite, batches: Iterable[pa.RecordBatch]
+    engine: Engine, task: RewriteTask, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile]:
     """Write the rows of a rewrite; return the `add` actions of the new files.
 
     Args:
         batches: rows in their final order, with the columns that `read_in_order` returns.
     """
-    return _write_files(engine, work, [CloseableIterator(iter(batches))])
+    return _write_files(engine, task, [CloseableIterator(iter(batches))])
 
 
 def _write_files(
-    engine: Engine, work: Rewrite, streams: Iterable[CloseableIterator[pa.RecordBatch]]
+    engine: Engine, task: RewriteTask, streams: Iterable[CloseableIterator[pa.RecordBatch]]
 ) -> list[AddFile]:
     adds: list[AddFile] = []
     try:
         for rows in streams:
-            adds.extend(_write_file(engine, work, rows))
+            adds.extend(_write_file(engine, task, rows))
     except BaseException:
         try:
-            delete_data_files(engine, work.state.table, adds)
+            delete_data_files(engine, task.state.table, adds)
         except BayouError as error:
             _LOG.warning(
                 "%s: can't delete %d files of a failed rewrite: %s. VACUUM deletes them later.",
-                work.state.table,
+                task.state.table,
                 len(adds),
                 error,
             )
@@ -140,58 +140,58 @@ def typed_partition_values(
 
 
 def _streams(
-    engine: Engine, work: Rewrite, memory_bytes: int
+    engine: Engine, task: RewriteTask, memory_bytes: int
 ) -> Iterator[CloseableIterator[pa.RecordBatch]]:
     """Yield a stream of rows for each new file; read each stream to its end before the next."""
-    if work.order is None:
-        yield read_in_order(engine, work.scan_state, work.files)
+    if task.order is None:
+        yield read_in_order(engine, task.scan_state, task.files)
         return
     with ordered_rows(
-        engine, work.scan_state, work.files, work.order, memory_bytes=memory_bytes
+        engine, task.scan_state, task.files, task.order, memory_bytes=memory_bytes
     ) as rows:
-        yield from rows.cut(work.num_files)
+        yield from rows.cut(task.num_files)
 
 
 def _write_file(
-    engine: Engine, work: Rewrite, rows: CloseableIterator[pa.RecordBatch]
+    engine: Engine, task: RewriteTask, rows: CloseableIterator[pa.RecordBatch]
 ) -> Iterator[AddFile]:
-    first = work.files[0]
-    serialized = {work.partition_names.get(k, k): v for k, v in first.partition_values.items()}
-    values: Any = typed_partition_values(work.state, serialized, first.path)
-    context = get_write_context(work.state, values)
-    local = zoneless_values(work.state, serialized)
+    first = task.files[0]
+    serialized = {task.partition_names.get(k, k): v for k, v in first.partition_values.items()}
+    values: Any = typed_partition_values(task.state, serialized, first.path)
+    context = get_write_context(task.state, values)
+    local = zoneless_values(task.state, serialized)
     if local:
-        context = write_context(work.state, {**context.partition_values, **local})
-    with _physical(work, rows) as batches:
+        context = write_context(task.state, {**context.partition_values, **local})
+    with _physical(task, rows) as batches:
         statuses = engine.parquet.write_parquet_files(
             context.target_directory,
             batches,
-            tuple(dict.fromkeys((*context.statistics_columns, *work.statistics_columns))),
+            tuple(dict.fromkeys((*context.statistics_columns, *task.statistics_columns))),
             replace(context.options, target_file_size=_UNLIMITED_SIZE),
         )
-        with generate_append_actions(work.state, statuses, context) as adds:
+        with generate_append_actions(task.state, statuses, context) as adds:
             for add in adds:
                 yield msgspec.structs.replace(
                     add,
                     data_change=False,
-                    tags={**(add.tags or {}), **(work.tags or {})} or None,
-                    clustering_provider=work.clustering_provider,
+                    tags={**(add.tags or {}), **(task.tags or {})} or None,
+                    clustering_provider=task.clustering_provider,
                 )
 
 
 @closeable
-def _physical(work: Rewrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _physical(task: RewriteTask, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows with physical column names, and with materialized row ids and commit versions."""
-    names = [f.name for f in work.state.data_schema]
-    fields = list(work.state.physical_schema)
+    names = [f.name for f in task.state.data_schema]
+    fields = list(task.state.physical_schema)
     for stored, column in zip(
-        work.scan_state.row_tracking or (), (ROW_ID, ROW_COMMIT_VERSION), strict=False
+        task.scan_state.row_tracking or (), (ROW_ID, ROW_COMMIT_VERSION), strict=False
     ):
-        if stored and column in work.scan_state.metadata_columns:
+        if stored and column in task.scan_state.metadata_columns:
             names.append(column)
-            fields.append(work.state.row_tracking_field(stored, is_row_id=column == ROW_ID))
+            fields.append(task.state.row_tracking_field(stored, is_row_id=column == ROW_ID))
     schema = pa.schema(fields)
     with CloseableIterator(rows) as batches:
         for batch in batches:
-            data = fill_null_variants(batch.select(names), work.state.data_schema)
-            yield with_schema(data, schema, table=work.state.table)
+            data = fill_null_variants(batch.select(names), task.state.data_schema)
+            yield with_schema(data, schema, table=task.state.table)

@@ -1,6 +1,6 @@
 """Execution and commits of planned file rewrites, and grouping of files into bins.
 
-A plan stays in the process that commits. Its items (`Rewrite`) may run in other processes. By
+A plan stays in the process that commits. Its items (`RewriteTask`) may run in other processes. By
 default, `run_plan` runs them in threads. It commits the results of the items in batches.
 """
 
@@ -24,7 +24,7 @@ from bayou.kernel.commands.optimize.metrics import (
     ZOrderStats,
     history_metrics,
 )
-from bayou.kernel.commands.optimize.rewrite import Rewrite, rewrite, typed_partition_values
+from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite, typed_partition_values
 from bayou.kernel.commands.optimize.z_cubes import ClusteringStats
 from bayou.kernel.data_writer.data_writer import delete_data_files
 from bayou.kernel.data_writer.partitioner import zoneless_values
@@ -80,7 +80,7 @@ class RewritePlan:
     operation: Operation
     parameters: Mapping[str, object]
     where: Predicate | None
-    items: tuple[Rewrite, ...]
+    items: tuple[RewriteTask, ...]
     considered: int
     partitions: int
     started: int
@@ -92,7 +92,7 @@ class RewritePlan:
 class RewriteResult:
     """An item of a plan, and the `add` actions of the new files that replace its files."""
 
-    item: Rewrite
+    item: RewriteTask
     added: tuple[AddFile, ...]
 
     @property
@@ -100,7 +100,7 @@ class RewriteResult:
         return tuple(file.add for file in self.item.files)
 
 
-RunItems: TypeAlias = Callable[[Sequence[Rewrite]], Sequence[Sequence[AddFile]]]
+RunItems: TypeAlias = Callable[[Sequence[RewriteTask]], Sequence[Sequence[AddFile]]]
 """Function that runs `rewrite` for each item and returns the results in the order of the items.
 
 If an item fails, the function must delete the new files of the other items, then raise the error.
@@ -220,8 +220,8 @@ def _keeps_row_ids(results: Sequence[RewriteResult]) -> bool:
     )
 
 
-def _batches(items: Sequence[Rewrite], max_bytes: int) -> list[list[Rewrite]]:
-    batches: list[list[Rewrite]] = []
+def _batches(items: Sequence[RewriteTask], max_bytes: int) -> list[list[RewriteTask]]:
+    batches: list[list[RewriteTask]] = []
     size = 0
     for item in items:
         if not batches or size + item.size > max_bytes:
@@ -232,12 +232,14 @@ def _batches(items: Sequence[Rewrite], max_bytes: int) -> list[list[Rewrite]]:
     return batches
 
 
-def _run(engine: Engine, batch: Sequence[Rewrite], limits: RewriteLimits) -> list[RewriteResult]:
+def _run(
+    engine: Engine, batch: Sequence[RewriteTask], limits: RewriteLimits
+) -> list[RewriteResult]:
     """Run a batch's items; if an item fails, delete the new files of the other items."""
     workers = max(1, min(limits.parallelism, len(batch)))
     memory = limits.memory_bytes // workers
 
-    def run(item: Rewrite) -> RewriteResult:
+    def run(item: RewriteTask) -> RewriteResult:
         return RewriteResult(item=item, added=tuple(rewrite(engine, item, memory_bytes=memory)))
 
     if workers == 1:

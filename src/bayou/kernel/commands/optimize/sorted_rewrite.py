@@ -1,4 +1,4 @@
-"""Steps of a sorted `Rewrite` that several processes execute, such as Spark's executors.
+"""Steps of a sorted `RewriteTask` that several processes execute, such as Spark's executors.
 
 1. `sample_item`: each process samples the ordering columns of some files.
 2. `OrderedParts.of`: the driver computes the buckets and new files from all samples.
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.read_ahead import read_in_order
-from bayou.kernel.commands.optimize.rewrite import Rewrite, write_rewritten
+from bayou.kernel.commands.optimize.rewrite import RewriteTask, write_rewritten
 from bayou.kernel.commands.optimize.row_buckets import RowBuckets
 from bayou.kernel.commands.optimize.row_order import RowPositions, RowSample, sampled_rows
 from bayou.kernel.engine import Engine
@@ -36,7 +36,7 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedParts:
-    """Assignment of the rows of a `Rewrite` to buckets, and of the buckets to new files.
+    """Assignment of the rows of a `RewriteTask` to buckets, and of the buckets to new files.
 
     Can be pickled.
 
@@ -50,26 +50,26 @@ class OrderedParts:
     num_files: int
 
     @classmethod
-    def of(cls, work: Rewrite, samples: Sequence[RowSample]) -> OrderedParts:
+    def of(cls, task: RewriteTask, samples: Sequence[RowSample]) -> OrderedParts:
         """Compute the assignment from samples of all files of an item."""
-        assert work.order is not None  # only ordered rewrites are split
-        positions = RowSample.positions(work.order, samples)
-        buckets = max(work.num_files, min(work.num_files * _BUCKETS_PER_FILE, _MAX_BUCKETS))
+        assert task.order is not None  # only ordered rewrites are split
+        positions = RowSample.positions(task.order, samples)
+        buckets = max(task.num_files, min(task.num_files * _BUCKETS_PER_FILE, _MAX_BUCKETS))
         cuts = positions.cut_points(buckets)
-        return cls(positions=positions, cuts=cuts, num_files=work.num_files)
+        return cls(positions=positions, cuts=cuts, num_files=task.num_files)
 
     def file_of(self, bucket: int) -> int:
         return bucket * self.num_files // (len(self.cuts) + 1)
 
 
-def sample_item(engine: Engine, work: Rewrite) -> RowSample:
+def sample_item(engine: Engine, task: RewriteTask) -> RowSample:
     """Sample the ordering columns of a rewrite's files."""
-    assert work.order is not None  # only ordered rewrites are sampled
-    return sampled_rows(engine, work.scan_state, work.files, work.order)
+    assert task.order is not None  # only ordered rewrites are sampled
+    return sampled_rows(engine, task.scan_state, task.files, task.order)
 
 
 def split_item(
-    engine: Engine, work: Rewrite, parts: OrderedParts, *, memory_bytes: int = 256 << 20
+    engine: Engine, task: RewriteTask, parts: OrderedParts, *, memory_bytes: int = 256 << 20
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Group the rows of a rewrite's files into buckets; yield each bucket's number and rows.
 
@@ -77,7 +77,7 @@ def split_item(
     that exceed `memory_bytes` are spilled to the local disk.
     """
     with (
-        read_in_order(engine, work.scan_state, work.files) as batches,
+        read_in_order(engine, task.scan_state, task.files) as batches,
         RowBuckets(memory_bytes) as buckets,
     ):
         for batch in batches:
@@ -92,19 +92,19 @@ def split_item(
 
 
 def write_ordered(
-    engine: Engine, work: Rewrite, buckets: Iterable[Sequence[pa.RecordBatch]]
+    engine: Engine, task: RewriteTask, buckets: Iterable[Sequence[pa.RecordBatch]]
 ) -> list[AddFile]:
     """Sort the rows of one new file and write the file.
 
     Args:
         buckets: for each bucket of the file, in order, the batches that `split_item` yielded.
     """
-    return write_rewritten(engine, work, _sorted(buckets))
+    return write_rewritten(engine, task, _sorted(buckets))
 
 
-def with_files(work: Rewrite, numbers: Sequence[int]) -> Rewrite:
+def with_files(task: RewriteTask, numbers: Sequence[int]) -> RewriteTask:
     """Return a rewrite of some of the files only, given by their indexes."""
-    return replace(work, files=tuple(work.files[number] for number in numbers))
+    return replace(task, files=tuple(task.files[number] for number in numbers))
 
 
 def _sorted(buckets: Iterable[Sequence[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

@@ -86,12 +86,12 @@ class MatchedRowsTask(PickledTask):
 
 
 class _Run:
-    def __init__(self, engine: Engine, work: MatchedRowsTask) -> None:
-        self._rewrites = not work.state.deletion_vectors
-        self._schema = work.state.transaction_state.schema
-        self._assigned = work.assigned
-        self._generated = generated_from(self._schema, set(work.assigned))
-        self._rules = RowConstraints(engine, work.state.transaction_state)
+    def __init__(self, engine: Engine, task: MatchedRowsTask) -> None:
+        self._rewrites = not task.state.deletion_vectors
+        self._schema = task.state.transaction_state.schema
+        self._assigned = task.assigned
+        self._generated = generated_from(self._schema, set(task.assigned))
+        self._rules = RowConstraints(engine, task.state.transaction_state)
         self._current: MatchedRows | None = None
 
     def changes(self, rows: Iterable[MatchedRows]) -> Iterator[FileChange]:

@@ -113,22 +113,24 @@ def apply_row_changes(
     """
     if record_changes is None:
         record_changes = state.change_data_feed and data_change
-    work = _Work(engine, state, new_versions, record_changes=record_changes, moves=not data_change)
+    writer = _RowChangeWriter(
+        engine, state, new_versions, record_changes=record_changes, moves=not data_change
+    )
     try:
-        rows = work.rows(changes, updated, inserted)
-        work.result.added = write_rows(
+        rows = writer.rows(changes, updated, inserted)
+        writer.result.added = write_rows(
             engine, state.transaction_state, rows, additional_columns=state.materialized
         )
-        work.finish()
+        writer.finish()
     except BaseException:
-        work.discard()
+        writer.discard()
         raise
     if not data_change:
-        work.result.added = [_unchanged(add) for add in work.result.added]
-    return work.result
+        writer.result.added = [_unchanged(add) for add in writer.result.added]
+    return writer.result
 
 
-class _Work:
+class _RowChangeWriter:
     def __init__(
         self,
         engine: Engine,

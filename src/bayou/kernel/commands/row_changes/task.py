@@ -83,11 +83,11 @@ class _Finder:
         seconds: time spent on the search.
     """
 
-    def __init__(self, work: RowChangeTask, engine: Engine) -> None:
-        self._work = work
+    def __init__(self, task: RowChangeTask, engine: Engine) -> None:
+        self._task = task
         self._engine = engine
-        self._positions = work.search.positions(engine)
-        self._deletes = work.assigned is None
+        self._positions = task.search.positions(engine)
+        self._deletes = task.assigned is None
         self.whole: list[ScanFile] = []
         self.seconds = 0.0
 
@@ -106,7 +106,7 @@ class _Finder:
 
     def _change(self, candidate: Candidate) -> FileChange | None:
         if candidate.all_rows_match:
-            if self._deletes and not self._work.records_changes:
+            if self._deletes and not self._task.records_changes:
                 self.whole.append(candidate.file)
                 return None
             positions = candidate.all_positions(self._engine)
@@ -114,7 +114,7 @@ class _Finder:
             positions = self._positions(candidate.file)
             if not positions:
                 return None
-        rewrite = not self._work.state.deletion_vectors
+        rewrite = not self._task.state.deletion_vectors
         if self._deletes:
             return FileChange(file=candidate.file, deleted=positions, rewrite=rewrite)
         return FileChange(file=candidate.file, updated=positions, rewrite=rewrite)
