@@ -67,7 +67,7 @@ class BatchReport:
         rows: number of rows added to the target and the tables of `route-by`; in an upsert, number
             of inserted and updated rows.
         left_out: number of records that were skipped, because the target or the dead letter table
-            already had them from an interrupted batch.
+            already had them.
         filtered: number of records that `processing.where` filtered out.
         deleted: number of rows that an upsert deleted.
         superseded: number of records of an upsert that changed no row, because there is a newer

@@ -251,7 +251,7 @@ def _event_time(schema: Mapping[str, Any] | None) -> str:
 
 
 _YAML_LITERALS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
-"""Names that some version of YAML reads as a boolean or null, and that must be quoted."""
+"""Names that must be quoted, because some version of YAML reads them as booleans or null."""
 
 _NO_SECURITY = """\
     # Authentication of the brokers; other properties of librdkafka can be added by their names.

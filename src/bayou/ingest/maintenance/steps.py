@@ -219,9 +219,9 @@ def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
 
 
 def completed_task(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
-    """Return the maintenance task of which a commit in the history is the last, and its result.
+    """Return the maintenance task that ended with a commit of the history, and its result.
 
-    The result is None for other commits.
+    The result is None if the commit isn't the end of a maintenance task.
     """
     match commit.get("operation"):
         case "OPTIMIZE":

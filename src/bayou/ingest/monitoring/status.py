@@ -221,5 +221,5 @@ class PipelineStatus:
 
     @property
     def healthy(self) -> bool:
-        """Whether not all topics have failed. True if there are no topics."""
+        """Whether at least one topic hasn't failed. True if there are no topics."""
         return not self.topics or any(topic.state != "failed" for topic in self.topics)

@@ -192,7 +192,8 @@ def expression_errors(topic: Topic) -> Iterator[None]:
         yield
     except PredicateError as error:
         raise PipelineError(
-            f"topic {topic.key!r}: an expression doesn't fit: {error.message}", topic=topic.key
+            f"topic {topic.key!r}: an expression doesn't fit the columns: {error.message}",
+            topic=topic.key,
         ) from error
 
 

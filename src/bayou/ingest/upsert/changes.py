@@ -32,7 +32,7 @@ from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
 
 _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
-"""For each floating-point type, its name and the first integer that it can't represent exactly."""
+"""For each type, its name and the smallest integer to which another integer may be rounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

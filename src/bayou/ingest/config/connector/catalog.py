@@ -64,7 +64,8 @@ class CatalogConfig(Section):
     def _check_unity(self) -> CatalogConfig:
         others = sorted(self.model_fields_set - {"unity"})
         if self.unity is not None and others:
-            raise ValueError(f"{', '.join(others)} can't be used with unity; remove it")
+            names = ", ".join(others)
+            raise ValueError(f"{names} can't be used with unity; remove {names}, or unity")
         return self
 
     @model_validator(mode="after")

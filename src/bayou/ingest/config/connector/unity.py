@@ -75,6 +75,6 @@ class UnityConfig(Section):
             return TableName.parse(f"uc://{'.'.join([*defaults[: 3 - len(parts)], *parts])}")
         except ArgumentError:
             raise ValueError(
-                f"{name!r} can't be the name of a table in Unity Catalog; write a table-name "
-                "without spaces and slashes, SCHEMA.NAME or CATALOG.SCHEMA.NAME"
+                f"{name!r} can't be the name of a table in Unity Catalog; write NAME, "
+                "SCHEMA.NAME or CATALOG.SCHEMA.NAME, without spaces and slashes"
             ) from None

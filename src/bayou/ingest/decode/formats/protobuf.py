@@ -116,7 +116,7 @@ class ProtobufReader:
             for index in indexes[1:]:
                 message = message.nested_types[index]
         except IndexError as error:
-            raise ValueError(f"schema {number} has no message {indexes}") from error
+            raise ValueError(f"schema {number} of the registry has no message {indexes}") from error
         return message
 
     def _add(self, pool: Any, response: Mapping[str, Any], name: str) -> Any:
