@@ -1,0 +1,121 @@
+"""Upserts of a topic's rows into its target table."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.engines import for_path
+from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.batch.target.target_upserts import TargetUpserts, empty_rows
+from bayou.ingest.config import load_configuration
+from bayou.ingest.offsets import KafkaTopic, OffsetSpan
+from bayou.ingest.schema.policy import SchemaPolicy
+from bayou.ingest.schema.record_schema import RecordSchema
+from bayou.ingest.upsert import DELETED
+from bayou.protocol.schema import LONG, STRING, StructField, StructType
+
+CONFIG = """\
+connector:
+  topics:
+    people:
+      kafka-topic: people
+      destination:
+        table-path: people
+        key-columns: [name]
+        delta-config: {enable-upsert: true}
+"""
+COLUMNS = StructType(
+    (StructField(name="name", data_type=STRING), StructField(name="age", data_type=LONG))
+)
+KAFKA = KafkaTopic(
+    name="people", cluster_id="c", topic_id="t", bounds={0: OffsetSpan(start=0, end=9)}
+)
+
+
+class People:
+    """A topic of people, whose rows are upserted as the driver of a batch does it."""
+
+    def __init__(self, folder):
+        (folder / "p.yaml").write_text(CONFIG)
+        topic = load_configuration(folder / "p.yaml", environment={}).topic("people")
+        engine = for_path(topic.table_path, {})
+        self.path = topic.table_path
+        self.target = TargetTable(engine, topic, KAFKA)
+        self.target.open()
+        self.upserts = TargetUpserts(engine, topic, self.target)
+        self.layout = SchemaPolicy(topic, self.target, RecordSchema(columns=COLUMNS)).layout(
+            COLUMNS
+        )
+
+    def rows(self, *rows):
+        """Return a batch's rows of (offset, name, age); None as the age deletes the name."""
+        now = dt.datetime(2026, 1, 5, tzinfo=dt.UTC)
+        values = [
+            {
+                "name": name,
+                "age": age,
+                "_kafka_topic": "people",
+                "_kafka_partition": 0,
+                "_kafka_offset": offset,
+                "_ingestion_timestamp": now,
+                "_processed_at": now,
+                "_kafka_timestamp": now,
+                DELETED: age is None,
+            }
+            for offset, name, age in rows
+        ]
+        return pa.Table.from_pylist(values, empty_rows(self.layout).schema)
+
+    def upsert(self, rows, spans):
+        winners = self.upserts.last_of_each_key(rows)
+        return self.upserts.upsert(winners, self.layout, spans)
+
+    def upsert_with(self, rows, spans):
+        def merge(table, snapshot, transaction_ids, table_properties):
+            winners = table.last_of_each_key(snapshot, rows)
+            table.deleted_keys.remember(winners)
+            return table.merge(
+                snapshot,
+                winners,
+                transaction_ids=transaction_ids,
+                table_properties=table_properties,
+            )
+
+        return self.upserts.upsert_with(merge, self.layout, spans, tags={"n": "1"})
+
+    def read(self):
+        rows = bayou.table(self.path).to_arrow(columns=["name", "age"]).to_pylist()
+        return {row["name"]: row["age"] for row in rows}
+
+
+@pytest.mark.parametrize("method", ["upsert", "upsert_with"])
+def test_the_last_row_of_each_key_is_merged_with_the_offsets(tmp_path, method):
+    people = People(tmp_path)
+    write = getattr(people, method)
+    write(people.rows((0, "ann", 1), (1, "bob", 1), (2, "ann", 2)), {0: OffsetSpan(start=0, end=3)})
+    assert people.read() == {"ann": 2, "bob": 1}
+    assert people.target.covered == {0: 3}
+    people.target.open()
+    assert people.target.covered == {0: 3}
+    write(people.rows((3, "bob", None), (4, "cleo", 5)), {0: OffsetSpan(start=3, end=5)})
+    assert people.read() == {"ann": 2, "cleo": 5}
+    assert people.target.covered == {0: 5}
+
+
+def test_deleted_keys_of_an_earlier_table_are_cleared_only_before_the_target_exists(tmp_path):
+    people = People(tmp_path)
+    people.upsert(people.rows((0, "ann", 1), (1, "bob", None)), {0: OffsetSpan(start=0, end=2)})
+    deleted = bayou.table(f"{people.path}_deleted_keys")
+    assert deleted.to_arrow(columns=["name"]).to_pylist() == [{"name": "bob"}]
+    people.target.open()
+    people.upserts.clear_deleted_keys()
+    assert deleted.to_arrow(columns=["name"]).num_rows == 1
+    fresh = People(tmp_path)
+    (tmp_path / "people").rename(tmp_path / "moved")
+    fresh.target.open()
+    fresh.upserts.clear_deleted_keys()
+    assert deleted.to_arrow(columns=["name"]).num_rows == 0
