@@ -33,7 +33,7 @@ def topics(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def tables(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return topics, the names and paths of their tables, and folders that are tables."""
+    """Return the keys of topics, the names and paths of their tables, and folders with a table."""
     names: list[str] = []
     for key, section in _sections(ctx):
         destination = section.get("destination")

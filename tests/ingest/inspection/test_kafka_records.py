@@ -21,7 +21,7 @@ def test_of_large_records_fewer_are_kept_of_every_partition(small_pipeline):
     for partition in (0, 1):
         small_pipeline.produce(*({"name": "x" * 1_000} for _ in range(900)), partition=partition)
     assert sampled(small_pipeline) == {0: 900, 1: 900}
-    first, second = sampled(small_pipeline, most_bytes=200_000).values()
+    first, second = sampled(small_pipeline, max_bytes=200_000).values()
     assert first < 900
     assert 50 < second < 100
-    assert sampled(small_pipeline, most_bytes=1)[1] == 20
+    assert sampled(small_pipeline, max_bytes=1)[1] == 20

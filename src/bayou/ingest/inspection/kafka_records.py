@@ -42,14 +42,14 @@ def sampled_records(
     topic: str,
     spans: Sequence[tuple[int, OffsetSpan]],
     *,
-    most_bytes: int = _SAMPLE_BYTES,
+    max_bytes: int = _SAMPLE_BYTES,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read the first records of each range, and yield them with their partition.
 
-    About `most_bytes` are read in total, and about the same number of bytes from each partition. At
-    least 20 records are read from each partition, even if this exceeds `most_bytes`.
+    About `max_bytes` are read in total, and about the same number of bytes from each partition. At
+    least 20 records are read from each partition, even if this exceeds `max_bytes`.
     """
-    limit = most_bytes // max(1, len(spans))
+    limit = max_bytes // max(1, len(spans))
     count = size = 0
     for partition, span in spans:
         records = max(_MIN_RECORDS, limit * count // size) if size else span.end - span.start

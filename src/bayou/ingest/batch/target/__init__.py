@@ -1,1 +1,5 @@
-"""The target table of a topic. Start at `target_table`, which commits to it."""
+"""The target table of a topic: its definition, its checks, and commits to it.
+
+Start at `target_table`, which commits. `target_state` reads the table and checks it, and
+`target_upserts` merges the rows of an upsert.
+"""

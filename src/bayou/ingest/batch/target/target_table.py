@@ -294,7 +294,7 @@ class TargetTable(TargetState):
 
 @contextlib.contextmanager
 def schema_errors(topic: Topic) -> Iterator[None]:
-    """Raise a `PipelineError` that names the topic instead of a `SchemaError`."""
+    """Context manager that raises a `PipelineError` with the topic instead of a `SchemaError`."""
     try:
         yield
     except SchemaError as error:
