@@ -202,7 +202,7 @@ def test_hooks_can_be_skipped_or_forced(tmp_path):
 
 def test_what_bayou_cannot_do_is_one_error(table):
     calls = [
-        lambda: table.repair(dry_run=True),
+        lambda: table.repair(True),
         lambda: table.deletion_vectors(),
         lambda: table.create_write_transaction([], "append", ROWS.schema),
         lambda: table.vacuum(keep_versions=[1]),

@@ -320,7 +320,7 @@ class DeltaTable(TableVersion):
         """OPTIMIZE: `compact` and `z_order`."""
         return TableOptimizer(self)
 
-    def repair(self, **_: Any) -> NoReturn:
+    def repair(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: the log is never changed to fit missing files."""
         raise _unsupported("repair", "restore a version whose files exist, with restore(version)")
 

@@ -179,6 +179,11 @@ class CommitDefaults(Protocol):
         ...
 
 
+_NO_DEFAULTS = CommitSettings()
+
+
 def commit_settings(engine: Engine) -> CommitSettings:
     """Return the defaults of an engine for commits."""
-    return engine.commit_settings if isinstance(engine, CommitDefaults) else CommitSettings()
+    # isinstance would evaluate the property a second time, which reads the settings of a session.
+    settings: CommitSettings = getattr(engine, "commit_settings", _NO_DEFAULTS)
+    return settings
