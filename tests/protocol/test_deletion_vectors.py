@@ -191,7 +191,7 @@ def test_another_magic_number_is_refused():
     ("vector", "message"),
     [
         (descriptor("x", "abc"), "unknown storage type 'x'"),
-        (descriptor("u", "abc"), "too short"),
+        (descriptor("u", "abc"), "has no UUID"),
         (descriptor("u", "\x01" * 20), "isn't a Z85 character"),
         (descriptor("p", "/dv.bin", -3, 4), "offset -3 is negative"),
         (descriptor("p", "/dv.bin", 1, -4), "-4 bytes"),

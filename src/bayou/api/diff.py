@@ -207,7 +207,7 @@ def _surplus_rows(
     """Yield the rows that are more frequent on one side than on the other side.
 
     Args:
-        surplus: digests and the number of surplus rows.
+        surplus: for each digest of a row, how many more rows with this digest this side has.
     """
     wanted = surplus["digest"].combine_chunks()
     left = pc.abs(surplus["count"]).to_pylist()

@@ -120,7 +120,9 @@ def _check_row_group(group: ThriftStruct, leaves: Sequence[_Leaf]) -> None:
 
 def _check_sizes(sizes: ThriftStruct, leaf: _Leaf) -> None:
     if (1, INT64) in sizes and leaf.physical_type != _BYTE_ARRAY:
-        raise FooterError("a column of fixed width has the statistic for the size of byte arrays")
+        raise FooterError(
+            "a column of another type than BYTE_ARRAY has unencoded_byte_array_data_bytes"
+        )
     for number, level in ((2, leaf.repetition_level), (3, leaf.definition_level)):
         kind, histogram = sizes.get((number, LIST), (INT64, []))
         if histogram and (kind != INT64 or len(histogram) != level + 1):

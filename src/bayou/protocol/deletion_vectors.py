@@ -307,7 +307,9 @@ def _portable(body: bytes, order: str) -> bytes:
 
 def _relative_path(encoded: str) -> str:
     if len(encoded) < _UUID_CHARACTERS:
-        raise DeletionVectorError(f"{encoded!r} is too short for a file name")
+        raise DeletionVectorError(
+            f"{encoded!r} has fewer than {_UUID_CHARACTERS} characters, so it has no UUID"
+        )
     prefix, file = encoded[:-_UUID_CHARACTERS], encoded[-_UUID_CHARACTERS:]
     return file_path(uuid.UUID(bytes=z85_decode(file)), prefix)
 

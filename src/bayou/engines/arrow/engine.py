@@ -99,8 +99,8 @@ class ArrowEngine:
             return EngineDescription.of(self._factory, self._options)
         if self._is_custom:
             raise ArgumentError(
-                "ArrowEngine: custom handlers can't be sent to a worker. Pass a factory that "
-                "creates the engine from its storage options.",
+                "ArrowEngine: custom handlers can't be sent to a worker. Pass the argument "
+                "factory: a function that creates the engine from storage options.",
                 argument="factory",
             )
         return EngineDescription(kind=self.KIND, options=self._options)

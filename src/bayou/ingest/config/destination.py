@@ -285,7 +285,7 @@ class DestinationConfig(Section):
         other = self.delta_config.key_columns
         if self.key_columns and other and self.key_columns != other:
             raise ValueError(
-                "key-columns here and in delta-config differ; write them once, in destination"
+                "key-columns differs from key-columns in delta-config; keep only one of them"
             )
         return self
 

@@ -221,7 +221,7 @@ def problem_of(detail: ErrorDetails, path: KeyPath) -> tuple[str, KeyPath]:
     """Convert an error of pydantic to a message, and return it with the path of the wrong key.
 
     Args:
-        path: path from the document's root of the value that pydantic reports.
+        path: where pydantic found the error: keys and indexes, starting at the document's root.
     """
     match detail["type"]:
         case "extra_forbidden":

@@ -232,7 +232,7 @@ class RoutedTables:
             table.is_registered = True
 
     def written_ids(self, table: RoutedTable) -> dict[str, int]:
-        """Return the next `written_id` of a routed table, for a commit of rows."""
+        """Return the transaction identifier that a commit of rows to a routed table must record."""
         snapshot = table.target.snapshot
         known = {} if snapshot is None else snapshot.transactions
         application = written_id(self._kafka)

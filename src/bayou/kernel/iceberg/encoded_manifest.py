@@ -1,8 +1,8 @@
 """Manifests whose entries stay encoded: files are found and removed without decoding the others.
 
 Manifests that Bayou writes have an index in the metadata of the Avro file, which other readers
-ignore: for each entry a hash of its location and its length. Their live entries, which have one
-status, precede their deleted entries.
+ignore. The index has the length of each entry in bytes, and a hash of the location of its file. The
+live entries come first and all have the same status; the deleted entries follow.
 """
 
 from __future__ import annotations

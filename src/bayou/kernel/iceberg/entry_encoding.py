@@ -176,7 +176,7 @@ def manifest_list_schema(format_version: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """What is read of an encoded entry.
+    """The values of a manifest entry that are needed without decoding the entry.
 
     Attributes:
         location: location of the data file, or of the data file that a deletion vector refers to.
@@ -189,7 +189,7 @@ class EncodedFile:
 
 
 def encoded_file(file: DataFile) -> EncodedFile:
-    """Return what is read of an encoded entry of a file."""
+    """Return the values of the entry of a file."""
     return EncodedFile(
         file.referenced_data_file or file.file_path,
         file.content,

@@ -138,9 +138,9 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
         except _OtherVersionReadError as error:
             read = error.snapshot
     raise CommitConflictError(
-        f"{snapshot.path}: each time a subquery had read the table, another writer committed "
-        f"before the operation could; the latest version is {read.version}. Nothing was changed. "
-        "Repeat the operation when fewer writers are active.",
+        f"{snapshot.path}: other writers committed between the read of a subquery and the commit "
+        f"of this operation, {_MAX_VERSIONS} times in a row (latest version: {read.version}). "
+        "Nothing was changed. Repeat the operation when fewer writers are active.",
         table=snapshot.path,
         winning_version=read.version,
     )

@@ -133,9 +133,9 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
     ordering = snapshot.properties.get(_ORDERING_COLUMN)
     if ordering is not None and ordering != (keys.ordering or ""):
         raise PipelineError(
-            f"topic {key!r}: {path} has the last record of each key by {_order(ordering)}, but "
-            f"ordering-column is {keys.ordering or 'not set'}, so new records can't be compared "
-            "with the rows. Restore the original ordering-column, or set another "
+            f"topic {key!r}: the rows of {path} are the last record of each key by "
+            f"{_order(ordering)}, but ordering-column is now {keys.ordering or 'not set'}. "
+            "Restore the original ordering-column, or set another "
             "table-path.",
             topic=key,
         )

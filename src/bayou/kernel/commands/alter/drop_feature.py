@@ -202,7 +202,9 @@ def _lower_once_clean(
     """
     for remaining in reversed(range(_MAX_ATTEMPTS)):
         if removal.is_clean is not None and not removal.is_clean(dropping):
-            raise dropping.in_use("another writer has used it again in the meantime. Try again.")
+            raise dropping.in_use(
+                "another writer has used the feature again since. Repeat the drop."
+            )
         try:
             _lower(dropping, removal, truncate_history=truncate_history)
         except (ConcurrentAppendError, ConcurrentDeleteReadError):
