@@ -33,6 +33,9 @@ DEFAULT_CONDITIONS: dict[type[BayouError], str] = {
 """Error conditions by class, for errors whose message contains no condition."""
 
 CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
+    "AMBIGUOUS_REFERENCE": ("42704", "analysis"),
+    "DATATYPE_MISMATCH": ("42K09", "analysis"),
+    "DELTA_AGGREGATION_NOT_SUPPORTED": ("42903", "analysis"),
     "DELTA_ALTER_TABLE_CHANGE_COL_NOT_SUPPORTED": ("42837", "analysis"),
     "DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED": ("42000", "analysis"),
     "DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE": ("0AKDE", "analysis"),
@@ -203,10 +206,16 @@ CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS": ("KD00D", "analysis"),
     "DELTA_ZORDERING_ON_PARTITION_COLUMN": ("42P10", "argument"),
     "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS": ("42802", "analysis"),
+    "INVALID_NON_DETERMINISTIC_EXPRESSIONS": ("42K0E", "analysis"),
+    "NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION": ("42613", "parse"),
+    "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION": ("42613", "parse"),
+    "NON_LAST_NOT_MATCHED_BY_TARGET_CLAUSE_OMIT_CONDITION": ("42613", "parse"),
     "PARSE_SYNTAX_ERROR": ("42601", "parse"),
     "SCHEMA_NOT_FOUND": ("42704", "analysis"),
     "TABLE_OR_VIEW_ALREADY_EXISTS": ("42P07", "analysis"),
     "TABLE_OR_VIEW_NOT_FOUND": ("42P01", "analysis"),
+    "UNSUPPORTED_EXPR_FOR_OPERATOR": ("42K0E", "analysis"),
+    "UNRESOLVED_COLUMN": ("42703", "analysis"),
     "UNRESOLVED_INSERT_REPLACE_USING_COLUMN": ("42703", "analysis"),
 }
 """SQLSTATE and exception class by error condition.

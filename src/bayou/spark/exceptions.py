@@ -144,6 +144,11 @@ def spark_exception(error: BayouError) -> BayouError:
     return cast("BayouError", result)
 
 
+def names_condition(error: BayouError) -> bool:
+    """Whether an error has an error condition."""
+    return _condition(error) is not None
+
+
 def raise_spark_exceptions(function: CallableT) -> CallableT:
     """Decorator that converts the `BayouError`s of a function with `spark_exception`."""
 
@@ -172,7 +177,7 @@ def methods_raise_spark_exceptions(target_class: ClassT) -> ClassT:
     return target_class
 
 
-_UPPER_CASE_NAME = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+_UPPER_CASE_NAME = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+(?:\.[A-Z]+(?:_[A-Z]+)*)?\b")
 _CONCURRENT: dict[type[BayouError], type[BayouError]] = {
     each._bayou_error: each  # noqa: SLF001
     for each in (
@@ -201,7 +206,7 @@ def _condition(error: BayouError) -> str | None:
     if isinstance(named, str):
         return named
     for name in _UPPER_CASE_NAME.findall(error.message):
-        if name in CONDITIONS:
+        if _entry(name) is not None:
             return str(name)
     classes = type(error).__mro__
     return next((DEFAULT_CONDITIONS[each] for each in classes if each in DEFAULT_CONDITIONS), None)

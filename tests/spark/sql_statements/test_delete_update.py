@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.errors import ArgumentError, PredicateError
+from bayou.errors import PredicateError, StatementError
 
 pytestmark = pytest.mark.spark
 
@@ -101,7 +101,7 @@ def test_conditions_that_cannot_be_say_why(numbers):
     run = numbers(1)
     with pytest.raises(PredicateError):
         run("DELETE FROM {t} WHERE what = 1")
-    with pytest.raises(ArgumentError, match="DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION"):
+    with pytest.raises(StatementError, match="only the last MATCHED clause can omit the condition"):
         run(
             "MERGE INTO {t} t USING {t} s ON t.id = s.id WHEN MATCHED THEN DELETE "
             "WHEN MATCHED THEN UPDATE SET *"

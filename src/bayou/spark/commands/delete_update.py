@@ -44,6 +44,7 @@ from bayou.spark.executors.executor_tasks import (
 from bayou.spark.expressions.assigned_columns import assigned_columns
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.kernel_eligibility import KernelExpressions, fall_back_to_spark
+from bayou.spark.expressions.row_expressions import check_row_expression
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.write.self_reads import rows_read
 
@@ -198,7 +199,9 @@ def _delete_by_spark(
         kernel_predicate(target, snapshot, condition),
         **_commit_info(target, condition),
     )
-    rows = _with_alias(target, located_rows(target, snapshot)).where(condition.column)
+    rows = _with_alias(target, located_rows(target, snapshot))
+    check_row_expression(rows, condition, table=snapshot.path, what="condition of the DELETE")
+    rows = rows.where(condition.column)
     _record_own_reads(target, snapshot, operation, rows)
     with operation.candidates(target.engine) as candidates:
         files = [candidate.file for candidate in candidates]
@@ -232,6 +235,19 @@ def _update_by_spark(
     alias = target.alias or "target"
     rows = located_rows(target, snapshot).alias(alias)
     schema, kernel = snapshot.schema, KernelExpressions(target, snapshot.schema)
+    if condition is not None:
+        check_row_expression(
+            rows,
+            condition,
+            table=snapshot.path,
+            what="condition of the UPDATE",
+            random_condition=None,
+        )
+    for value in values.values():
+        if not value.is_default:
+            check_row_expression(
+                rows, value, table=snapshot.path, what="value in the UPDATE", random_condition=None
+            )
     paths = assigned_fields(operation.task.state.transaction_state, map(kernel.column, values))
     columns = assigned_columns(
         schema,

@@ -15,7 +15,6 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
-from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.merge import ClauseKind, MergeDefinition, MergeMetrics
 from bayou.kernel.commands.merge.plan import MergePlan
@@ -41,9 +40,10 @@ from bayou.spark.commands.source_rows import checkpoint_small_source, number_of_
 from bayou.spark.executors.executor_tasks import number_of_tasks
 from bayou.spark.expressions.assigned_columns import assigned_columns, cast_to
 from bayou.spark.expressions.expressions import RowExpression
+from bayou.spark.expressions.row_expressions import check_row_expression
 from bayou.spark.expressions.struct_by_name import assign_by_name
 from bayou.spark.jvm.expressions import bound_to
-from bayou.spark.jvm.plans import are_columns_deterministic, is_deterministic
+from bayou.spark.jvm.plans import is_deterministic
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import contains_type, from_spark
 from bayou.spark.write.self_reads import rows_read
@@ -239,7 +239,7 @@ class _Plan:
         ]
 
     def check_conditions(self, target: Any, source: Any) -> None:
-        """Raise `PredicateError` if a condition isn't deterministic."""
+        """Raise `PredicateError` if a condition needs other rows or isn't deterministic."""
         if self._request.source_alias is not None:
             source = source.alias(self._request.source_alias)
         target = target.alias(self._alias)
@@ -250,14 +250,14 @@ class _Plan:
             (c.kind, c.condition) for c in self._request.clauses if c.condition is not None
         ]
         for name, condition in conditions:
-            if not are_columns_deterministic(sides.get(name, pairs).select(condition.column)):
-                raise PredicateError(
-                    f"{self._table}: the {name} condition of the MERGE, "
-                    f"{condition.display_string}, isn't "
-                    "deterministic. Compute it as a column of the source "
-                    "(DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED).",
-                    expression=condition.display_string,
-                )
+            check_row_expression(
+                sides.get(name, pairs),
+                condition,
+                table=self._table,
+                what=f"{name} condition of the MERGE",
+                aggregate_condition="DELTA_AGGREGATION_NOT_SUPPORTED",
+                random_condition="DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED",
+            )
 
     @property
     def reads_whole_source(self) -> bool:

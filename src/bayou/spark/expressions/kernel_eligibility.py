@@ -14,6 +14,7 @@ from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.kernel.expressions.resolution import map_columns, resolve, resolve_expression
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.protocol.schema import DataType, StructType
+from bayou.spark.exceptions import names_condition
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
     assigned_type,
@@ -36,8 +37,10 @@ def fall_back_to_spark(
     Under Spark Connect, `error` is raised.
 
     Args:
-        error: the error of the kernel. It is raised again if Spark's analysis fails too. Exception:
-            instead of an `OnlySparkError`, the error of Spark's analysis is raised.
+        error: the error of the kernel. If Spark's analysis fails too, it is raised again if it
+            names an error condition; otherwise, an error with the condition and the message of
+            Spark's error. Exception: instead of an `OnlySparkError`, the error of Spark's analysis
+            is raised.
         run: runs the operation.
     """
     if not is_classic(target.spark):
@@ -45,9 +48,25 @@ def fall_back_to_spark(
     try:
         return run()
     except AnalysisException as spark_error:
+        condition = spark_error.getCondition()
         if isinstance(error, OnlySparkError):
             raise
-        raise error from spark_error
+        if condition is None or names_condition(error):
+            raise error from spark_error
+        raise _with_condition(target, error, spark_error, condition) from spark_error
+
+
+def _with_condition(
+    target: TargetTable, error: PredicateError, spark_error: AnalysisException, condition: str
+) -> PredicateError:
+    """Return an error with the condition and the first sentences of Spark's error."""
+    text = str(spark_error).partition("SQLSTATE:")[0].partition("] ")[2].strip()
+    result = PredicateError(
+        f"{target.path}: {text} ({condition}). Correct {error.expression}.",
+        expression=error.expression,
+    )
+    result.facts = {**result.facts, "condition": condition}
+    return result
 
 
 class OnlySparkError(PredicateError):

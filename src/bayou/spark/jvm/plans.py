@@ -19,9 +19,11 @@ __all__ = [
     "observed_values",
     "plan_alias",
     "plan_bytes",
+    "reads_several_rows",
     "relation_filters",
     "relation_options",
     "unfiltered_relation",
+    "view_relation",
 ]
 
 
@@ -90,6 +92,39 @@ def unfiltered_relation(frame: Any, name: str) -> str | None:
     if level.useMemory or level.useDisk:
         return None
     return _only_relation(_analyzed(frame), name)
+
+
+@tested_with("4.3")
+def view_relation(frame: Any, name: str) -> str | None:
+    """The value of an option in the relation whose rows and columns a DataFrame has unchanged.
+
+    None if the DataFrame filters rows, or leaves out, renames, reorders or computes columns.
+    """
+    plan = _analyzed(frame)
+    while (kind := _class_name(plan)) in ("Project", "SubqueryAlias", "View"):
+        if kind == "Project" and not all(map(_keeps_name, scala_items(plan.projectList()))):
+            return None
+        plan = plan.child()
+    if [str(column.name()) for column in scala_items(plan.output())] != frame.columns:
+        return None
+    return _relation_option(plan, name)
+
+
+def _keeps_name(expression: JavaObject) -> bool:
+    """Whether an item of a SELECT list is a column under its own name."""
+    column = expression
+    while _class_name(column) in ("Alias", "Cast"):
+        column = column.child()
+    return _class_name(column) == "AttributeReference" and column.name() == expression.name()
+
+
+@tested_with("4.3")
+def reads_several_rows(frame: Any) -> bool:
+    """Whether the last `select` of a DataFrame has an aggregate, window or generator function."""
+    plan = _analyzed(frame)
+    while _class_name(plan) == "Project":
+        plan = plan.child()
+    return _class_name(plan) in ("Aggregate", "Generate", "Window")
 
 
 @tested_with("4.3")

@@ -6,10 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bayou.errors import StatementError
+from bayou.errors import PredicateError, StatementError
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.result_dataframes import empty_frame
+from bayou.spark.jvm.catalog import CatalogTable
+from bayou.spark.jvm.objects import JvmError
+from bayou.spark.jvm.plans import relation_options, view_relation
+from bayou.spark.session.connection import is_classic
+from bayou.spark.session.loaded_version import WHOLE_TABLE, read_whole_table
 from bayou.spark.sql_statements.token_cursor import TableName, is_path_name
 from bayou.spark.target import TargetTable
 
@@ -35,6 +40,20 @@ class TableStatement:
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         """Execute the statement for a Delta table, and return a DataFrame."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowStatement(TableStatement):
+    """A statement that changes rows of a Delta table, or of a temporary view of all its rows."""
+
+    def run(self, context: StatementContext) -> Any:
+        """Execute the statement; NotImplemented if the name isn't that of a Delta table or view."""
+        target = context.find_table_or_view(self.table)
+        if target is None:
+            return NotImplemented
+        result = self.run_on(target, context)
+        context.refresh_view(self.table, target)
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +83,40 @@ class StatementContext:
         if location is None:
             return None
         return TargetTable(spark=self.spark, location=location, name=".".join(table))
+
+    def find_table_or_view(self, table: Sequence[str]) -> TargetTable | None:
+        """Return the result of `find_table`, or the Delta table that a temporary view shows.
+
+        The view must show all rows and columns of the table's latest version; otherwise raise
+        `PredicateError`.
+        """
+        target = self.find_table(table)
+        if target is not None or len(table) > 1 or not is_classic(self.spark):
+            return target
+        name = quoted_table_name(table)
+        try:
+            if not CatalogTable(self.spark, name).is_temp_view():
+                return None
+            view = self.spark.table(name)
+            viewed = read_whole_table(view_relation(view, WHOLE_TABLE))
+            has_delta = any(relation_options(view, WHOLE_TABLE))
+        except JvmError:
+            return None
+        if viewed is not None:
+            return TargetTable(spark=self.spark, location=viewed[1], alias=table[-1])
+        if not has_delta:
+            return None
+        raise PredicateError(
+            f"{'.'.join(table)}: the temporary view filters rows of a Delta table, or leaves out, "
+            "renames or computes columns, so its rows can't be changed. Name the table instead.",
+            expression=".".join(table),
+        )
+
+    def refresh_view(self, table: Sequence[str], target: TargetTable) -> None:
+        """If a statement changed rows through a temporary view, show the table's new version."""
+        if len(table) == 1 and target.name is None:
+            rows = self.spark.read.format("delta").load(target.location)
+            rows.createOrReplaceTempView(quoted_table_name(table))
 
     def table(self, table: Sequence[str]) -> TargetTable:
         """Return the Delta table with a name or path, like `find_table`.

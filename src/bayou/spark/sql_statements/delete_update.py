@@ -12,7 +12,7 @@ from bayou.kernel.commands.truncate import truncate
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.expressions.expressions import parse_condition, parse_values
-from bayou.spark.sql_statements.context import StatementContext, TableStatement
+from bayou.spark.sql_statements.context import RowStatement, StatementContext, TableStatement
 from bayou.spark.sql_statements.token_cursor import TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 
@@ -20,7 +20,7 @@ _AFFECTED = StructType([StructField("num_affected_rows", LongType())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete(TableStatement):
+class Delete(RowStatement):
     """`DELETE FROM table [alias] [WHERE condition]`."""
 
     alias: str | None
@@ -35,7 +35,7 @@ class Delete(TableStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update(TableStatement):
+class Update(RowStatement):
     """`UPDATE table [alias] SET column = value, ... [WHERE condition]`."""
 
     alias: str | None

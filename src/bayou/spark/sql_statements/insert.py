@@ -22,9 +22,10 @@ from bayou.spark.expressions.session_grammar import session_literal
 from bayou.spark.sql_statements.context import StatementContext, TableStatement
 from bayou.spark.sql_statements.token_cursor import TokenCursor
 from bayou.spark.target import TargetTable
-from bayou.spark.write.dataframes import write_rows
+from bayou.spark.write.dataframes import NestedMatch, write_rows
 from bayou.spark.write.options import (
     WriteOptions,
+    merges_schema,
     overwrites_dynamically,
     with_session_defaults,
 )
@@ -130,7 +131,8 @@ class Insert(TableStatement):
             with_session_defaults(context.spark, target.location, settings)
         )
         mode = WriteMode.OVERWRITE if overwrites else WriteMode.APPEND
-        write_rows(frame, options, mode, None, None, match="name")
+        nested: NestedMatch = "position" if self.columns is not None else "spark"
+        write_rows(frame, options, mode, None, None, match="name", nested=nested)
         return context.empty_result()
 
     def _replace_matching(
@@ -142,7 +144,7 @@ class Insert(TableStatement):
     ) -> Any:
         rows = context.query(self.query)
         if self.by_name:
-            self._check_names(rows.columns, snapshot)
+            self._check_names(rows.columns, snapshot, evolves=self.schema_evolution)
             columns = {name: name for name in rows.columns}
         else:
             names = self.columns or tuple(snapshot.schema.names)
@@ -209,9 +211,12 @@ class Insert(TableStatement):
             names = tuple(n for n in snapshot.schema.names if n.lower() not in partition)
         query, names = replace_defaults(self.query, names, snapshot.schema, table=snapshot.path)
         frame = context.query(query)
+        evolves = self.schema_evolution or merges_schema(context.spark)
         if self.by_name:
-            self._check_names(frame.columns, snapshot)
+            self._check_names(frame.columns, snapshot, evolves=evolves)
         else:
+            if evolves and self.columns is None:
+                names = (*names, *frame.columns[len(names) :])
             self._check_column_count(len(frame.columns), names, snapshot)
             frame = frame.toDF(*names)
         for name, value in partition.items():
@@ -220,22 +225,25 @@ class Insert(TableStatement):
 
     def _check_column_count(self, number: int, names: tuple[str, ...], snapshot: Snapshot) -> None:
         if number != len(names):
+            extra = number > len(names) and self.columns is None
+            condition = "DELTA_METADATA_MISMATCH" if extra else "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
             raise SchemaError(
                 f"Table {snapshot.path}: the query of INSERT INTO has {number} columns, but "
                 f"{len(names)} are expected: {', '.join(names)} "
-                "(DELTA_INSERT_COLUMN_ARITY_MISMATCH). List the query's columns, INSERT INTO table "
+                f"({condition}). List the query's columns, INSERT INTO table "
                 "(a, b) ..., or use BY NAME.",
                 table=snapshot.path,
             )
 
-    def _check_names(self, names: list[str], snapshot: Snapshot) -> None:
+    def _check_names(self, names: list[str], snapshot: Snapshot, *, evolves: bool) -> None:
         known = {name.lower() for name in snapshot.schema.names}
         for name in names:
-            if name.lower() not in known and not self.schema_evolution:
+            if name.lower() not in known and not evolves:
                 raise SchemaError(
                     f"Table {snapshot.path}: it has no column {name!r} for INSERT INTO ... BY "
-                    f"NAME; its columns are {', '.join(snapshot.schema.names)}. Rename the "
-                    "query's column, or add it to the table with INSERT WITH SCHEMA EVOLUTION.",
+                    f"NAME; its columns are {', '.join(snapshot.schema.names)} "
+                    "(DELTA_METADATA_MISMATCH). Rename the query's column, or add it to the table "
+                    "with INSERT WITH SCHEMA EVOLUTION.",
                     table=snapshot.path,
                     column=name,
                 )

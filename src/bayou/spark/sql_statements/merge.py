@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bayou.errors import StatementError
 from bayou.kernel.commands.merge import ClauseKind, MergeClause
 from bayou.protocol.sql import Token, tokenize
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.delta_table import DeltaMergeBuilder
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
-from bayou.spark.sql_statements.context import StatementContext, TableStatement
+from bayou.spark.sql_statements.context import RowStatement, StatementContext
 from bayou.spark.sql_statements.delete_update import parse_assignments, path_sql
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
 from bayou.spark.target import TargetTable
@@ -27,7 +28,7 @@ class InsertByPosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merge(TableStatement):
+class Merge(RowStatement):
     """`MERGE [WITH SCHEMA EVOLUTION] INTO table USING source ON condition WHEN ...`.
 
     Attributes:
@@ -35,6 +36,7 @@ class Merge(TableStatement):
         source: SQL of the source, which can follow `FROM`: a table, or a query in parentheses.
         source_alias: the source's alias. Without an alias: the table's name, or None for a path or
             a query.
+        common_tables: the clause `WITH name AS (query), ...` before MERGE, for the source; or "".
     """
 
     alias: str | None
@@ -43,9 +45,11 @@ class Merge(TableStatement):
     on: str
     clauses: tuple[MergeClause | InsertByPosition, ...]
     schema_evolution: bool
+    common_tables: str = ""
 
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
-        query = f"SELECT * FROM {self.source}"  # noqa: S608  # part of the user's statement
+        # Parts of the user's statement.
+        query = f"{self.common_tables}SELECT * FROM {self.source}"  # noqa: S608
         source = context.query(query)
         names = target.table.latest_snapshot(target.engine).schema.names
         request = MergeRequest(
@@ -62,7 +66,8 @@ class Merge(TableStatement):
 
 
 def parse_merge(cursor: TokenCursor) -> Merge:
-    """Parse the tokens after `MERGE`."""
+    """Parse the tokens after `MERGE`, which a WITH clause may precede."""
+    common_tables = cursor.text_before_last()
     schema_evolution = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
     table = cursor.table()
@@ -77,6 +82,7 @@ def parse_merge(cursor: TokenCursor) -> Merge:
         clauses.append(_parse_clause(cursor, alias))
     if not clauses:
         raise cursor.error("a WHEN clause")
+    _check_conditions(cursor, clauses)
     return Merge(
         table=table,
         alias=alias,
@@ -85,7 +91,40 @@ def parse_merge(cursor: TokenCursor) -> Merge:
         on=on,
         clauses=tuple(clauses),
         schema_evolution=schema_evolution,
+        common_tables=common_tables,
     )
+
+
+_LAST_CLAUSES: dict[ClauseKind, tuple[str, str]] = {
+    "MATCHED": ("MATCHED", "NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION"),
+    "NOT MATCHED": (
+        "NOT MATCHED [BY TARGET]",
+        "NON_LAST_NOT_MATCHED_BY_TARGET_CLAUSE_OMIT_CONDITION",
+    ),
+    "NOT MATCHED BY SOURCE": (
+        "NOT MATCHED BY SOURCE",
+        "NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION",
+    ),
+}
+"""By kind of clause: its name in Spark's message, and the condition of Spark's parser."""
+
+
+def _check_conditions(
+    cursor: TokenCursor, clauses: Sequence[MergeClause | InsertByPosition]
+) -> None:
+    """Raise Spark's error if a clause that isn't the last of its kind has no condition."""
+    for kind, (name, condition) in _LAST_CLAUSES.items():
+        same_kind = [clause for clause in clauses if _kind(clause) == kind]
+        if any(clause.condition is None for clause in same_kind[:-1]):
+            raise StatementError(
+                f"MERGE: only the last {name} clause can omit the condition ({condition}). Add a "
+                f"condition to the other WHEN {kind} clauses.",
+                statement=cursor.text,
+            )
+
+
+def _kind(clause: MergeClause | InsertByPosition) -> ClauseKind:
+    return clause.kind if isinstance(clause, MergeClause) else "NOT MATCHED"
 
 
 def _parse_source(cursor: TokenCursor) -> tuple[str, str | None]:
@@ -145,7 +184,7 @@ def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | Inser
     if len(columns) != len(row):
         raise cursor.error(f"as many values as columns ({len(columns)}, not {len(row)})", back=1)
     names = [path_sql(path) for path in columns]
-    inserted = _without_qualifiers(cursor, alias, zip(names, row, strict=True))
+    inserted = _without_qualifiers(cursor, alias, zip(names, row, strict=True), inserts=True)
     return MergeClause(kind=kind, action="insert", condition=condition, assignments=inserted)
 
 
@@ -170,13 +209,19 @@ def _unqualified_name(table: TableName) -> str | None:
 
 
 def _without_qualifiers(
-    cursor: TokenCursor, alias: str | None, values: Iterable[tuple[str, str]]
+    cursor: TokenCursor,
+    alias: str | None,
+    values: Iterable[tuple[str, str]],
+    *,
+    inserts: bool = False,
 ) -> dict[str, str]:
     """Remove the qualifier `alias.` from the column names of assignments."""
     assignments: dict[str, str] = {}
     for qualified, value in values:
         name = _without_qualifier(alias, qualified)
         if name in assignments:
+            if inserts:
+                raise cursor.duplicate_insert_column_error(name)
             raise cursor.duplicate_column_error(name)
         assignments[name] = value
     return assignments

@@ -82,10 +82,26 @@ def changes_rows(word: str) -> bool:
 def first_keyword(text: str) -> str:
     """Return a statement's first keyword in upper case; "" if it doesn't start with a keyword.
 
-    Comments and opening parentheses are skipped.
+    Comments and opening parentheses are skipped. `MERGE` for a MERGE after a WITH clause.
     """
     first = next((token for token in tokenize(text) if not token.is_keyword("(")), None)
-    return first.text.upper() if first is not None and first.kind == "word" else ""
+    if first is None or first.kind != "word":
+        return ""
+    if first.is_keyword("WITH") and _merge_after_with(list(tokenize(text))) is not None:
+        return "MERGE"
+    return first.text.upper()
+
+
+def _merge_after_with(tokens: Sequence[Token]) -> int | None:
+    """Return the position of MERGE in `WITH name AS (query), ... MERGE ...`; None without it."""
+    if not (tokens and tokens[0].is_keyword("WITH")):
+        return None
+    depth = 0
+    for position, token in enumerate(tokens):
+        depth += token.is_keyword("(") - token.is_keyword(")")
+        if depth == 0 and token.is_keyword("MERGE") and tokens[position - 1].is_keyword(")"):
+            return position
+    return None
 
 
 def reads_tables(word: str) -> bool:
@@ -107,6 +123,9 @@ def parse_statement(text: str) -> Statement | None:
     if parser is None:
         return None
     cursor = TokenCursor(text)
+    after_with = _merge_after_with(statement_tokens(text)) if first == "MERGE" else None
+    if after_with is not None:
+        cursor = TokenCursor(text, first=after_with)
     if not cursor.take(first):
         return None  # a query in parentheses
     try:

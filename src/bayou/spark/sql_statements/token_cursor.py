@@ -70,6 +70,10 @@ class TokenCursor:
         """The character offset of the next token in the statement."""
         return self._tokens[self._at].start if not self.at_end else len(self.text)
 
+    def text_before_last(self) -> str:
+        """The statement's text before the token that was parsed last."""
+        return self.text[: self._tokens[self._at - 1].start]
+
     def fork(self) -> TokenCursor:
         return TokenCursor(self.text, self._tokens, first=self._at)
 
@@ -249,9 +253,18 @@ class TokenCursor:
             )
 
     def duplicate_column_error(self, column: str) -> StatementError:
-        """Return the error for a column that a SET clause or an INSERT assigns twice."""
+        """Return the error for a column that a SET clause assigns twice."""
         return StatementError(
-            f"SQL statement: column {column} is set twice. Set each column once.",
+            f"SQL statement: column {column} is set twice; there is a conflict from these SET "
+            "columns (DELTA_CONFLICT_SET_COLUMN). Set each column once.",
+            statement=self.text,
+        )
+
+    def duplicate_insert_column_error(self, column: str) -> StatementError:
+        """Return the error for a column that the INSERT clause of a MERGE assigns twice."""
+        return StatementError(
+            f"SQL statement: column {column} is set twice; duplicate column names in INSERT clause "
+            "(DELTA_DUPLICATE_COLUMNS_ON_INSERT). List each column once.",
             statement=self.text,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
@@ -21,11 +21,14 @@ from bayou.spark.hooks.hooks import plain_save
 from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import conf_flag
-from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
+from bayou.spark.types import as_nullable, from_spark, same_type
 from bayou.spark.write.executors import write_frame
 from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.self_reads import predicates_read, version_read
 from bayou.spark.write.started_write import StartedWrite, start_write
+from bayou.spark.write.struct_casts import cast_structs, needs_cast
+
+NestedMatch: TypeAlias = Literal["name", "position", "spark"]
 
 
 def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
@@ -38,6 +41,7 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     operation: Operation = Operation.WRITE,
     *,
     is_managed: bool = False,
+    nested: NestedMatch = "name",
 ) -> int | None:
     """Write the rows of a DataFrame in one commit, and return the table's new version.
 
@@ -49,9 +53,11 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
             "position", values are cast as by `INSERT`. With None, columns are matched by name, and
             must have the types of the table's columns.
         operation: the operation in the table's history.
+        nested: how the fields of structs are matched. With "spark", they are matched by position if
+            a value needs a cast, and by name otherwise, as delta-spark does for `INSERT`.
     """
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):
-        frame = _cast_to_table(frame, options, match)
+        frame = _cast_to_table(frame, options, match, nested)
     if not is_classic(frame.sparkSession):
         options = replace(
             options,
@@ -149,7 +155,7 @@ def _cast_function(spark: Any, policy: str) -> Callable[[Any, Any], Any]:
     )
 
 
-def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
+def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: NestedMatch) -> Any:
     """Cast the columns of a DataFrame to the types of the table's columns.
 
     If `match` is "position", the columns also get the names of the table's columns. If the table
@@ -162,25 +168,43 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str) -> Any:
     schema = table.latest_snapshot(engine).schema
     rows = from_spark(frame.schema, table=options.path)
     if match == "position":
-        if len(rows) != len(schema):
+        missing = len(rows) < len(schema)
+        if missing or (len(rows) > len(schema) and not options.merge_schema):
+            condition = (
+                "DELTA_INSERT_COLUMN_ARITY_MISMATCH" if missing else "DELTA_METADATA_MISMATCH"
+            )
+            reason = "not enough data columns; " if missing else ""
             raise SchemaError(
-                f"{options.path}: the table has {len(schema)} columns ({', '.join(schema.names)}), "
-                f"but the rows have {len(rows)} ({', '.join(rows.names)}). insertInto matches "
-                "columns by position: provide all of them.",
+                f"{options.path}: {reason}the table has {len(schema)} columns "
+                f"({', '.join(schema.names)}), but the rows have {len(rows)} "
+                f"({', '.join(rows.names)}) ({condition}). insertInto matches columns by position: "
+                "provide all of them, or set the option mergeSchema to add columns.",
                 table=options.path,
             )
-        frame = frame.toDF(*schema.names)
+        frame = frame.toDF(*schema.names, *rows.names[len(schema) :])
         rows = from_spark(frame.schema, table=options.path)
     table_fields = {field.name.lower(): field for field in schema}
-    spark_types = {f.name.lower(): f.dataType for f in to_spark(schema).fields}
     policy = frame.sparkSession.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")
     cast = _cast_function(frame.sparkSession, policy)
+    casts = any(
+        needs_cast(field.data_type, known.data_type)
+        for field in rows
+        if (known := table_fields.get(field.name.lower())) is not None
+    )
     columns = []
     for field in rows:
         key = field.name.lower()
         column = functions.col(quote_identifier(field.name))
         table_field = table_fields.get(key)
         if table_field is not None and not same_type(table_field.data_type, field.data_type):
-            column = cast(column, spark_types[key]).alias(table_field.name)
+            column = cast_structs(
+                column,
+                field.data_type,
+                table_field,
+                cast,
+                by_name=nested == "name" or (nested == "spark" and not casts),
+                allow_missing=nested == "name",
+                table=options.path,
+            ).alias(table_field.name)
         columns.append(column)
     return frame.select(*columns)

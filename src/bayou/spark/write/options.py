@@ -299,6 +299,11 @@ def overwrites_dynamically(spark: Any) -> bool:
     return mode.strip().lower() == "dynamic"
 
 
+def merges_schema(spark: Any) -> bool:
+    """Whether, by default, writes add new columns to the table."""
+    return str(spark.conf.get(_DEFAULT_SETTINGS["mergeSchema"], "false")).strip().lower() == "true"
+
+
 def with_session_defaults(
     spark: Any, path: str | None, options: Mapping[str, str]
 ) -> dict[str, str]:

@@ -102,7 +102,7 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
                 argument="partitionBy",
             )
         mode = WriteMode.OVERWRITE if request.mode == "overwrite" else WriteMode.APPEND
-        write_rows(request.df, options, mode, None, None, match="position")
+        write_rows(request.df, options, mode, None, None, match="position", nested="spark")
         return
     mode = _MODES[request.mode]
     if table.exists and mode is WriteMode.ERROR:

@@ -58,7 +58,7 @@ def test_a_name_that_both_sides_have_needs_an_alias() -> None:
 def test_an_unknown_name_is_refused_with_what_there_is() -> None:
     with pytest.raises(PredicateError, match="DELTA_MERGE_UNRESOLVED_EXPRESSION") as caught:
         NAMES.predicate("t.nme = 'a'", "ON condition")
-    assert "'t.nme' in the ON condition" in str(caught.value)
+    assert "Cannot resolve t.nme in the ON condition" in str(caught.value)
     assert "id, Name, s" in str(caught.value)
 
 

@@ -176,7 +176,7 @@ def test_columns_without_a_type_cannot_come_in() -> None:
             "no source row",
         ),
         ((update({}),), ArgumentError, "sets no column"),
-        ((update({"nn": "1"}),), PredicateError, "'nn' .*isn't a column of t"),
+        ((update({"nn": "1"}),), PredicateError, "cannot resolve nn in UPDATE clause"),
         ((update({"n + 1": "1"}),), PredicateError, "isn't a column of t"),
         ((update({"n": "1", "N": "2"}),), SchemaError, "DELTA_CONFLICT_SET_COLUMN"),
         ((update({"s": "source.s", "s.x": "2"}),), SchemaError, "s.*more than once"),
@@ -235,7 +235,7 @@ def test_a_plan_without_expressions_makes_the_same_columns() -> None:
     ("clause", "error", "text"),
     [
         (update({}), ArgumentError, "sets no column"),
-        (update({"nn": "f()"}), PredicateError, "'nn' .*isn't a column of t"),
+        (update({"nn": "f()"}), PredicateError, "cannot resolve nn in UPDATE clause"),
         (update({"s": "f()", "s.x": "f()"}), SchemaError, "DELTA_CONFLICT_SET_COLUMN"),
         (insert({"s.x": "f()"}), SchemaError, "DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION"),
         (insert({"n": "f()", "N": "f()"}), SchemaError, "DELTA_DUPLICATE_COLUMNS_ON_INSERT"),

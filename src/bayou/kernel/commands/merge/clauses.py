@@ -167,7 +167,7 @@ class JoinedColumns:
         name = ".".join(path)
         if not matches:
             raise PredicateError(
-                f"{name!r} in the {what} isn't a column of {self._format(sides)} "
+                f"Cannot resolve {name} in the {what}: it isn't a column of {self._format(sides)} "
                 "(DELTA_MERGE_UNRESOLVED_EXPRESSION). Use one of these columns.",
                 expression=name,
             )

@@ -329,8 +329,9 @@ class _Planner:
             source = self._names.source.get(name)
             if source is None:
                 raise PredicateError(
-                    f"{self._table}: WHEN {clause.kind} sets all columns, but the source has no "
-                    f"column {name!r}. Its columns are {', '.join(self._names.source.names)} "
+                    f"{self._table}: cannot resolve {name} in {clause.action.upper()} clause: the "
+                    f"clause sets all columns, and the source has no column {name!r}. Its "
+                    f"columns are {', '.join(self._names.source.names)} "
                     "(DELTA_MERGE_UNRESOLVED_EXPRESSION). Set columns by name, or enable schema "
                     "evolution.",
                     expression=name,
@@ -393,8 +394,8 @@ class _Planner:
             if resolved is not None:
                 return resolved
         raise PredicateError(
-            f"{name!r} in the WHEN {clause.kind} clause isn't a column of {self._table}. Its "
-            f"columns are {', '.join(self._names.target.names)} "
+            f"{self._table}: cannot resolve {name} in {clause.action.upper()} clause: it isn't a "
+            f"column of the table. Its columns are {', '.join(self._names.target.names)} "
             "(DELTA_MERGE_UNRESOLVED_EXPRESSION).",
             expression=name,
         )
@@ -418,15 +419,16 @@ class _Planner:
             column = ".".join(assignment.path)
             if len(assignment.path) > 1:
                 raise SchemaError(
-                    f"{self._table}: nested field {column!r} can't be inserted separately "
-                    "(DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION). Insert the whole struct.",
+                    f"{self._table}: nested field is not supported in the INSERT clause: "
+                    f"{column!r} (DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION). Insert the whole "
+                    "struct.",
                     table=self._table,
                     column=column,
                 )
             if column.lower() in by_name:
                 raise SchemaError(
-                    f"{self._table}: the INSERT has column {column!r} twice "
-                    "(DELTA_DUPLICATE_COLUMNS_ON_INSERT). Remove one of them.",
+                    f"{self._table}: the INSERT has column {column!r} twice; duplicate column "
+                    "names in INSERT clause (DELTA_DUPLICATE_COLUMNS_ON_INSERT). Remove one.",
                     table=self._table,
                     column=column,
                 )

@@ -52,9 +52,10 @@ def check_assignable(target: TargetColumn, value_type: DataType, *, schema_evolu
                     else f"lacks {', '.join(map(repr, missing))}"
                 )
                 raise SchemaError(
-                    f"{target.table}: the struct for column {target.column!r} {reason} "
-                    "(DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION). Assign a struct with the column's "
-                    "fields, or set the fields one by one.",
+                    f"{target.table}: cannot cast the struct for column {target.column!r}, because "
+                    f"it {reason} (DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION). All nested columns "
+                    "must match: assign a struct with the column's fields, or set the fields one "
+                    "by one.",
                     table=target.table,
                     column=target.column,
                 )
@@ -73,8 +74,9 @@ def check_assignable(target: TargetColumn, value_type: DataType, *, schema_evolu
             check_assignable(inner, value_type.value_type, schema_evolution=schema_evolution)
         case _, target_type if not can_cast(value_type, target_type):
             raise SchemaError(
-                f"{target.table}: a value of type {value_type} can't be cast to {target_type}, the "
-                f"type of column {target.column!r} (DATATYPE_MISMATCH). Use another expression.",
+                f"{target.table}: data type mismatch: cannot cast {value_type} to {target_type}, "
+                f"the type of column {target.column!r} "
+                "(DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION). Use another expression.",
                 table=target.table,
                 column=target.column,
             )

@@ -89,7 +89,8 @@ def assigned_fields(
         if conflict is not None:
             raise SchemaError(
                 f"{state.table}: {'.'.join(path)!r} and {'.'.join(conflict)!r} set the same "
-                "column. Set each column once.",
+                "column; there is a conflict from these SET columns (DELTA_CONFLICT_SET_COLUMN). "
+                "Set each column once.",
                 table=state.table,
                 column=".".join(path),
             )
@@ -129,8 +130,17 @@ def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[
             level = field.data_type
         else:
             return tuple(f.name for f in fields), fields
+        if fields and not isinstance(level, StructType):
+            raise SchemaError(
+                f"{state.table}: {target!r} can't be updated: updating nested fields is only "
+                f"supported for StructType, and {'.'.join(f.name for f in fields)!r} has the type "
+                f"{level} (DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT). Set the whole column.",
+                table=state.table,
+                column=target,
+            )
     raise SchemaError(
-        f"{state.table}: the table has no column {target!r} to update. Its columns are "
+        f"{state.table}: the table has no column {target!r} to update "
+        "(UNRESOLVED_COLUMN.WITH_SUGGESTION). Its columns are "
         f"{', '.join(state.schema.names)}.",
         table=state.table,
         column=target,

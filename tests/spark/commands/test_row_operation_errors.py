@@ -1,0 +1,228 @@
+"""Row operations that delta-spark refuses: Bayou's error has the same condition and key words."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
+
+import bayou.spark
+
+pytestmark = pytest.mark.spark
+
+ON = "MERGE INTO {t} t USING s ON t.key = s.key "
+INSERT = "WHEN NOT MATCHED {and_} THEN INSERT (key, value) VALUES (s.key, s.source)"
+
+CASES = [
+    # Aggregate and window functions, and random values.
+    (ON + "WHEN MATCHED AND max(0) > 0 THEN DELETE", "DELTA_AGGREGATION_NOT_SUPPORTED", "aggr"),
+    (
+        ON + INSERT.replace("{and_}", "AND max(0) > 0"),
+        "DELTA_AGGREGATION_NOT_SUPPORTED",
+        "max(0) > 0",
+    ),
+    (
+        ON + "WHEN MATCHED AND rand() > 0.5 THEN DELETE",
+        "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED",
+        "deterministic",
+    ),
+    (
+        "DELETE FROM {t} WHERE rand() > 0.5",
+        "INVALID_NON_DETERMINISTIC_EXPRESSIONS",
+        "The operator expects a deterministic expression",
+    ),
+    (
+        "DELETE FROM {t} WHERE key > max(value)",
+        "UNSUPPORTED_EXPR_FOR_OPERATOR",
+        "Invalid expressions",
+    ),
+    (
+        "DELETE FROM {t} WHERE row_number() OVER (ORDER BY value) > 1",
+        "UNSUPPORTED_EXPR_FOR_OPERATOR",
+        "Invalid expressions",
+    ),
+    (
+        "UPDATE {t} SET value = row_number() OVER (ORDER BY key)",
+        "UNSUPPORTED_EXPR_FOR_OPERATOR",
+        "Invalid expressions",
+    ),
+    ("UPDATE {t} SET value = max(key)", "UNSUPPORTED_EXPR_FOR_OPERATOR", "Invalid expressions"),
+    # Names that can't be resolved.
+    (ON + "WHEN MATCHED AND key > 1 THEN DELETE", "AMBIGUOUS_REFERENCE", "key"),
+    (
+        ON + "WHEN MATCHED AND nothing > 1 THEN DELETE",
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        "cannot resolve nothing",
+    ),
+    (
+        ON + INSERT.replace("{and_}", "AND value > 1"),
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        "cannot resolve value",
+    ),
+    (
+        ON + "WHEN MATCHED THEN UPDATE SET extra = s.source",
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        "cannot resolve extra in UPDATE clause",
+    ),
+    (
+        ON + "WHEN NOT MATCHED THEN INSERT (key, extra) VALUES (s.key, s.source)",
+        "DELTA_MERGE_UNRESOLVED_EXPRESSION",
+        "cannot resolve extra in INSERT clause",
+    ),
+    (
+        ON + "WHEN MATCHED AND s.source IN (SELECT x FROM t_missing) THEN DELETE",
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "t_missing",
+    ),
+    ("DELETE FROM {t} WHERE nothing = 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "nothing"),
+    ("UPDATE {t} SET nothing = 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "nothing"),
+    ("UPDATE {t} SET s.z = 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "s.z"),
+    (
+        "UPDATE {t} SET m.k = 1",
+        "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",
+        "Updating nested fields is only supported for StructType",
+    ),
+    # Columns that are set twice.
+    (
+        "UPDATE {t} SET value = 1, VALUE = 2",
+        "DELTA_CONFLICT_SET_COLUMN",
+        "There is a conflict from these SET columns",
+    ),
+    (
+        "UPDATE {t} SET s.x = 1, s = named_struct('x', 1)",
+        "DELTA_CONFLICT_SET_COLUMN",
+        "There is a conflict from these SET columns",
+    ),
+    (
+        ON + "WHEN MATCHED THEN UPDATE SET value = 1, t.value = 2",
+        "DELTA_CONFLICT_SET_COLUMN",
+        "There is a conflict from these SET columns",
+    ),
+    (
+        ON + "WHEN NOT MATCHED THEN INSERT (key, key) VALUES (3, 4)",
+        "DELTA_DUPLICATE_COLUMNS_ON_INSERT",
+        "Duplicate column names in INSERT clause",
+    ),
+    # Types that don't fit.
+    (
+        ON + "WHEN MATCHED THEN UPDATE SET s = 1",
+        "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION",
+        "data type mismatch: cannot cast",
+    ),
+    (
+        ON + "WHEN MATCHED THEN UPDATE SET s = named_struct('x', 1, 'y', 2)",
+        "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION",
+        "cannot cast",
+    ),
+    (
+        ON + "WHEN NOT MATCHED THEN INSERT (key, s.x) VALUES (1, 2)",
+        "DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
+        "Nested field is not supported in the INSERT clause",
+    ),
+]
+
+
+@pytest.fixture
+def run(spark, tmp_path):
+    """Runs statements about a table `{t}` with a view `s` as the source."""
+    path = f"delta.`{tmp_path / 't'}`"
+    bayou.spark.sql(
+        spark,
+        f"CREATE TABLE {path} (key INT, value INT, s STRUCT<x: INT>, m MAP<STRING, INT>) "
+        "USING delta",
+    )
+    bayou.spark.sql(spark, f"INSERT INTO {path} (key, value) VALUES (1, 1), (2, 2)")
+    spark.createDataFrame([(1, 10), (3, 30)], "key int, source int").createOrReplaceTempView("s")
+    yield lambda statement: bayou.spark.sql(spark, statement.replace("{t}", path)).collect()
+    spark.catalog.dropTempView("s")
+
+
+@pytest.mark.parametrize(("statement", "condition", "words"), CASES)
+def test_a_refused_row_operation_has_delta_sparks_condition_and_words(
+    run, statement, condition, words
+):
+    if "{and_}" in statement:
+        statement = statement.replace("{and_}", "")
+    with pytest.raises(Exception) as caught:
+        run(statement)
+    assert isinstance(caught.value, AnalysisException | ParseException)
+    assert caught.value.getCondition() == condition
+    assert words.lower() in str(caught.value).lower()
+    assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("clauses", "kind", "condition"),
+    [
+        ("WHEN MATCHED THEN DELETE WHEN MATCHED THEN UPDATE SET value = 1", "MATCHED", "MATCHED"),
+        (
+            (
+                "WHEN NOT MATCHED THEN INSERT (key) VALUES (1) "
+                "WHEN NOT MATCHED THEN INSERT (key) VALUES (2)"
+            ),
+            "NOT MATCHED [BY TARGET]",
+            "NOT_MATCHED_BY_TARGET",
+        ),
+        (
+            (
+                "WHEN NOT MATCHED BY SOURCE THEN DELETE WHEN NOT MATCHED BY SOURCE AND key > 1 "
+                "THEN UPDATE SET value = 1"
+            ),
+            "NOT MATCHED BY SOURCE",
+            "NOT_MATCHED_BY_SOURCE",
+        ),
+    ],
+)
+def test_only_the_last_clause_of_a_kind_can_omit_the_condition(run, clauses, kind, condition):
+    with pytest.raises(ParseException) as caught:
+        run(ON + clauses)
+    assert caught.value.getCondition() == f"NON_LAST_{condition}_CLAUSE_OMIT_CONDITION"
+    assert caught.value.getSqlState() == "42613"
+    assert f"only the last {kind} clause can omit the condition" in str(caught.value)
+
+
+def test_a_merge_reads_its_source_from_a_with_clause(spark, run):
+    run(
+        "WITH a AS (SELECT key + 1 AS key, source FROM s), b AS (SELECT * FROM a WHERE key = 2) "
+        "MERGE INTO {t} t USING b s ON t.key = s.key "
+        "WHEN MATCHED THEN UPDATE SET value = s.source "
+        "WHEN NOT MATCHED THEN INSERT (key, value) VALUES (s.key, s.source)"
+    )
+    assert sorted(run("SELECT key, value FROM {t}")) == [(1, 1), (2, 10)]
+
+
+def test_a_temporary_view_of_all_rows_and_columns_stands_for_its_table(spark, run, tmp_path):
+    path = str(tmp_path / "t")
+    table = spark.read.format("delta").load(path)
+    table.createOrReplaceTempView("v")
+    run("DELETE FROM v WHERE key = 2")
+    run(f"CREATE OR REPLACE TEMP VIEW v AS SELECT * FROM (SELECT * FROM delta.`{path}` AS a) AS b")
+    run("UPDATE v SET v.value = 5 WHERE v.key = 1")
+    run(
+        "MERGE INTO v USING s ON v.key = s.key WHEN MATCHED THEN UPDATE SET value = v.value + 1 "
+        "WHEN NOT MATCHED THEN INSERT (key, value) VALUES (s.key, s.source)"
+    )
+    assert sorted(run("SELECT key, value FROM {t}")) == [(1, 6), (3, 30)]
+    assert sorted(run("SELECT key, value FROM v")) == [(1, 6), (3, 30)]
+    spark.catalog.dropTempView("v")
+
+
+@pytest.mark.parametrize("change", ["where", "select", "rename", "compute"])
+def test_a_temporary_view_of_other_rows_or_columns_is_refused(spark, run, tmp_path, change):
+    table = spark.read.format("delta").load(str(tmp_path / "t"))
+    view = {
+        "where": table.where("key = 1"),
+        "select": table.select("key"),
+        "rename": table.select(F.col("value").alias("key"), F.col("key").alias("value")),
+        "compute": table.select("*", F.lit(1)),
+    }[change]
+    view.createOrReplaceTempView("v")
+    for statement in (
+        "DELETE FROM v WHERE key = 1",
+        "UPDATE v SET key = 1",
+        "MERGE INTO v USING s ON v.key = s.key WHEN MATCHED THEN DELETE",
+    ):
+        with pytest.raises(AnalysisException, match="v: .*temporary view"):
+            run(statement)
+    assert sorted(run("SELECT key, value FROM {t}")) == [(1, 1), (2, 2)]
+    spark.catalog.dropTempView("v")
