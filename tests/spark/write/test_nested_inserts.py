@@ -43,11 +43,12 @@ EVOLVING = {
 
 
 @pytest.fixture
-def nested(spark):
+def nested(spark, tmp_path):
     """Creates the table `nested` and the view `new` of one row; then returns the table's rows."""
 
     def make(schema, new):
-        bayou.spark.sql(spark, f"CREATE TABLE nested ({schema}) USING delta")
+        location = f"USING delta LOCATION '{tmp_path / 'nested'}'"
+        bayou.spark.sql(spark, f"CREATE TABLE nested ({schema}) {location}")
         bayou.spark.sql(spark, f"CREATE OR REPLACE TEMP VIEW new AS SELECT {new}")
         return lambda: [row.asDict(recursive=True) for row in spark.table("nested").collect()]
 
