@@ -8,8 +8,9 @@ import pytest
 
 from support.deltalake_snippets import SETUP, SNIPPETS
 
-FILES = sorted((Path(__file__).parent / "programs").glob("*.py"))
-PROGRAMS = {file.stem: file.read_text() for file in FILES} | {
+FOLDER = Path(__file__).parent
+FILES = sorted([*FOLDER.glob("programs/*.py"), *FOLDER.glob("more_programs/*.py")])
+PROGRAMS = {f"{file.parent.name}/{file.stem}": file.read_text() for file in FILES} | {
     name: SETUP + snippet for name, snippet in SNIPPETS.items()
 }
 _IMPORT = re.compile(r"^from deltalake", re.MULTILINE)
@@ -19,12 +20,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 def run(program, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["program", str(folder / "table")])
+    (folder / "lake").mkdir()
+    monkeypatch.setattr(sys, "argv", ["program", str(folder / "lake")])
     exec(compile(program, "<program>", "exec"), {})
 
 
-def test_there_are_eighty_programs():
-    assert len(FILES) == len(SNIPPETS) == 40
+def test_there_are_116_programs():
+    assert len(FILES) == 76
+    assert len(PROGRAMS) == 116
     assert all(_IMPORT.search(program) for program in PROGRAMS.values())
 
 

@@ -19,6 +19,7 @@ from bayou.kernel.table_features.column_mapping import (
     physical_name,
     to_physical_schema,
 )
+from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructField
 
 _TYPES: dict[str, pa.Field[Any]] = {
@@ -106,11 +107,12 @@ def partitions(
 def add_actions(engine: Engine, snapshot: Snapshot, *, flatten: bool) -> pa.Table:
     """Return the live files with typed statistics; see `TableHandle.get_add_actions`."""
     from bayou.kernel.checkpoint.parsed_stats import full_stats_type
-    from bayou.kernel.checkpoint.stats import parse_stats, parsed_partition_values
+    from bayou.kernel.checkpoint.stats import indexed_schema, parse_stats, parsed_partition_values
 
     partitions = snapshot.schema.select(list(snapshot.partition_columns))
-    names_of_data = [n for n in snapshot.schema.names if n not in snapshot.partition_columns]
-    data = snapshot.schema.select(names_of_data)
+    data = indexed_schema(
+        snapshot.schema, snapshot.partition_columns, TableProperties(snapshot.properties)
+    )
     stored = to_physical_schema(data, snapshot.column_mapping)
     names: Any = full_stats_type(data)
     types: Any = full_stats_type(stored)

@@ -17,6 +17,7 @@ from bayou.deltalake.properties import (
     WriterProperties,
 )
 from bayou.deltalake.schema import Field
+from bayou.deltalake.sql_dialect import spark_assignments, spark_sql
 from bayou.deltalake.table_version import TableVersion, moving
 from bayou.errors import ArgumentError
 from bayou.protocol import features
@@ -66,7 +67,9 @@ class TableMerger:
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
         """Update matched rows."""
-        self._merge = self._merge.when_matched_update(updates, predicate)
+        self._merge = self._merge.when_matched_update(
+            spark_assignments(updates), spark_sql(predicate)
+        )
         return self
 
     def when_matched_update_all(
@@ -77,14 +80,16 @@ class TableMerger:
 
     def when_matched_delete(self, predicate: str | None = None) -> TableMerger:
         """Delete matched rows."""
-        self._merge = self._merge.when_matched_delete(predicate)
+        self._merge = self._merge.when_matched_delete(spark_sql(predicate))
         return self
 
     def when_not_matched_insert(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
         """Insert source rows that match no row."""
-        self._merge = self._merge.when_not_matched_insert(updates, predicate)
+        self._merge = self._merge.when_not_matched_insert(
+            spark_assignments(updates), spark_sql(predicate)
+        )
         return self
 
     def when_not_matched_insert_all(
@@ -97,12 +102,14 @@ class TableMerger:
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
         """Update rows that match no source row."""
-        self._merge = self._merge.when_not_matched_by_source_update(updates, predicate)
+        self._merge = self._merge.when_not_matched_by_source_update(
+            spark_assignments(updates), spark_sql(predicate)
+        )
         return self
 
     def when_not_matched_by_source_delete(self, predicate: str | None = None) -> TableMerger:
         """Delete rows that match no source row."""
-        self._merge = self._merge.when_not_matched_by_source_delete(predicate)
+        self._merge = self._merge.when_not_matched_by_source_delete(spark_sql(predicate))
         return self
 
     def execute(self) -> dict[str, Any]:
@@ -172,7 +179,8 @@ class TableAlterer:
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
         """Add CHECK constraints."""
-        self._method("add_constraint", commit_properties, post_commithook_properties)(constraints)
+        add = self._method("add_constraint", commit_properties, post_commithook_properties)
+        add({name: spark_sql(condition) for name, condition in constraints.items()})
 
     def drop_constraint(
         self,

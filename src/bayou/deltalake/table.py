@@ -27,6 +27,7 @@ from bayou.deltalake.properties import (
     with_properties,
 )
 from bayou.deltalake.schema import Schema, check_no_large_types, schema_of
+from bayou.deltalake.sql_dialect import spark_assignments, spark_sql
 from bayou.deltalake.table_version import TableVersion
 from bayou.engines import for_path
 from bayou.errors import ArgumentError, ArgumentTypeError
@@ -132,6 +133,35 @@ class DeltaTable(TableVersion):
             None if reader is None else list(reader),
         )
 
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Return the commits, newest first; metrics also by deltalake's names."""
+        commits = super().history(limit)
+        for commit in commits:
+            if "operationMetrics" in commit:
+                commit["operationMetrics"] = _Metrics(commit["operationMetrics"])
+        return commits
+
+    def load_cdf(  # noqa: PLR0917 - deltalake's order of parameters
+        self,
+        starting_version: int = 0,
+        ending_version: int | None = None,
+        starting_timestamp: dt.datetime | str | None = None,
+        ending_timestamp: dt.datetime | str | None = None,
+        columns: Sequence[str] | None = None,
+        predicate: Condition | None = None,
+        allow_out_of_range: bool = False,
+    ) -> pa.RecordBatchReader:
+        """Read the change data feed."""
+        return super().load_cdf(
+            starting_version,
+            ending_version,
+            starting_timestamp,
+            ending_timestamp,
+            columns,
+            spark_sql(predicate),
+            allow_out_of_range,
+        )
+
     def file_uris(
         self,
         partition_filters: Condition | None = None,
@@ -193,7 +223,7 @@ class DeltaTable(TableVersion):
         self, columns: Sequence[str] | None = None, predicate: str | None = None
     ) -> pa.RecordBatchReader:
         """Stream rows."""
-        return self.to_batches(columns, predicate)
+        return self.to_batches(columns, spark_sql(predicate))
 
     def delete(
         self,
@@ -206,7 +236,8 @@ class DeltaTable(TableVersion):
         """Delete the rows that match a condition."""
         engine = self.engine_with(commit_properties, post_commithook_properties, writer_properties)
         metrics = self.committed(
-            TableHandle(engine, self._table).delete(predicate), post_commithook_properties
+            TableHandle(engine, self._table).delete(spark_sql(predicate)),
+            post_commithook_properties,
         )
         return {name: metrics[name] for name in _DELETE}
 
@@ -234,7 +265,8 @@ class DeltaTable(TableVersion):
         engine = self.engine_with(commit_properties, post_commithook_properties, writer_properties)
         handle = TableHandle(engine, self._table)
         metrics = self.committed(
-            handle.update(updates, new_values, predicate), post_commithook_properties
+            handle.update(spark_assignments(updates), new_values, spark_sql(predicate)),
+            post_commithook_properties,
         )
         return {name: metrics[name] for name in _UPDATE}
 
@@ -259,7 +291,11 @@ class DeltaTable(TableVersion):
         engine = self.engine_with(commit_properties, post_commithook_properties, writer_properties)
         rows = record_batches(source, "source")
         merge = TableHandle(engine, self._table).merge(
-            rows, predicate, source_alias or "source", target_alias or "target", merge_schema
+            rows,
+            spark_sql(predicate),
+            source_alias or "source",
+            target_alias or "target",
+            merge_schema,
         )
         names = {name.lower() for name in self.snapshot().schema.names}
         columns = [name for name in rows.schema.names if merge_schema or name.lower() in names]
@@ -331,6 +367,17 @@ class DeltaTable(TableVersion):
     def create_write_transaction(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: `bayou.kernel` has transactions."""
         raise _unsupported("create_write_transaction", "use TransactionBuilder of bayou.kernel")
+
+
+class _Metrics(dict[str, Any]):
+    """Metrics of a commit, such as `numDeletedRows`; also as the number `num_deleted_rows`."""
+
+    def __missing__(self, name: str) -> int:
+        first, *others = name.split("_")
+        value = self.get(first + "".join(word.capitalize() for word in others))
+        if value is None:
+            raise KeyError(name)
+        return int(value)
 
 
 def without_nulls(configuration: Mapping[str, str | None] | None) -> dict[str, str]:

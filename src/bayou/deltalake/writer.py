@@ -19,6 +19,7 @@ from bayou.deltalake.properties import (
     with_properties,
 )
 from bayou.deltalake.schema import Schema
+from bayou.deltalake.sql_dialect import spark_sql
 from bayou.deltalake.table import DeltaTable, without_nulls
 from bayou.errors import ArgumentError, ArgumentTypeError, TableAlreadyExistsError
 
@@ -76,7 +77,7 @@ def write_deltalake(
         partition_by,
         without_nulls(configuration) if is_new else None,
         schema_mode=schema_mode,
-        predicate=predicate,
+        predicate=spark_sql(predicate),
         target_file_size=target_file_size,
         name=name if is_new else None,
         description=description if is_new else None,

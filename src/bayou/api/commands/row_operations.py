@@ -15,7 +15,7 @@ from bayou.api.argument_checks import (
 )
 from bayou.api.conditions import Condition, checked_condition
 from bayou.api.rows.arrow_stream import ArrowStream
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, ArgumentTypeError
 from bayou.kernel.expressions.model import Expression, lit
 from bayou.version import ENGINE_INFO
 
@@ -187,7 +187,7 @@ def _assignments(updates: object, new_values: object) -> Mapping[str, Expression
     try:
         literals = {name: lit(value) for name, value in new_values.items()}
     except TypeError as error:
-        raise ArgumentError(
+        raise ArgumentTypeError(
             f"new_values: {error}. Give strings, numbers, dates and datetimes, or SQL in updates.",
             argument="new_values",
         ) from error

@@ -1,0 +1,37 @@
+"""SQL in DataFusion's dialect, as deltalake takes it, converted to Spark's dialect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bayou.protocol.sql import quote_identifier, string_literal
+
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"""")
+
+
+def spark_sql(sql: Any) -> Any:
+    r"""Convert an SQL string; return anything else, such as filter tuples, unchanged.
+
+    DataFusion quotes names with `"`, and a string has no escapes but `''`. In Spark's dialect, `"`
+    quotes a string, and `\` is an escape.
+    """
+    return _QUOTED.sub(lambda match: _spark_token(match.group()), sql) if _is_sql(sql) else sql
+
+
+def spark_assignments(updates: Any) -> Any:
+    """Convert column names and SQL values; return anything but a dictionary unchanged."""
+    if not isinstance(updates, Mapping):
+        return updates
+    return {spark_sql(name): spark_sql(value) for name, value in updates.items()}
+
+
+def _is_sql(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _spark_token(token: str) -> str:
+    if token[0] == '"':
+        return quote_identifier(token[1:-1].replace('""', '"'))
+    return string_literal(token[1:-1].replace("''", "'")) if token[0] == "'" else token
