@@ -13,8 +13,8 @@ from pyiceberg.table import StaticTable
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel.iceberg.comparison import iceberg_status
-from bayou.kernel.iceberg.entries import ManifestFile
-from bayou.kernel.iceberg.manifest_reader import read_manifest_list
+from bayou.kernel.iceberg.manifests.entries import ManifestFile
+from bayou.kernel.iceberg.manifests.manifest_reader import read_manifest_list
 from bayou.kernel.iceberg.table_metadata import current_snapshot
 from bayou.protocol import variant
 

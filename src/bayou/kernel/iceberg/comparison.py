@@ -8,8 +8,8 @@ from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.conversion import is_enabled
 from bayou.kernel.iceberg.data_files import DataFileConverter
-from bayou.kernel.iceberg.entries import DELETE_MANIFEST
-from bayou.kernel.iceberg.manifest_reader import live_entries, read_manifest_list
+from bayou.kernel.iceberg.manifests.entries import DELETE_MANIFEST
+from bayou.kernel.iceberg.manifests.manifest_reader import live_entries, read_manifest_list
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder
 from bayou.kernel.iceberg.table_metadata import converted_version, current_snapshot
 from bayou.kernel.log.table_state import TableState, load_table_state

@@ -21,7 +21,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
 from bayou.kernel.iceberg.expiration import without_oldest
 from bayou.kernel.iceberg.iceberg_schema import Json
-from bayou.kernel.iceberg.manifest_writer import MetadataWriter
+from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, location
 from bayou.kernel.iceberg.snapshot_writer import (
     DivergedError,

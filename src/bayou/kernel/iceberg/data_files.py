@@ -7,8 +7,8 @@ from typing import Any
 
 from bayou.errors import BayouError, UniversalFormatError
 from bayou.kernel.engine import Engine, FileStatus
-from bayou.kernel.iceberg.entries import DataFile
 from bayou.kernel.iceberg.iceberg_schema import statistics_columns
+from bayou.kernel.iceberg.manifests.entries import DataFile
 from bayou.kernel.iceberg.metadata_folder import location
 from bayou.kernel.iceberg.values import IcebergValue, lower_bound, partition_value, upper_bound
 from bayou.kernel.scan.scan_file import data_file_path

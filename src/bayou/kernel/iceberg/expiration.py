@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from bayou.errors import UniversalFormatError
 from bayou.kernel.engine import Engine
-from bayou.kernel.iceberg.entries import DELETE_MANIFEST
 from bayou.kernel.iceberg.iceberg_schema import Json
-from bayou.kernel.iceberg.manifest_reader import live_entries, read_manifest_list
-from bayou.kernel.iceberg.manifest_writer import MetadataWriter
+from bayou.kernel.iceberg.manifests.entries import DELETE_MANIFEST
+from bayou.kernel.iceberg.manifests.manifest_reader import live_entries, read_manifest_list
+from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, engine_path
 from bayou.kernel.iceberg.table_metadata import (
     converted_version,

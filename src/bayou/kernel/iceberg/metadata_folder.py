@@ -19,7 +19,7 @@ from bayou.errors import FileMissingError, StorageError, UniversalFormatError
 from bayou.json_decoding import decode_json
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.iceberg.iceberg_schema import Json
-from bayou.kernel.iceberg.manifest_writer import MetadataWriter
+from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
 from bayou.kernel.iceberg.table_metadata import with_previous_file
 
 FOLDER = "metadata"

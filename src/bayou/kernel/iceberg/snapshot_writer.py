@@ -14,8 +14,9 @@ from itertools import islice
 from bayou.kernel.deletion_vectors.read import load
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
-from bayou.kernel.iceberg.encoded_manifest import EncodedEntry, encoded_manifest
-from bayou.kernel.iceberg.entries import (
+from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifests.encoded_manifest import EncodedEntry, encoded_manifest
+from bayou.kernel.iceberg.manifests.entries import (
     ADDED,
     DATA_MANIFEST,
     DELETE_MANIFEST,
@@ -26,24 +27,23 @@ from bayou.kernel.iceberg.entries import (
     ManifestEntry,
     ManifestFile,
 )
-from bayou.kernel.iceberg.entry_encoding import EntryMover
-from bayou.kernel.iceberg.iceberg_schema import Json
-from bayou.kernel.iceberg.manifest_filter import ManifestMatch, matching_manifests
-from bayou.kernel.iceberg.manifest_reader import (
+from bayou.kernel.iceberg.manifests.entry_encoding import EntryMover
+from bayou.kernel.iceberg.manifests.manifest_filter import ManifestMatch, matching_manifests
+from bayou.kernel.iceberg.manifests.manifest_reader import (
     live_entries,
     read_file,
     read_manifest_list,
     reported,
 )
-from bayou.kernel.iceberg.manifest_writer import (
+from bayou.kernel.iceberg.manifests.manifest_writer import (
     MetadataWriter,
     NewSnapshot,
     PartitionSpec,
     renewed,
     without_files,
 )
+from bayou.kernel.iceberg.manifests.partition_pruning import may_contain
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, location
-from bayou.kernel.iceberg.partition_pruning import may_contain
 from bayou.kernel.iceberg.puffin import Blob, write_puffin
 from bayou.kernel.iceberg.snapshot_summary import SnapshotTotals, operation_of, summary_of
 from bayou.kernel.iceberg.table_metadata import (

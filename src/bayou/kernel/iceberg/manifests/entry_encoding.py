@@ -16,8 +16,14 @@ from typing import Any
 
 from bayou.errors import PrerequisiteError
 from bayou.json_decoding import decode_json
-from bayou.kernel.iceberg.avro_file import decode_bytes, decode_long, encode_bytes, encode_long
-from bayou.kernel.iceberg.entries import (
+from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifests.avro_file import (
+    decode_bytes,
+    decode_long,
+    encode_bytes,
+    encode_long,
+)
+from bayou.kernel.iceberg.manifests.entries import (
     ADDED,
     DATA,
     DELETED,
@@ -26,7 +32,6 @@ from bayou.kernel.iceberg.entries import (
     ManifestEntry,
     ManifestFile,
 )
-from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.values import IcebergValue
 
 _NULL = b"\x00"

@@ -6,7 +6,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from bayou.kernel.iceberg.avro_file import (
+from bayou.kernel.iceberg.manifests.avro_file import (
     AvroFile,
     decode_long,
     deflated,
@@ -14,14 +14,14 @@ from bayou.kernel.iceberg.avro_file import (
     encode_long,
     read_avro_file,
 )
-from bayou.kernel.iceberg.encoded_manifest import (
+from bayou.kernel.iceberg.manifests.encoded_manifest import (
     EncodedManifest,
     encoded_manifest,
     index_length,
     location_hash,
     location_hashes,
 )
-from bayou.kernel.iceberg.entries import (
+from bayou.kernel.iceberg.manifests.entries import (
     ADDED,
     DATA_MANIFEST,
     DELETED,
@@ -30,8 +30,8 @@ from bayou.kernel.iceberg.entries import (
     ManifestEntry,
     ManifestFile,
 )
-from bayou.kernel.iceberg.entry_encoding import EncodedFile, EntryMover
-from bayou.kernel.iceberg.manifest_writer import (
+from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile, EntryMover
+from bayou.kernel.iceberg.manifests.manifest_writer import (
     MetadataWriter,
     NewSnapshot,
     PartitionSpec,

@@ -8,7 +8,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from bayou.kernel.iceberg.entries import (
+from bayou.kernel.iceberg.manifests.entries import (
     ADDED,
     DATA_MANIFEST,
     DELETE_MANIFEST,
@@ -20,8 +20,12 @@ from bayou.kernel.iceberg.entries import (
     ManifestEntry,
     ManifestFile,
 )
-from bayou.kernel.iceberg.entry_encoding import EncodedFile, EntryMover, entry_decoder
-from bayou.kernel.iceberg.manifest_writer import MetadataWriter, NewSnapshot, PartitionSpec
+from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile, EntryMover, entry_decoder
+from bayou.kernel.iceberg.manifests.manifest_writer import (
+    MetadataWriter,
+    NewSnapshot,
+    PartitionSpec,
+)
 
 TYPES = ["int", "long", "string", "date", "timestamptz", "decimal(9, 2)", "boolean", "binary"]
 SPEC = PartitionSpec(

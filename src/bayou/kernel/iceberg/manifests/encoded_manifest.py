@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bayou.kernel.iceberg.avro_file import (
+from bayou.kernel.iceberg.manifests.avro_file import (
     CODEC_KEY,
     SCHEMA_KEY,
     AvroFile,
@@ -23,8 +23,8 @@ from bayou.kernel.iceberg.avro_file import (
     read_avro_file,
     read_metadata,
 )
-from bayou.kernel.iceberg.entries import DELETED, EXISTING, ManifestFile
-from bayou.kernel.iceberg.entry_encoding import EntryMover
+from bayou.kernel.iceberg.manifests.entries import DELETED, EXISTING, ManifestFile
+from bayou.kernel.iceberg.manifests.entry_encoding import EntryMover
 
 _HASHES_KEY = "bayou.location-hashes"
 _LENGTHS_KEY = "bayou.entry-lengths"

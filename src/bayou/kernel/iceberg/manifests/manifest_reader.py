@@ -10,7 +10,7 @@ from typing import Any
 
 from bayou.errors import StorageError, UniversalFormatError
 from bayou.kernel.engine import ByteRange, Engine
-from bayou.kernel.iceberg.entries import (
+from bayou.kernel.iceberg.manifests.entries import (
     DELETED,
     DataFile,
     FieldSummary,

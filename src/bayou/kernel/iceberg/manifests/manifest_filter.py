@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, Engine
-from bayou.kernel.iceberg.encoded_manifest import (
+from bayou.kernel.iceberg.manifests.encoded_manifest import (
     EncodedManifest,
     encoded_manifest,
     index_length,
@@ -15,9 +15,9 @@ from bayou.kernel.iceberg.encoded_manifest import (
     location_hashes,
     matching_hashes,
 )
-from bayou.kernel.iceberg.entries import ManifestEntry, ManifestFile
-from bayou.kernel.iceberg.entry_encoding import EncodedFile, encoded_file, entry_decoder
-from bayou.kernel.iceberg.manifest_reader import live_entries, read_file, reported
+from bayou.kernel.iceberg.manifests.entries import ManifestEntry, ManifestFile
+from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile, encoded_file, entry_decoder
+from bayou.kernel.iceberg.manifests.manifest_reader import live_entries, read_file, reported
 from bayou.kernel.iceberg.metadata_folder import engine_path
 
 

@@ -13,9 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bayou.errors import PrerequisiteError
-from bayou.kernel.iceberg.avro_file import CODEC_KEY, SCHEMA_KEY, AvroFile, deflated
-from bayou.kernel.iceberg.encoded_manifest import EncodedEntry, location_hash, manifest_bytes
-from bayou.kernel.iceberg.entries import (
+from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifests.avro_file import CODEC_KEY, SCHEMA_KEY, AvroFile, deflated
+from bayou.kernel.iceberg.manifests.encoded_manifest import (
+    EncodedEntry,
+    location_hash,
+    manifest_bytes,
+)
+from bayou.kernel.iceberg.manifests.entries import (
     ADDED,
     DATA_MANIFEST,
     DELETED,
@@ -24,13 +29,12 @@ from bayou.kernel.iceberg.entries import (
     ManifestEntry,
     ManifestFile,
 )
-from bayou.kernel.iceberg.entry_encoding import (
+from bayou.kernel.iceberg.manifests.entry_encoding import (
     EncodedFile,
     EntryEncoder,
     encoded_manifest_file,
     manifest_list_schema,
 )
-from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.values import IcebergValue, value_bytes, value_from_bytes
 
 _BLOCK_ENTRIES = 100

@@ -1,0 +1,7 @@
+"""Manifests and manifest lists of Iceberg: entries, their encoding, reading, writing and removal.
+
+`entries` has the fields of Iceberg's spec. Start with `manifest_reader` and `manifest_writer`.
+`encoded_manifest` and `manifest_filter` remove files without decoding the other entries.
+"""
+
+__all__: list[str] = []
