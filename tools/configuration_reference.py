@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -41,7 +42,8 @@ def _section(root: Schema, section: Schema, path: tuple[str, ...]) -> Iterator[s
             nested.append((target, names))
         else:
             default = "required" if key in required else _default(value)
-            rows.append(f"| `{key}` | {_type(value)} | {default} | {value['description']} |\n")
+            meaning = html.escape(value["description"], quote=False)
+            rows.append(f"| `{key}` | {_type(value)} | {default} | {meaning} |\n")
     if rows:
         yield f"## {'.'.join(path)}\n\n{section.get('description', '')}\n\n"
         yield "| key | type | default | meaning |\n|---|---|---|---|\n"

@@ -370,7 +370,7 @@ class DeltaTable(TableVersion):
 
 
 class _Metrics(dict[str, Any]):
-    """Metrics of a commit, such as `numDeletedRows`; also as the number `num_deleted_rows`."""
+    """Metrics of a commit: strings by Delta's names, numbers by deltalake's names."""
 
     def __missing__(self, name: str) -> int:
         first, *others = name.split("_")

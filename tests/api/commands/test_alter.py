@@ -94,7 +94,7 @@ def test_a_column_is_added_at_its_place_with_a_comment(path):
     [
         ("ID", "int", SchemaError, "already"),
         ("s.A", "int", SchemaError, "already"),
-        ("c.x", "int", SchemaError, "Choose a struct"),
+        ("c.x", "int", SchemaError, "only to a struct"),
         ("q.x", "int", SchemaError, "no column"),
         ("a b", "int", SchemaError, "column mapping"),
         ("x", "struct<a: int not null>", SchemaError, "NOT NULL"),

@@ -299,7 +299,7 @@ def test_a_vacuum_that_a_restore_ended_deletes_nothing_more(
         return delete(*arguments)
 
     monkeypatch.setattr(vacuum_module, "_delete", restore_and_delete)
-    with pytest.raises(CommitConflictError, match="was ended by a RESTORE"):
+    with pytest.raises(CommitConflictError, match="a RESTORE ended this vacuum"):
         vacuum_now(path)
     assert ids(path) == [1, 2]
     assert lease_files(path) == []

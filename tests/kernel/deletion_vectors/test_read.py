@@ -232,7 +232,7 @@ def test_a_wrong_vector_in_the_log_is_refused(log, change, message):
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"storageType": "x"}, "unknown storage type"), ({"pathOrInlineDv": "short"}, "too short")],
+    [({"storageType": "x"}, "unknown storage type"), ({"pathOrInlineDv": "short"}, "has no UUID")],
 )
 def test_a_vector_that_cannot_be_found_is_refused(log, change, message):
     (vector,) = write_vectors(log.engine, log.table, [1])

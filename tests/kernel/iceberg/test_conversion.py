@@ -15,9 +15,10 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import PrerequisiteError, StorageError, UniversalFormatError
-from bayou.kernel.iceberg import conversion, manifest_writer, snapshot_writer
+from bayou.kernel.iceberg import conversion, snapshot_writer
 from bayou.kernel.iceberg.conversion import convert
 from bayou.kernel.iceberg.expiration import delete_orphans, expire_snapshots
+from bayou.kernel.iceberg.manifests import manifest_writer
 from bayou.kernel.iceberg.manifests.avro_file import AvroFile
 from bayou.kernel.iceberg.manifests.encoded_manifest import encoded_manifest
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder

@@ -129,7 +129,12 @@ def test_the_table_builder_refuses_types_and_generators_with_sparks_exceptions(s
             "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
             "'abc'",
         ),
-        (lambda t: t.delete("nothing = 1"), AnalysisException, None, "nothing"),
+        (
+            lambda t: t.delete("nothing = 1"),
+            AnalysisException,
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+            "nothing",
+        ),
         (lambda t: t.delete("id ="), ParseException, "PARSE_SYNTAX_ERROR", "id ="),
     ],
 )

@@ -75,7 +75,8 @@ class TableOptimizer(BoundTable):
         if not state.clustering_columns:
             if full:
                 raise ArgumentError(
-                    f"{state.path}: the table isn't clustered. Remove full.", argument="full"
+                    f"{state.path}: full=True requires a clustered table. Leave it out.",
+                    argument="full",
                 )
             return self._compact(
                 state,

@@ -317,7 +317,7 @@ def _format(schema: StructType) -> str:
 
 def _exists(table: Table) -> TableAlreadyExistsError:
     return TableAlreadyExistsError(
-        f"{table.path}: a Delta table already exists (TABLE_OR_VIEW_ALREADY_EXISTS). Open it with "
-        "forPath, or use createIfNotExists or createOrReplace.",
+        f"{table.path}: a Delta table already exists (TABLE_OR_VIEW_ALREADY_EXISTS). Open it, or "
+        "ignore or replace it: createIfNotExists or createOrReplace, in bayou.create a mode.",
         table=table.path,
     )

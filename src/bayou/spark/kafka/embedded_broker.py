@@ -193,7 +193,8 @@ class EmbeddedBroker:
             )
             if offsets is None:
                 raise KafkaError(
-                    f"Embedded broker: it doesn't report the offsets of topic {topic!r}.",
+                    f"Embedded broker: it doesn't report the offsets of topic {topic!r}. "
+                    "Start it again.",
                     topic=topic,
                 )
             watermarks[number] = offsets

@@ -58,8 +58,8 @@ def with_field(
     def add(level: DataType) -> DataType:
         if not isinstance(level, StructType):
             raise SchemaError(
-                f"{table}: fields can't be added to {quote_path(parent)!r} of type {level}. Choose "
-                "a struct; use the step 'element' for an array, and 'key' or 'value' for a map.",
+                f"{table}: fields can't be added to {quote_path(parent)!r} of type {level}, only "
+                "to a struct. Add element, key or value to the path of an array or map.",
                 table=table,
                 column=quote_path(parent),
             )

@@ -46,7 +46,9 @@ def bits_per_dimension(dimensions: int) -> int:
     """Return the maximum number of bits of each coordinate of a position."""
     bits = min(_MAX_BITS, _POSITION_BITS // dimensions)
     if bits == 0:
-        raise ValueError(f"rows can't be ordered by {dimensions} columns, only by {_POSITION_BITS}")
+        raise ValueError(
+            f"{dimensions} columns are given, and at most {_POSITION_BITS} are possible"
+        )
     return bits
 
 

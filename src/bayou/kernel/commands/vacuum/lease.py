@@ -107,8 +107,8 @@ class VacuumLease:
         if self.is_active(engine):
             return
         raise CommitConflictError(
-            f"{self.table}: the vacuum was ended by a RESTORE, because its process didn't respond "
-            "for a minute. The remaining files weren't deleted. Run VACUUM again.",
+            f"{self.table}: a RESTORE ended this vacuum, because its process hadn't responded for "
+            "a minute. The remaining files weren't deleted. Run VACUUM again.",
             table=self.table,
             winning_version=-1 if self.read_version is None else self.read_version,
             winning_operation=Operation.RESTORE,

@@ -115,7 +115,7 @@ def referenced_files(
 ) -> ReferencedFiles:
     """Return the live and the recently removed data files, and their deletion vector files.
 
-    Memory is bounded by one batch of the log and the hashes.
+    The result has a hash of each path. Memory is bounded by these hashes and one batch of the log.
 
     Args:
         deleted_before: cutoff in milliseconds since the epoch; files that were removed at or after

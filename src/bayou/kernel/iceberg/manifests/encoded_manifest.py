@@ -39,7 +39,7 @@ def location_hash(location: str) -> int:
 
 
 def index_length(entries: int) -> int:
-    """Return how many bytes of a manifest contain the hashes of its entries."""
+    """Return the length in bytes of a manifest's index, which has a hash for each entry."""
     return _BYTES_BEFORE_INDEX + int(entries * _BYTES_PER_ENTRY) + 4
 
 
