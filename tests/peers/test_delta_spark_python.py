@@ -23,14 +23,13 @@ FILES = ("test_deltatable.py", "test_sql.py")
 NUM_TESTS = 52
 OF_DELTA_SPARK_ITSELF = {
     "test_verify_paritionedBy_compatibility": "calls the builder in the JVM",
-    "test_create_table_geo_types": "geometry and geography, a preview of delta-spark",
     "test_dropFeatureSupport": "drops a table feature that only delta-spark's tests have",
 }
 """Tests that can't pass without delta-spark's JAR."""
 DIFFERENT = {
     "test_optimize_w_partition_filter": "expects Catalyst's form of a predicate in the history",
 }
-"""Tests of the other 49 that fail; the page for users of delta-spark has the difference."""
+"""Tests of the other 50 that fail; the page for users of delta-spark has the difference."""
 
 
 def sources() -> Path:
