@@ -41,9 +41,9 @@ def _lines() -> Iterator[str]:
     yield "\n## Statistics of geospatial columns\n\n"
     yield (
         "The statistics of `geometry` and `geography` columns have null counts and no bounding "
-        "boxes, in the Delta log and in\nIceberg metadata, as those of delta-spark 4.4.0. Filters "
-        "with `IS NULL` and `IS NOT NULL` skip files; other filters on these\ncolumns read all "
-        "files.\n"
+        "boxes, in the Delta log and in\nIceberg metadata. delta-spark 4.4.0 writes the same. "
+        "Filters with `IS NULL` and `IS NOT NULL` skip files; other filters on these\ncolumns read "
+        "all files.\n"
     )
 
 

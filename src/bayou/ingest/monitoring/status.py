@@ -52,8 +52,8 @@ class Sample:
 class ShownCommit:
     """A committed batch, as the status page shows it.
 
-    `at` is the time of the commit, in seconds since the epoch. All other attributes are those of
-    `BatchReport`.
+    It has the attributes of a `BatchReport`, and `at`: the time of the commit in seconds since the
+    epoch.
     """
 
     topic: str

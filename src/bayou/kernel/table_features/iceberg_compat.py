@@ -137,7 +137,7 @@ def check_iceberg_compat(
 ) -> None:
     """Check that protocol and metadata after a commit follow the rules of Iceberg compatibility.
 
-    The rules are those of the version that the table properties enable.
+    The table properties say which version of Iceberg compatibility applies.
 
     Raises:
         IcebergCompatError: the protocol or the metadata violates a rule.

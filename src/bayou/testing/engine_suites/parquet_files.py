@@ -20,7 +20,7 @@ def field_with_id(name: str, data_type: pa.DataType, field_id: int) -> pa.Field[
 def write(
     engine: Engine, root: str, table: pa.Table, name: str = "file", **options: Any
 ) -> FileSplit:
-    """Write a table to a file; `options` are those of `pq.write_table`."""
+    """Write a table to a file; `options` are passed to `pq.write_table`."""
     sink = io.BytesIO()
     pq.write_table(table, sink, **{"store_schema": False, **options})
     return put(engine, root, sink.getvalue(), name)

@@ -81,7 +81,7 @@ class EntryEncoder:
         """Encode an entry.
 
         Args:
-            inherits: whether its sequence numbers are those of the snapshot that is written.
+            inherits: whether the entry has the sequence numbers of the snapshot being written.
         """
         head = _head(
             entry.status,

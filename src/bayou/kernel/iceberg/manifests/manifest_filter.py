@@ -48,8 +48,10 @@ def matching_manifests(
 ) -> Iterator[ManifestMatch]:
     """Yield the manifests with any of the files, until all files are found.
 
-    A location is that of a data file, or of a data file that a deletion vector refers to. Only the
-    indexes of the manifests are read, ahead, and the manifests that may have a file.
+    Reads the index of each manifest, and then only the manifests that may have a file.
+
+    Args:
+        locations: of data files, and of the data files that deletion vectors refer to.
 
     Raises:
         UniversalFormatError: a manifest is missing or can't be read.
