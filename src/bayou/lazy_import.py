@@ -28,7 +28,8 @@ def lazy_getattr(
 
     Args:
         modules: the module of each name.
-        replacements: what to use instead of names that other libraries have.
+        replacements: for names that the package doesn't have, such as names of similar libraries:
+            what to use instead, for the error message.
     """
 
     def __getattr__(name: str) -> object:  # noqa: N807  # the package assigns it to this name

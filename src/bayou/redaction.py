@@ -32,7 +32,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\w://)[^\s/:@?#]*:(?!\d+(?:[/?#\s'\",]|$))\S{0,2000}@"), rf"\1{HIDDEN}@"),
     # token@host; not abfss://container@account, which isn't a secret
     (re.compile(r"(\bhttps?://)[^\s/?#]{1,2000}@", re.IGNORECASE), rf"\1{HIDDEN}@"),
-    # the same in a URL that is percent-encoded, once or more often
+    # user:password@host in a URL that is percent-encoded, once or several times
     (
         re.compile(r"(\w%(?:25)*3A(?:%(?:25)*2F){2})\S{0,2000}%(?:25)*40", re.IGNORECASE),
         rf"\1{HIDDEN}@",

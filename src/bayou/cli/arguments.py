@@ -223,7 +223,7 @@ def format_utc(milliseconds: int | None) -> str:
 
 
 def table_differences_warning(differences: Sequence[str], *, changed: bool) -> str:
-    """Return the notice about settings of the YAML file that a table doesn't match.
+    """Return a warning that lists the settings of the YAML file from which a table differs.
 
     Args:
         changed: whether the pipeline changes the table to match the settings
@@ -239,7 +239,7 @@ def table_differences_warning(differences: Sequence[str], *, changed: bool) -> s
 
 
 def unseen_fields_warning(paths: Sequence[str]) -> str:
-    """Return the warning that expressions read fields that no record has."""
+    """Return a warning about fields that expressions read, but no record contains."""
     return (
         f"processing: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
         "spelling: in the expressions of columns, where and route-by, the field is NULL"
@@ -247,7 +247,7 @@ def unseen_fields_warning(paths: Sequence[str]) -> str:
 
 
 def unseen_masks_warning(paths: Sequence[str]) -> str:
-    """Return the warning that the YAML file masks fields that no record has."""
+    """Return a warning about fields that the YAML file masks, but no record contains."""
     return (
         f"masks: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
         "spelling: the field of a misspelled mask isn't masked"

@@ -126,7 +126,7 @@ def _describe(error: BaseException) -> str:
 
 
 def _similar_table(path: str) -> str:
-    """Suggest a table with a similar name in the same folder as a local path without a table."""
+    """Suggest a table in the same folder with a name similar to `path`; "" if there is none."""
     folder = Path(path).parent
     if "://" in path or not folder.is_dir():
         return ""

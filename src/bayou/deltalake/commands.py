@@ -75,7 +75,7 @@ class TableMerger:
     def when_matched_update_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Update the columns that source and table have; with `merge_schema`, also add columns."""
+        """Update the columns that source and table have in common; `merge_schema` adds columns."""
         return self.when_matched_update(self._source_columns(except_cols), predicate)
 
     def when_matched_delete(self, predicate: str | None = None) -> TableMerger:
@@ -126,7 +126,7 @@ class TableMerger:
 
 
 class TableAlterer:
-    """ALTER TABLE: deltalake's methods, and the other methods of `bayou.api.TableAlterer`."""
+    """ALTER TABLE, with deltalake's methods and the other methods of `bayou.api.TableAlterer`."""
 
     def __init__(self, table: TableVersion) -> None:
         self.table = table
@@ -263,7 +263,7 @@ class TableAlterer:
 
 
 class TableOptimizer:
-    """OPTIMIZE: deltalake's methods, and the other methods of `bayou.api.TableOptimizer`."""
+    """OPTIMIZE, with deltalake's methods and the other methods of `bayou.api.TableOptimizer`."""
 
     def __init__(self, table: TableVersion) -> None:
         self.table = table
@@ -333,7 +333,7 @@ class TableOptimizer:
 
 
 def partition_filters_of(filters: Any) -> Any:
-    """Return filter tuples with None instead of "", which stands for null in deltalake."""
+    """Replace "" in filter tuples by None, because deltalake uses "" for null."""
     if isinstance(filters, tuple) and len(filters) == 3 and filters[2] == "":
         return (*filters[:2], None)
     return [partition_filters_of(f) for f in filters] if isinstance(filters, list) else filters

@@ -127,7 +127,7 @@ class WriterProperties:
 
 
 class EngineWithSettings:
-    """An engine whose commits have the settings of `CommitProperties` and the other properties."""
+    """An engine whose commits use the given `CommitSettings`."""
 
     def __init__(self, engine: Engine, settings: CommitSettings) -> None:
         self._engine = engine
@@ -145,11 +145,11 @@ def with_properties(
     *,
     operation: str | None = None,
 ) -> Engine:
-    """Return an engine for one operation with these properties.
+    """Return an engine that applies these properties to one operation.
 
     Args:
-        operation: name of an operation that may have several commits, and therefore can't record
-            transaction identifiers; None for the others.
+        operation: name of the operation if it may commit several times, and therefore can't record
+            transaction identifiers; otherwise None.
     """
     commit = _checked(commit, CommitProperties(), "commit_properties")
     hooks = _checked(hooks, PostCommitHookProperties(), "post_commithook_properties")

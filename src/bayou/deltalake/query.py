@@ -24,7 +24,7 @@ class QueryBuilder:
         self._tables: dict[str, Any] = {}
 
     def register(self, table_name: str, delta_table: Any) -> QueryBuilder:
-        """Add a table under a name. Also takes what `bayou.sql` takes."""
+        """Add a table under a name. Accepts the same kinds of tables as `bayou.sql`."""
         self._tables[table_name] = delta_table
         return self
 

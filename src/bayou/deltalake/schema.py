@@ -26,7 +26,7 @@ __all__ = [
 
 
 class _Type(ABC):
-    """A data type; equal to another one if both stand for the same type of the protocol."""
+    """A data type. Two objects are equal if they represent the same type of PROTOCOL.md."""
 
     type: str
 
@@ -44,14 +44,14 @@ class _Type(ABC):
         return cls._checked(_parsed(json_module.loads(json)))
 
     def to_arrow(self) -> Any:
-        """Return the Arrow type; of a schema, the `pyarrow.Schema`."""
+        """Return the Arrow type; for a schema, the `pyarrow.Schema`."""
         from bayou.kernel.arrow.types import to_arrow_type
 
         return to_arrow_type(self.kernel())
 
     @classmethod
     def from_arrow(cls, type: Any) -> Self:
-        """Return the type of an Arrow type, or of an object that exports one."""
+        """Convert an Arrow type, or an object that exports an Arrow type."""
         import pyarrow as pa
 
         from bayou.kernel.arrow.types import from_arrow_type
@@ -198,7 +198,7 @@ class Field:
 
     @classmethod
     def from_arrow(cls, field: Any) -> Field:
-        """Return the field of an Arrow field, or of an object that exports one."""
+        """Convert an Arrow field, or an object that exports an Arrow field."""
         import pyarrow as pa
 
         arrow: Any = field
@@ -256,7 +256,7 @@ class Schema(StructType):
 
     @classmethod
     def from_arrow(cls, type: Any) -> Schema:
-        """Return the schema of an Arrow schema, or of an object that exports one."""
+        """Convert an Arrow schema, or an object that exports an Arrow schema."""
         import pyarrow as pa
 
         from bayou.kernel.arrow.types import from_arrow_schema
@@ -268,7 +268,7 @@ DataType: TypeAlias = PrimitiveType | MapType | StructType | ArrayType | Variant
 
 
 def schema_of(kernel: protocol.StructType) -> Schema:
-    """Return the `Schema` of a schema of `bayou.protocol.schema`."""
+    """Convert a schema of `bayou.protocol.schema` to a `Schema`."""
     return Schema([_wrapped_field(field) for field in kernel])
 
 

@@ -14,14 +14,14 @@ _QUOTED = re.compile(r"""'(?:[^']|'')*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"""")
 def spark_sql(sql: Any) -> Any:
     r"""Convert an SQL string; return anything else, such as filter tuples, unchanged.
 
-    DataFusion quotes names with `"`, and a string has no escapes but `''`. In Spark's dialect, `"`
-    quotes a string, and `\` is an escape.
+    In DataFusion's dialect, `"` quotes a name, and `''` is the only escape in a string. In Spark's
+    dialect, `"` quotes a string, and `\` starts an escape.
     """
     return _QUOTED.sub(lambda match: _spark_token(match.group()), sql) if _is_sql(sql) else sql
 
 
 def spark_assignments(updates: Any) -> Any:
-    """Convert column names and SQL values; return anything but a dictionary unchanged."""
+    """Convert a dictionary of column names and SQL values; return any other value unchanged."""
     if not isinstance(updates, Mapping):
         return updates
     return {spark_sql(name): spark_sql(value) for name, value in updates.items()}

@@ -47,7 +47,7 @@ class ProtocolVersions(NamedTuple):
 
 
 class DeltaTable(TableVersion):
-    """A table at one version. Its own commits move it to the version that they write.
+    """A table at one version. After a commit by this object, the object has the new version.
 
     Has the methods of deltalake's class, and the other methods of `TableHandle`.
 
@@ -81,7 +81,7 @@ class DeltaTable(TableVersion):
     def is_deltatable(
         table_uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
     ) -> bool:
-        """Whether a path has a table."""
+        """Whether there is a Delta table at a path."""
         return api.exists(table_uri, storage_options)
 
     @classmethod
@@ -134,7 +134,7 @@ class DeltaTable(TableVersion):
         )
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Return the commits, newest first; metrics also by deltalake's names."""
+        """Return the commits, newest first. Metrics are also available under deltalake's names."""
         commits = super().history(limit)
         for commit in commits:
             if "operationMetrics" in commit:
@@ -168,7 +168,7 @@ class DeltaTable(TableVersion):
         *,
         file_pruning_predicate: Condition | None = None,
     ) -> list[str]:
-        """Return the paths or URIs of the files that may have rows that match."""
+        """Return the paths or URIs of the files that may contain matching rows."""
         return super().file_uris(_both(partition_filters, file_pruning_predicate))
 
     def partitions(
@@ -314,7 +314,7 @@ class DeltaTable(TableVersion):
         full: bool = False,
         keep_versions: list[int] | None = None,
     ) -> list[str]:
-        """List or delete unused files; return their paths in the table's folder."""
+        """Delete or only list unused files; return their paths relative to the table's folder."""
         _refuse("keep_versions", keep_versions, "Raise retention_hours, or clone the versions.")
         engine = self.engine_with(commit_properties, post_commithook_properties, operation="vacuum")
         files = TableHandle(engine, self.latest_table()).vacuum(
@@ -357,20 +357,20 @@ class DeltaTable(TableVersion):
         return TableOptimizer(self)
 
     def repair(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: the log is never changed to fit missing files."""
+        """Not supported: Bayou doesn't remove missing files from the log."""
         raise _unsupported("repair", "restore a version whose files exist, with restore(version)")
 
     def deletion_vectors(self) -> NoReturn:
-        """Refused: reads apply deletion vectors."""
+        """Not supported: reads already apply deletion vectors."""
         raise _unsupported("deletion_vectors", "read rows; deleted rows aren't among them")
 
     def create_write_transaction(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused: `bayou.kernel` has transactions."""
+        """Not supported: use the transactions of `bayou.kernel` instead."""
         raise _unsupported("create_write_transaction", "use TransactionBuilder of bayou.kernel")
 
 
 class _Metrics(dict[str, Any]):
-    """Metrics of a commit: strings by Delta's names, numbers by deltalake's names."""
+    """Metrics of a commit: strings under Delta's names, integers under deltalake's names."""
 
     def __missing__(self, name: str) -> int:
         first, *others = name.split("_")

@@ -1,4 +1,4 @@
-"""A table at one version, which moves to the versions that it commits."""
+"""A table at one version, which changes to the new version after each commit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Result = TypeVar("Result")
 
 
 class TableVersion(TableHandle):
-    """A table at one version. A commit of this handle moves it to the new version."""
+    """A table at one version. After a commit by this handle, the handle has the new version."""
 
     __slots__ = ()
 
     def load_as_version(self, version: int | str | dt.datetime) -> None:
-        """Move to a version, or to the last one at or before a timestamp."""
+        """Change to a version, or to the last version at or before a timestamp."""
         if isinstance(version, bool) or not isinstance(version, int | str | dt.datetime):
             raise ArgumentTypeError(
                 f"version: {version!r} isn't a version. Give an int, a string or a datetime.",
@@ -46,11 +46,11 @@ class TableVersion(TableHandle):
         return self.load(newest)
 
     def update_incremental(self) -> None:
-        """Move to the latest version."""
+        """Change to the latest version."""
         self.load(TableHandle(self._engine, self.latest_table()).snapshot())
 
     def committed(self, result: Result, hooks: PostCommitHookProperties | None = None) -> Result:
-        """Move to the version of an operation's result, and return the result."""
+        """Change to the version in an operation's result, and return the result."""
         if hooks is not None and hooks.cleanup_expired_logs:
             self.cleanup_metadata()
         version = result if isinstance(result, int) else getattr(result, "version", None)
@@ -69,18 +69,18 @@ class TableVersion(TableHandle):
         return with_properties(self._engine, commit, hooks, writer, operation=operation)
 
     def latest_table(self) -> Table:
-        """Return the table without the version."""
+        """Return the table without a fixed version."""
         return self._table.latest() if isinstance(self._table, TableAtVersion) else self._table
 
     def load(self, snapshot: SnapshotHandle) -> None:
-        """Move to a version."""
+        """Change to the version of a snapshot."""
         self._table = TableAtVersion(self.latest_table(), snapshot.kernel)
 
 
 def moving(
     table: TableVersion, method: Callable[..., Any], hooks: PostCommitHookProperties | None
 ) -> Callable[..., Any]:
-    """Return a method after which the table moves to the latest version."""
+    """Wrap a method, so that the table changes to the version that the method commits."""
 
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -52,7 +52,7 @@ def write_deltalake(
     """Write rows in one commit. A missing table is created; see `bayou.write`.
 
     Args:
-        name, description, configuration: of a new table; without effect if the table exists.
+        name, description, configuration: properties of a new table; ignored if the table exists.
 
     Examples:
         >>> write_deltalake("lake/visits", pa.table({"id": [1]}), mode="append")

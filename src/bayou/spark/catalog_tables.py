@@ -148,7 +148,7 @@ def _literal(text: str) -> str:
 def read(request: TableReadRequest) -> Any:
     """Handler of the hook `table`: load a Delta table from its location in the catalog.
 
-    Returns NotImplemented if the name isn't that of a Delta table.
+    Returns NotImplemented if the name doesn't refer to a Delta table.
     """
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
@@ -185,7 +185,7 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
 
 
 def why_unusable(spark: Any, name: str) -> str:
-    """Say why a name that `named_table` doesn't resolve can't be used, and what to do."""
+    """Return the error message for a name for which `named_table` returns None."""
     try:
         table = CatalogTable(spark, name) if is_classic(spark) else ConnectCatalogTable(spark, name)
         schema = table.database

@@ -130,8 +130,8 @@ class ConcurrentTransactionException(
 def spark_exception(error: BayouError) -> BayouError:
     """Convert an error to the exception that delta-spark raises in the same situation.
 
-    An error without a counterpart in delta-spark is returned unchanged, and so is an error that was
-    converted before.
+    Errors that have no counterpart in delta-spark, or are already converted, are returned
+    unchanged.
     """
     if isinstance(error, DeltaThrowable):
         return error
@@ -145,7 +145,7 @@ def spark_exception(error: BayouError) -> BayouError:
 
 
 def names_condition(error: BayouError) -> bool:
-    """Whether an error has an error condition."""
+    """Whether `error` corresponds to one of delta-spark's error conditions."""
     return _condition(error) is not None
 
 
@@ -201,7 +201,7 @@ _EXCEPTIONS: dict[ExceptionKind, type[PySparkException]] = {
 
 
 def _condition(error: BayouError) -> str | None:
-    """Return an error's condition: from its facts, else from its message, else from its class."""
+    """Return the condition in an error's `facts`, else in its message, else of its class."""
     named = error.facts.get("condition")
     if isinstance(named, str):
         return named

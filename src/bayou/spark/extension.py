@@ -233,8 +233,8 @@ def _set_conf(spark: Any, key: str, value: str | None) -> None:
 def _use_this_python(spark: SparkSession) -> None:
     """Make the workers of a local session run this Python interpreter, if none is configured.
 
-    Also registers Bayou's data sources, because the JVM runs data sources that aren't registered
-    with `python3` from the PATH.
+    Also registers Bayou's data sources, because the JVM uses `python3` from the PATH for
+    unregistered data sources.
     """
     context = spark.sparkContext
     if not str(context.master).startswith("local") or os.environ.get("PYSPARK_PYTHON"):

@@ -163,7 +163,7 @@ class TargetTable:
         reader = self.spark.read.format("delta")
         if self.options:
             reader = reader.options(**dict(self.options))
-        if is_classic(self.spark):  # as the hooks of `enable` do for reads of the user
+        if is_classic(self.spark):  # the hooks of `enable` do the same for reads of the user
             snapshot = self.snapshot()
             reader = reader.option(LOADED_VERSION, loaded_version(snapshot.path, snapshot.version))
         frame = reader.load(self.location)

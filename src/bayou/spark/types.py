@@ -116,12 +116,12 @@ def contains_type(data_type: DataType, condition: Callable[[DataType], bool]) ->
 
 def _map_schema(schema: StructType, function: Callable[[DataType], DataType]) -> StructType:
     result = _map_types(schema, function)
-    assert isinstance(result, StructType)  # no function replaces a struct
+    assert isinstance(result, StructType)  # no `function` replaces structs
     return result
 
 
 def _map_types(data_type: DataType, function: Callable[[DataType], DataType]) -> DataType:
-    """Replace each type at every level, the innermost first, by the result of a function."""
+    """Replace each type at every level by the result of a function, starting with inner types."""
     match data_type:
         case StructType(fields):
             data_type = StructType(

@@ -1,7 +1,7 @@
 """Commits to a managed table: the catalog ratifies them, then they are published in the log.
 
-PROTOCOL.md (Catalog-managed tables) and `updateTable` in Unity Catalog's `api/delta.yaml` define
-them.
+Both steps are specified in PROTOCOL.md (Catalog-managed tables) and in Unity Catalog's
+`api/delta.yaml` (`updateTable`).
 """
 
 from __future__ import annotations

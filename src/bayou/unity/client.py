@@ -175,8 +175,8 @@ class UnityClient:
         """Send a request and return the decoded response.
 
         Args:
-            once: whether the request isn't idempotent, so it must not be sent again if the server
-                may have processed it.
+            once: whether the request isn't idempotent. It then isn't repeated if the server may
+                have processed it.
         """
         tried, processed = 0, False
         while True:

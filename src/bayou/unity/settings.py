@@ -47,7 +47,7 @@ class UnitySettings:
 
     @classmethod
     def of(cls, uri: str, token: str | None) -> UnitySettings:
-        """Return settings; the path of the API is removed from the URL, if the URL contains it."""
+        """Create settings from a URL, which may end with the path of the API."""
         url = uri.strip()
         url = url if "://" in url else f"https://{url}"
         return cls(uri=url.rstrip("/").removesuffix(_API), token=token or None)

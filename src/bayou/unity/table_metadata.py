@@ -183,7 +183,7 @@ class MetadataChange:
 
 
 def _sent(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties without those that clients must not send."""
+    """Remove the properties that clients must not send."""
     return {
         key: value
         for key, value in properties.items()

@@ -214,8 +214,8 @@ def drop(
 ) -> None:
     """Delete dead letters.
 
-    Earlier versions of the dead letter table keep them until VACUUM. On a terminal the command asks
-    for a confirmation.
+    Earlier versions of the dead letter table contain the deleted dead letters until VACUUM. On a
+    terminal, the command asks for confirmation.
 
     Example:
         bayou dlq drop pipeline.yaml user-events --where "reason LIKE '%not JSON%'"

@@ -136,7 +136,7 @@ def _settings(pairs: Sequence[str]) -> dict[str, str]:
     for number, pair in enumerate(pairs, start=1):
         key, separator, value = pair.partition("=")
         if not separator or not key or key == "password":
-            raise ArgumentError(  # without the argument, which may be a secret
+            raise ArgumentError(  # omits the argument, which may be a secret
                 f"--security: argument {number} must have the form KEY=VALUE, such as "
                 "key-location=client.key. The password is read from KAFKA_PASSWORD.",
                 argument="security",

@@ -113,5 +113,5 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return the cell with the paths of `route-by`; empty if it isn't shown."""
+    """Return the table cell that shows the paths of `route-by`; no cell if `shown` is false."""
     return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

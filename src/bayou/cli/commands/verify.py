@@ -108,7 +108,7 @@ def _verify_topics(
             results.append(False)
             continue
         configuration.check_runnable()
-        if not brokers_answer:  # avoid another timeout
+        if not brokers_answer:  # another request would time out too
             results.append(False)
             continue
         try:

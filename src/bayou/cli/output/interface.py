@@ -57,7 +57,7 @@ class RowsOutput(Messages, Protocol):
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print one row; a table has one line for each of its values."""
+        """Print one row; as a table, each value is printed on its own line."""
         ...
 
     def batches(

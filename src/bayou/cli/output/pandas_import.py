@@ -24,7 +24,7 @@ class _Refusal:
 
 
 def skip_pandas() -> None:
-    """Make pyarrow look for pandas now, without success. Later imports of pandas still work."""
+    """Make pyarrow conclude that pandas isn't installed. Other code can still import pandas."""
     if "pandas" in sys.modules:
         return
     import pyarrow as pa

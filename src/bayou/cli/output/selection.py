@@ -28,8 +28,8 @@ def rows_output(value: str | None, *, as_json: bool = False) -> RowsOutput:
     """Return the output of a command that prints rows.
 
     Args:
-        value: the option `--output`: a format or a file. None is a table on a terminal, and
-            tab-separated elsewhere.
+        value: the option `--output`: a format or a file. If None, rows are printed as a table on a
+            terminal, and as tab-separated lines otherwise.
         as_json: the option `--json`, which means `--output jsonl`.
     """
     from bayou.cli.output.console import ConsoleOutput

@@ -272,7 +272,7 @@ def _update_by_spark(
 def _record_own_reads(
     target: TargetTable, snapshot: Snapshot, operation: RowOperation, rows: Any
 ) -> None:
-    """Add the target's rows that subqueries of the command read to the transaction's read set."""
+    """Extend the transaction's read set by the target's rows that the command's subqueries read."""
     check_version_read(target, snapshot, rows)
     for predicate in rows_read(rows, snapshot):
         operation.transaction.record_rows_read(target.engine, predicate)

@@ -105,7 +105,7 @@ class TargetRowPredicates:
 
 
 def spark_filter(predicate: Predicate | None) -> Any:
-    """Convert a predicate over a table's columns to a Spark Column; None if it isn't possible.
+    """Convert a predicate over a table's columns to a Spark Column; None if that's impossible.
 
     The Column can be true for more rows than the predicate, because parts that can't be converted
     are omitted. It is used to skip files.

@@ -62,7 +62,8 @@ def merge_by_spark(
     """Merge a DataFrame's rows into a table, and commit.
 
     Args:
-        snapshot: the version to merge into, if the MERGE doesn't read another version of the table.
+        snapshot: the version to merge into, unless the source or a subquery reads another version
+            of the table.
         started: start of the MERGE, from `time.perf_counter`.
     """
     return run_at_version_read(

@@ -104,7 +104,7 @@ class MergeRequest:
         return definition
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
-        """Whether kernel and session agree on the results of all conditions and values."""
+        """Whether the kernel gives the session's results for all conditions and values."""
         expressions = self._assigned_expressions(target, source)
         if any(expression.sql is None for expression, _ in expressions):
             return False
@@ -127,7 +127,7 @@ class MergeRequest:
         return True
 
     def check_client_evaluates(self, spark: Any, target: StructType, source: StructType) -> None:
-        """Raise `PredicateError` if kernel and session may not agree on an expression's result."""
+        """Raise `PredicateError` if the kernel's result may differ from the session's result."""
         schemas = (target, source)
         checked = self._assigned_expressions(target, source)
         for expression, assigned in checked:

@@ -35,10 +35,10 @@ class Replacement:
     Attributes:
         using: columns of `REPLACE USING`. A row is replaced if a written row has the same values in
             these columns. NULL isn't equal to NULL.
-        on: condition of `REPLACE ON` (SQL) on a row of the table and a written row. target_alias:
-            alias of the table in `on`; by default the table's name. source_alias: alias of the
-            written rows in `on`. If None, a qualifier in `on` that is neither the target's alias
-            nor a column is used as the alias.
+        on: SQL condition of `REPLACE ON` on a row of the table and a written row.
+        target_alias: alias of the table in `on`; by default the table's name.
+        source_alias: alias of the written rows in `on`. If None, the first qualifier in `on` that
+            is neither the target's alias nor a column.
     """
 
     using: tuple[str, ...] = ()

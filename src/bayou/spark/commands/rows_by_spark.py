@@ -345,7 +345,7 @@ def collect_positions(rows: Any) -> dict[str, BitMap64]:
 def pair_with_files(
     files: Iterable[ScanFile], positions: dict[str, BitMap64]
 ) -> list[tuple[ScanFile, BitMap64]]:
-    """Return the files that have positions in the result of `collect_positions`, with these."""
+    """Return each file that has positions, with its positions from `collect_positions`."""
     return [(file, positions[key]) for file in files if (key := _file_key(file)) in positions]
 
 

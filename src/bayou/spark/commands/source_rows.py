@@ -48,7 +48,7 @@ def checkpoint_small_source(spark: Any, source: Any) -> Any:
 
 
 def number_of_parts(source: Any, max_parts: int) -> int:
-    """Number of tasks that write a source's rows, so that the files aren't too small.
+    """Number of tasks that write a source's rows; chosen so that the files aren't too small.
 
     Returns `max_parts` if Spark doesn't know the size of the source.
     """

@@ -37,11 +37,13 @@ def fall_back_to_spark(
     Under Spark Connect, `error` is raised.
 
     Args:
-        error: the error of the kernel. If Spark's analysis fails too, it is raised again if it
-            names an error condition; otherwise, an error with the condition and the message of
-            Spark's error. Exception: instead of an `OnlySparkError`, the error of Spark's analysis
-            is raised.
+        error: the error of the kernel.
         run: runs the operation.
+
+    Raises:
+        PredicateError: Spark's analysis fails too. The error is `error`; or, if `error` has no
+            error condition, an error with the condition and the message of Spark's error.
+        AnalysisException: Spark's analysis fails, and `error` is an `OnlySparkError`.
     """
     if not is_classic(target.spark):
         raise error

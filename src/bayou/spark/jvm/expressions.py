@@ -55,8 +55,9 @@ class CatalystFilter:
     """A filter of Catalyst over resolved columns.
 
     Attributes:
-        sql: the result of `Expression.sql()`. columns: the SQL and the name of each column in the
-            filter. The SQL may be qualified: `t.id`.
+        sql: the result of `Expression.sql()`.
+        columns: the SQL and the name of each column in the filter. The SQL may be qualified:
+            `t.id`.
     """
 
     sql: str
@@ -72,7 +73,7 @@ class CatalystFilter:
 
 @tested_with("4.3")
 def ansi_cast(column: Any, data_type: Any) -> Column:
-    """Cast a Column as in ANSI mode, whatever the session's mode: invalid values are an error."""
+    """Cast a Column as in ANSI mode, where invalid values are errors, in a session of any mode."""
     cast = column.try_cast(data_type)._jc.node()
     mode = getattr(java_class(cast, "org.apache.spark.sql.internal.Cast$Ansi$"), "MODULE$")
     some = java_class(cast, "scala.Option").apply(mode)

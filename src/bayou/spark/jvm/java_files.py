@@ -1,8 +1,8 @@
 """Transfer of lists of files and partition values to the JVM with few py4j calls.
 
 A py4j call takes at least 0.1 ms, which is too long for a call for each file. File statuses are
-transferred in Hadoop's serialization, partition values as an Arrow batch. Operations on each
-element of an array are method handles, which run in the JVM.
+transferred in Hadoop's serialization, partition values as an Arrow batch. Method handles process
+the elements of an array inside the JVM.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["JavaFiles", "encode_statuses", "hadoop_uris"]
 
 
 def hadoop_uris(paths: Any) -> Any:
-    """Convert absolute paths to URIs for Hadoop, with the scheme `file` or `s3a` for S3."""
+    """Convert absolute paths to URIs for Hadoop. The scheme is `file`, or `s3a` for paths in S3."""
     local = pc.starts_with(paths, "/")
     if pc.all(local).as_py() is not False:
         return pc.binary_join_element_wise("file:", paths, "")

@@ -83,9 +83,9 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
 
 @tested_with("4.3")
 def unfiltered_relation(frame: Any, name: str) -> str | None:
-    """Return an option of the relation of which a DataFrame has all rows, each once.
+    """Return an option of a relation if a DataFrame has exactly the rows of this relation.
 
-    Returns None if the DataFrame is cached, filters, joins, repeats or limits rows, or if the
+    Returns None if the DataFrame is cached, if it filters, joins, repeats or limits rows, or if the
     option isn't set.
     """
     level = frame.storageLevel
@@ -96,9 +96,9 @@ def unfiltered_relation(frame: Any, name: str) -> str | None:
 
 @tested_with("4.3")
 def view_relation(frame: Any, name: str) -> str | None:
-    """The value of an option in the relation whose rows and columns a DataFrame has unchanged.
+    """Return an option of a relation if a DataFrame has exactly its rows and columns.
 
-    None if the DataFrame filters rows, or leaves out, renames, reorders or computes columns.
+    Returns None if the DataFrame filters rows, or omits, renames, reorders or computes columns.
     """
     plan = _analyzed(frame)
     while (kind := _class_name(plan)) in ("Project", "SubqueryAlias", "View"):
@@ -111,7 +111,7 @@ def view_relation(frame: Any, name: str) -> str | None:
 
 
 def _keeps_name(expression: JavaObject) -> bool:
-    """Whether an item of a SELECT list is a column under its own name."""
+    """Whether an item of a SELECT list is a column that isn't renamed."""
     column = expression
     while _class_name(column) in ("Alias", "Cast"):
         column = column.child()
@@ -129,9 +129,9 @@ def reads_several_rows(frame: Any) -> bool:
 
 @tested_with("4.3")
 def counted_relation(frame: Any, name: str) -> str | None:
-    """Return an option of the relation whose rows a DataFrame counts; None for other DataFrames.
+    """Return an option of the relation in `SELECT count(*) FROM relation`.
 
-    The DataFrame must be like `SELECT count(*) FROM relation`.
+    Returns None if the DataFrame isn't the result of such a query.
     """
     plan = _analyzed(frame)
     if _class_name(plan) != "Aggregate" or not plan.groupingExpressions().isEmpty():

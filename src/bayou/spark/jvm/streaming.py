@@ -70,7 +70,7 @@ def _new_stream(query: JavaObject, name: str, value: str) -> JavaObject | None:
     """Return a query's source with this option and without a start offset, or None."""
     try:
         leaves = scala_items(query.logicalPlan().collectLeaves())
-    except JvmError:  # the query isn't planned yet, so no source waits
+    except JvmError:  # the query isn't planned yet, so it has no sources
         return None
     context = query.getLatestExecutionContext()
     for leaf in leaves:

@@ -125,7 +125,7 @@ def _check_tokens(properties: Mapping[str, str]) -> None:
         return
     required = list(_OIDC)
     if properties.get("sasl.oauthbearer.grant.type", "client_credentials") != "client_credentials":
-        required = required[:1]  # the assertion identifies the client
+        required = required[:1]  # an assertion identifies the client instead
     for name in required:
         if not properties.get(name) and not properties.get(_ALIASES.get(name, name)):
             raise _invalid(name, "it is missing or empty. Set it, because OIDC needs it.")

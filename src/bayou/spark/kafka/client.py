@@ -250,12 +250,13 @@ def make_consumer(
         "client.id": "bayou",
         "group.id": f"{group_id_prefix}-{uuid.uuid4()}",
         "fetch.queue.backoff.ms": "10",
-        # A broker without more records waits this long. This delays the end of a range.
+        # A broker that has no more records waits this long before it answers, which delays the end
+        # of a range.
         "fetch.wait.max.ms": "50",
         "queued.min.messages": str(max(1, min(100_000, prefetch))),
-        # A small fetch avoids that a megabyte of records after a small range is read.
+        # If fetches are small, the client reads fewer records after the end of a small range.
         "fetch.message.max.bytes": str(max(_MIN_FETCH, min(_MAX_FETCH, prefetch * 256))),
-        # Between two batches, a task can wait for Spark for an unlimited time.
+        # Between two batches, a task may wait for Spark without a time limit.
         "max.poll.interval.ms": "86400000",
         "topic.metadata.propagation.max.ms": "10000",
         **properties.values,
@@ -375,7 +376,7 @@ _TRANSIENT = {
     "_RESOLVE",
     "_TIMED_OUT",
     "_TRANSPORT",
-    # The Kafka protocol defines these errors as retriable, but the client only a few of them.
+    # The Kafka protocol defines these errors as retriable; the client retries only a few of them.
     "BROKER_NOT_AVAILABLE",
     "FENCED_LEADER_EPOCH",
     "KAFKA_STORAGE_ERROR",

@@ -1,7 +1,7 @@
 """Planning of reads: determines offset ranges and distributes them over tasks.
 
-Missing records are reported. `KafkaTasks` is for tasks that read Kafka directly, without the
-data source, whose rows would pass through the JVM to another Python process of the same task.
+`KafkaTasks` is for tasks that read Kafka directly, without the data source. Rows of the data source
+would pass from its Python process through the JVM to a second Python process.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _at_timestamps(
 def check_starts(
     ranges: Iterable[OffsetRange], cluster: KafkaCluster, loss: DataLoss
 ) -> list[OffsetRange]:
-    """Report records at the start of ranges that were deleted, and remove them from the ranges."""
+    """Report deleted records at the start of ranges, and return the ranges without them."""
     ranges = [r for r in ranges if r.size > 0]
     earliest = cluster.earliest([r.partition for r in ranges])
     checked: list[OffsetRange] = []

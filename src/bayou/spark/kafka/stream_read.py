@@ -141,7 +141,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _available(self, begin: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the end offset of each partition now; with AvailableNow, at the query's start."""
+        """Return each partition's end offset: now or, with AvailableNow, at the query's start."""
         if self._target is not None:
             end = self._target
         else:

@@ -256,7 +256,7 @@ class _ReplayIterator:
         return self._in_chunks(results)
 
     def _in_chunks(self, results: Any) -> Iterator[ScanFileBatch]:
-        """Yield the batches in partition order; the first before the last tasks have finished."""
+        """Yield the batches in partition order; the first batches while other tasks still run."""
         returned = 0
         rows = rows_by_chunks(results.select("batch", "error"), self._jobs)
         with contextlib.closing(rows):
@@ -277,8 +277,8 @@ class _ReplayIterator:
     def _remaining(self, results: Any, returned: int) -> Iterator[ScanFileBatch]:
         """Replay the log in this process, after a task has found a corrupt checkpoint.
 
-        Files in the first `returned` batches of `results` are omitted, because they have been
-        returned before.
+        Files in the first `returned` batches of `results` are omitted, because the caller already
+        has them.
         """
         keys: list[pa.Array[Any]] = []
         if returned:

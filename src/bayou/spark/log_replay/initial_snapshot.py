@@ -41,8 +41,8 @@ def initial_snapshot_for_streaming(
 ) -> Any:
     """Return the live files of a version in the order of a stream's initial snapshot.
 
-    The result is a DataFrame like that of `state_reconstruction`, but without statistics, and
-    sorted by `add.modificationTime` and `add.path`.
+    The result is a DataFrame with one struct column `add` without statistics. It is sorted by
+    `add.modificationTime` and `add.path`.
 
     Args:
         spark: a session, classic or Connect.

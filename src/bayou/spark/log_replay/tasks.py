@@ -58,7 +58,7 @@ _BATCH_FILES = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class FileTasks:
-    """Base class of tasks that yield scan files; without `repr`, because engines have credentials.
+    """Base class of tasks that yield scan files; no `repr`, because it would show credentials.
 
     Attributes:
         scan: the serialized `Scan`, whose filter is applied to the files.

@@ -84,7 +84,7 @@ def _kernel_zone(name: str) -> str:
     try:
         return normalize_time_zone(name)
     except ArgumentError:
-        return name  # filters with timestamps will be ignored
+        return name  # then, filters with timestamps are ignored
 
 
 LOG_BYTES_PER_FILE = 150
@@ -97,7 +97,7 @@ class FileListing:
 
     Attributes:
         time_zone: the session's time zone, for timestamp partition values without an offset.
-        keys: `FileVectors.keys`; None for a table without deletion keys.
+        keys: `FileVectors.keys`; None if no file has a deletion vector.
         kernel_keys: `FileVectors.kernel_keys`, whose files aren't listed.
     """
 
@@ -143,9 +143,9 @@ class FileListing:
         )
 
     def numbers(self, files: pa.RecordBatch) -> pa.Array[Any] | None:
-        """Return the number (int32) of each file in `deleted_rows_frame`; 0 for other files.
+        """Return each file's number (int32) in `deleted_rows_frame`; 0 without a deletion vector.
 
-        None if the table has no deletion keys.
+        Returns None if no file of the table has a deletion vector.
         """
         if self.keys is None:
             return None

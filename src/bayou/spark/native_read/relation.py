@@ -41,8 +41,9 @@ from bayou.spark.types import to_spark, to_spark_arrow
 def renamed(column: Column, physical: DataType, logical: DataType) -> Column:
     """Rename the fields of a column from its physical type to its logical type.
 
-    Structs are rebuilt field by field. Arrays and maps of structs are cast, and so are structs with
-    non-nullable fields or field metadata, because a rebuilt struct would lose these.
+    Structs are rebuilt field by field. Arrays and maps of structs are cast. Structs with
+    non-nullable fields or field metadata are also cast, because a rebuilt struct would lose
+    nullability and metadata.
     """
     if physical.simpleString() == logical.simpleString():
         return column

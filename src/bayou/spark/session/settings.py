@@ -257,7 +257,7 @@ SETTINGS = tuple(value for value in list(globals().values()) if isinstance(value
 
 
 def conf_flag(spark: Any, name: str, *, default: bool = False) -> bool:
-    """Return a boolean setting of Spark or delta-spark; `default` if it isn't true or false."""
+    """Return a boolean setting of Spark or delta-spark; `default` if it is unset or invalid."""
     value = str(spark.conf.get(name, str(default))).strip().lower()
     return value == "true" if value in ("true", "false") else default
 

@@ -47,7 +47,7 @@ class RowStatement(TableStatement):
     """A statement that changes rows of a Delta table, or of a temporary view of all its rows."""
 
     def run(self, context: StatementContext) -> Any:
-        """Execute the statement; NotImplemented if the name isn't that of a Delta table or view."""
+        """Execute the statement; NotImplemented if no Delta table or view has the name."""
         target = context.find_table_or_view(self.table)
         if target is None:
             return NotImplemented
@@ -73,7 +73,7 @@ class StatementContext:
     reads_delta_tables: Callable[[str], bool]
 
     def find_table(self, table: Sequence[str]) -> TargetTable | None:
-        """Return the Delta table with a name or path; None if the name isn't that of a Delta table.
+        """Return the Delta table with a name or path; None if no Delta table has the name.
 
         A table with a path need not exist.
         """

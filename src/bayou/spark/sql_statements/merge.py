@@ -48,7 +48,7 @@ class Merge(RowStatement):
     common_tables: str = ""
 
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
-        # Parts of the user's statement.
+        # The query consists of parts of the user's statement.
         query = f"{self.common_tables}SELECT * FROM {self.source}"  # noqa: S608
         source = context.query(query)
         names = target.table.latest_snapshot(target.engine).schema.names

@@ -82,7 +82,8 @@ def changes_rows(word: str) -> bool:
 def first_keyword(text: str) -> str:
     """Return a statement's first keyword in upper case; "" if it doesn't start with a keyword.
 
-    Comments and opening parentheses are skipped. `MERGE` for a MERGE after a WITH clause.
+    Comments and opening parentheses are skipped. For a MERGE after a WITH clause, the result is
+    `MERGE`.
     """
     first = next((token for token in tokenize(text) if not token.is_keyword("(")), None)
     if first is None or first.kind != "word":

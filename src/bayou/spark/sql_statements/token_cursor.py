@@ -44,7 +44,7 @@ class TokenCursor:
     strings and numbers raise `StatementError` instead.
 
     Attributes:
-        first_table: the first table that was parsed; None before.
+        first_table: the first table that was parsed; None if no table has been parsed.
     """
 
     def __init__(self, text: str, tokens: Sequence[Token] | None = None, *, first: int = 0) -> None:

@@ -97,10 +97,10 @@ class CommitReader:
     def _check_same_log(self, engine: Engine, listed: dict[int, FileStatus]) -> None:
         """Raise an error if the log was replaced since the last listing.
 
-        A table that was recreated, or restored from an older copy, can have different commits of
-        versions that the stream has already read. Therefore the newest commit of the last listing
-        must be unchanged, or removed by log cleanup. Log cleanup never removes the newest commit of
-        a log; if it has removed a commit, the new listing `listed` has newer commits.
+        If a table is recreated or restored from an older copy, versions that the stream has already
+        read may get other commits. Therefore the newest commit of the last listing must be
+        unchanged. Log cleanup may have removed this commit only if the new listing `listed` has a
+        newer commit, because log cleanup never removes the newest commit.
         """
         if self._newest is None:
             return

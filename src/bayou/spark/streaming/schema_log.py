@@ -5,8 +5,8 @@ The log is the folder `_schema_log_<table id>[_<streamingSourceTrackingId>]` bel
 file has the line `v1`, then a JSON object with the metadata with which the stream reads.
 
 `schemaTrackingLocation` must be below the query's checkpoint. Otherwise two queries could use the
-same log, or a new query the log of an earlier one. `check_schema_locations` checks the location
-when a query starts.
+same log, or a new query could use an earlier query's log. `check_schema_locations` checks the
+location when a query starts.
 """
 
 from __future__ import annotations

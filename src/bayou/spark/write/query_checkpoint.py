@@ -65,7 +65,8 @@ def check_repeated_batch(
 ) -> None:
     """Check that a batch has the same offsets as the committed batch with the same number.
 
-    The sink can then skip the batch. The check passes if the digest of one of them is unknown.
+    The sink can skip a batch that passes the check. The check also passes if the digest of one of
+    the two batches is unknown.
 
     Args:
         offsets: the `offsets_digest` of the batch.

@@ -16,7 +16,7 @@ Cast = Callable[[Any, Any], Any]
 
 
 def needs_cast(source: DataType, target: DataType) -> bool:
-    """Whether a value, or a field of it that the target also has by name, has another type."""
+    """Whether a value's type differs from the target's; in structs, only common fields count."""
     match source, target:
         case StructType(), StructType():
             pairs = ((field.data_type, target.get(field.name)) for field in source)

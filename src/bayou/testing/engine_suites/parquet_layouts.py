@@ -44,14 +44,14 @@ _VARIANT: Any = pa.field(
 )
 _ONE, _TWO, _SEVEN = (struct.pack("<i", value) for value in (1, 2, 7))
 _TWO_LEVELS = [
-    # A repeated field that isn't a group is the element, with any name.
+    # A repeated field that isn't a group is the list's element, whatever its name.
     Group(
         name="l",
         repetition=OPTIONAL,
         converted=LIST,
         children=[Leaf(name="element", repetition=REPEATED, physical=INT32)],
     ),
-    # A repeated group of this name is the element too, although it has one field.
+    # A repeated group with this name is the list's element, although it has only one field.
     Group(
         name="l",
         repetition=OPTIONAL,

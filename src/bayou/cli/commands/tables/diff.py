@@ -62,10 +62,10 @@ def diff(
 ) -> None:
     """Show what differs between two versions of a table, or between two tables.
 
-    Compares schema, properties and rows. Rows are compared as multisets, by the columns of both
-    tables; the column _change is - for rows of the first version only, and + for rows of the second
-    only. Of two versions of one table, only files that aren't in both are read. The exit code is 1
-    if there is a difference, 0 if there is none.
+    Compares schema, properties and rows. Rows are compared as multisets, by the columns that both
+    tables have. The column _change is - for rows that only the first version has, and + for rows
+    that only the second version has. If both are versions of one table, files that both contain
+    aren't read. The exit code is 1 if there is a difference, 0 if there is none.
 
     Example:
         bayou diff lake/events@3 lake/events@7

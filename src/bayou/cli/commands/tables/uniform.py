@@ -75,7 +75,7 @@ def register(
 ) -> None:
     """Register a table in an Iceberg catalog, or update its entry.
 
-    The catalog is one of pyiceberg's configuration (~/.pyiceberg.yaml, or variables such as
+    The catalog must be in pyiceberg's configuration (~/.pyiceberg.yaml, or variables such as
     PYICEBERG_CATALOG__WAREHOUSE__URI).
 
     Example:

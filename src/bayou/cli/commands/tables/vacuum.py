@@ -45,8 +45,8 @@ def vacuum(
 ) -> None:
     """Delete files that no version within the retention period needs.
 
-    Versions beyond the retention can't be read afterwards. On a terminal the command asks for a
-    confirmation.
+    Versions older than the retention period can't be read afterwards. On a terminal, the command
+    asks for confirmation.
 
     Example:
         bayou vacuum lake/events --dry-run
@@ -92,7 +92,7 @@ def _vacuum(
 ) -> VacuumMetrics:
     try:
         return handle.vacuum(retention_hours, dry_run=dry_run, full=not lite)
-    except ArgumentError as error:  # the message advises arguments of the Python method
+    except ArgumentError as error:  # the error's message names arguments of the Python method
         message = error.message.partition(" Remove retention_hours")[0]
         if message == error.message:
             raise
