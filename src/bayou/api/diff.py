@@ -230,7 +230,7 @@ def _surplus_rows(
 
 
 def _chunks(read: PlannedRead, wanted: int) -> Iterator[pa.RecordBatch]:
-    """Yield concatenated batches, because each lookup hashes all digests in `wanted`."""
+    """Combine batches into larger batches, because each lookup hashes all digests in `wanted`."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in read.to_batches():

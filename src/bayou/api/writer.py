@@ -97,7 +97,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         overwrite_schema: whether an overwrite also replaces the schema and the partition columns.
         replace_where: an SQL condition. An overwrite replaces only the rows that satisfy the
             condition, and all new rows must satisfy it.
-        partition_overwrite: `dynamic` if an overwrite replaces only the partitions that have new
+        partition_overwrite: `dynamic`: an overwrite replaces only the partitions that have new
             rows.
         schema_mode: the argument of `deltalake`: `merge` for `merge_schema`, `overwrite` for
             `overwrite_schema`.

@@ -1,8 +1,8 @@
 """Validation of Parquet footers, because pyarrow aborts the process for some damaged footers.
 
 pyarrow doesn't catch C++ exceptions when the metadata of a column chunk is accessed. This module
-checks their causes: a physical type that differs from the schema, missing or encrypted columns,
-bounds of a wrong length, and histograms of a wrong size.
+checks for the causes of these exceptions: a physical type that differs from the schema, missing or
+encrypted columns, bounds of a wrong length, and histograms of a wrong size.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ _NEVER_ADDED = frozenset({*_PREVIEWS.values(), COORDINATED_COMMITS_PREVIEW, *RED
 
 
 def reader_features(protocol: Protocol) -> tuple[str, ...]:
-    """Return the features that readers must support: those that the protocol lists or implies."""
+    """Return the features that a protocol lists or implies, and that readers must support."""
     if protocol.min_reader_version >= TABLE_FEATURES_READER_VERSION:
         return tuple(protocol.reader_features or ())
     return tuple(
@@ -266,7 +266,7 @@ def reader_features(protocol: Protocol) -> tuple[str, ...]:
 
 
 def writer_features(protocol: Protocol) -> tuple[str, ...]:
-    """Return the features that writers must support: those that the protocol lists or implies."""
+    """Return the features that a protocol lists or implies, and that writers must support."""
     if protocol.min_writer_version >= TABLE_FEATURES_WRITER_VERSION:
         return tuple(protocol.writer_features or ())
     return tuple(

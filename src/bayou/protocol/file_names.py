@@ -6,7 +6,8 @@ folder names are escaped as in Hive. `add.path` is a percent-encoded URI.
 Writers percent-encode different characters: `deltalake` and Delta Kernel in Rust encode non-ASCII
 letters, delta-spark doesn't. The `add` and the `remove` of a file can therefore have different
 strings for the same path. Paths are compared in their decoded form (`canonical_path`). A column of
-encoded paths, such as a checkpoint's, is searched for all encodings of a path (`equivalent_paths`).
+encoded paths, such as in a checkpoint, is searched for all encodings of a path
+(`equivalent_paths`).
 """
 
 from __future__ import annotations
@@ -199,8 +200,8 @@ def data_file_path_to_uri(path: str) -> str:
 def absolute_data_file_uri(path: str) -> str:
     """Percent-encode a decoded absolute path; add `file:` to a path without a scheme.
 
-    Non-ASCII letters aren't encoded, because delta-spark looks up a file's rows by the path in
-    which they aren't encoded.
+    Non-ASCII letters aren't encoded, because delta-spark looks up the rows of a file by a path
+    without encoded letters.
     """
     prefix = "file:"
     if match := _SCHEME_AND_AUTHORITY.match(path):

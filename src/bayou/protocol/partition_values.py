@@ -71,7 +71,7 @@ def lacks_time_zone(string: str | None, data_type: DataType) -> bool:
     """Whether a partition value is a timestamp without a time zone.
 
     A reader interprets such a string in its own time zone. A command that rewrites a file must copy
-    the string unchanged, because every other string would have another meaning.
+    the string unchanged, because with a time zone it would have another meaning.
     """
     match = (
         None

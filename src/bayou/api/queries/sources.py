@@ -1,4 +1,4 @@
-"""Arguments of queries that are tables: paths, handles of tables, and handles of versions."""
+"""Table arguments of queries: paths, handles of tables, and handles of versions."""
 
 from __future__ import annotations
 

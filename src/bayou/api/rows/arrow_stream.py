@@ -24,7 +24,7 @@ RowSource: TypeAlias = ArrowStream | Iterable[pa.RecordBatch]
 
 
 def record_batches(data: RowSource, argument: str) -> pa.RecordBatchReader:
-    """Open the Arrow stream of `data`; a list or iterator of record batches is one, too."""
+    """Return a reader of an Arrow stream, or of a list or iterator of record batches."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     stream: Any = data

@@ -31,8 +31,8 @@ _INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.Schema:
     """Return the schema to which `cast_batches` casts rows.
 
-    A column gets the table's type if its type can be cast to the table's type. `cast_batches` then
-    checks that no value changes. Other columns keep their type, and the kernel rejects them.
+    Columns that can be cast to the table's type get this type, and `cast_batches` checks that no
+    value changes. Other columns keep their type, and the kernel rejects them.
 
     Args:
         schema: the table's schema.

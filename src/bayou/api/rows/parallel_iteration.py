@@ -38,7 +38,7 @@ def interleaved(
     Args:
         sources: functions that open an iterator. Each function is called in the thread that reads
             its iterator.
-        ahead: maximum number of buffered items; if `in_order` is True, of each source.
+        ahead: maximum number of buffered items: per source if `in_order` is True, else in total.
         in_order: whether to yield the items in the order of the sources.
     """
     first = list(islice(sources, 2))

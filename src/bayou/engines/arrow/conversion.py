@@ -220,7 +220,7 @@ def _map_converter(source: _NestedType, target: _NestedType, name: str, path: st
 
 
 def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any]) -> pa.Array[Any]:
-    """Return `array`, which has lists or maps, with the items in `child` as its items."""
+    """Return an array of lists or maps with `child` as its items."""
     return pa.Array.from_buffers(
         target,
         len(array),

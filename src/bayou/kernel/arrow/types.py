@@ -273,7 +273,7 @@ def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str, void: bool)
 
 
 def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool) -> DataType:
-    """Return the Delta type of a field, which may be an extension type by its metadata."""
+    """Return the Delta type of a field, whose metadata may name an extension type."""
     metadata = field.metadata or {}
     extension = metadata.get(EXTENSION_NAME_KEY, b"").decode()
     if extension in _VARIANT_NAMES:

@@ -1,4 +1,4 @@
-"""Reading of a checkpoint's non-file actions, and of the list of files with its file actions.
+"""Reads a checkpoint's non-file actions, and lists the files that contain its file actions.
 
 Non-file actions are protocol, metadata, transactions and domains. File actions are adds and
 removes. A V1 checkpoint consists of Parquet files that contain all actions. The top-level file of a

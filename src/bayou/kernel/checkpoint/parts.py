@@ -158,8 +158,8 @@ def plan_checkpoint(
     """Plan a checkpoint of a version, by default the latest, in parts.
 
     Args:
-        max_parts: approximate maximum number of parts. The number of row groups of the previous
-            checkpoint is another maximum.
+        max_parts: approximate maximum number of parts. There are never more parts than row groups
+            in the previous checkpoint.
     """
     return plan_parts(engine, load_for_checkpoint(engine, table, version, catalog), max_parts)
 

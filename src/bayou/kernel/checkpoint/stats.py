@@ -109,7 +109,7 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 
 
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
-    """Return the first fields with `count` leaves, and how many leaves they have too few."""
+    """Return the first `count` leaves in their structs, and how many of `count` are missing."""
     selected: list[StructField] = []
     for field in fields:
         if count <= 0:

@@ -56,9 +56,9 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
-    """Return `schema`; identity columns get the high water mark in `other` if it is further.
+    """Return `schema` with the identity high water marks in `other` where these are further.
 
-    Further means higher, or lower if the column's step is negative.
+    A mark is further if it is higher, or lower if the column's step is negative.
     """
     marks = {
         physical_name(f): identity.high_water_mark
@@ -165,7 +165,7 @@ def clone(
     Args:
         shallow: whether the clone references the source's data files by absolute paths; if False,
             the files are copied.
-        properties: table properties to set in addition to the source's.
+        properties: table properties to set in addition to the properties of the source.
         replace: whether to replace an existing table at `target`. A shallow clone only replaces a
             table without data files.
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
@@ -175,8 +175,8 @@ def clone(
             process copies them.
 
     Raises:
-        DataFileError: the source is an earlier version, and a vacuum has deleted its files. The
-            files of a latest version aren't checked.
+        DataFileError: the source is an earlier version, and a vacuum has deleted its files. If the
+            source is the latest version, its files aren't checked.
     """
     path = engine.files.resolve_path(target)
     if not shallow and path == source.path:

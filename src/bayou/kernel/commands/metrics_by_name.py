@@ -13,7 +13,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 class MetricsByName:
     """Base class of metrics that support `metrics["num_deleted_rows"]` and `dict(metrics)`.
 
-    `metrics["numDeletedRows"]` returns the same metric: the history of a table has these names.
+    The names in a table's history can be used, too: `metrics["numDeletedRows"]`.
     """
 
     __slots__ = ()

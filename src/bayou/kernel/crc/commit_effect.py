@@ -78,8 +78,8 @@ class CommitEffect:
 
     Attributes:
         protocol, metadata: the actions of the commit; None if it has no such action.
-        metadata_before: metadata of the previous version; None if unknown. If the previous checksum
-            has other metadata, it isn't used.
+        metadata_before: metadata of the previous version; None if unknown. A previous checksum with
+            other metadata isn't used.
         info_before: `commitInfo` of the previous version; None if unknown.
         domains: domain metadata that the commit sets, including removed domains.
     """

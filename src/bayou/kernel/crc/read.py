@@ -85,7 +85,8 @@ def read_checksum(
         latest: `commitInfo` of the segment's version; None if unknown.
 
     Returns:
-        The checksum; None if it is missing, can't be read, or isn't of the commit in the log.
+        The checksum; None if it is missing, can't be read, or describes another commit than the one
+        in the log.
     """
     listed = segment.checksum
     if listed is None or listed.file.size > _MAX_CHECKSUM_BYTES:

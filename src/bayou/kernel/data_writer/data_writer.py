@@ -75,8 +75,8 @@ def to_physical_batch(
     """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        additional_columns: columns that the table doesn't have and the files have; maps names in
-            the batch to names in the files.
+        additional_columns: columns to write that the table doesn't have: name in the files by name
+            in the batch.
     """
     additional_columns = additional_columns or {}
     names = [f.name for f in state.data_schema]

@@ -163,9 +163,8 @@ class PartitionWriterPool:
     Args:
         write: function that writes the rows of a partition, and appends an action for each complete
             file to its last argument.
-        adds: list to which the end of the `with` block appends the actions of all partitions, in
-            the order of the `submit` calls. After an error, it has the actions of all complete
-            files.
+        adds: list that receives the actions of all partitions when the `with` block ends, in the
+            order of the `submit` calls. After an error, it has the actions of all complete files.
     """
 
     def __init__(

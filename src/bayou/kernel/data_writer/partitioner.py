@@ -74,7 +74,8 @@ class PartitionSplitter:
 
     Args:
         additional_columns: names of columns of the rows that the table doesn't have. In the
-            returned rows, they follow the table's columns. Other such columns are dropped.
+            returned rows, they follow the table's columns. Other columns that the table doesn't
+            have are dropped.
     """
 
     def __init__(self, state: TransactionState, additional_columns: Sequence[str] = ()) -> None:
@@ -174,6 +175,6 @@ def _serialize(
 def _used_codes(
     codes: pa.Array[Any], keys: list[PartitionKey]
 ) -> tuple[pa.Array[Any], list[PartitionKey]]:
-    """Number the partitions that have rows without gaps, and remove the keys of the others."""
+    """Renumber the partitions that have rows, and remove the keys of the other partitions."""
     encoded: Any = codes.dictionary_encode()
     return encoded.indices.cast(pa.int64()), [keys[c] for c in encoded.dictionary.to_pylist()]

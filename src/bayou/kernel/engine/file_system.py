@@ -163,7 +163,7 @@ class FileSystemClient(Protocol):
         ...
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
-        """Delete those folders that are empty, in the order of `paths`.
+        """Delete the empty folders in `paths`, in order; skip the others.
 
         No effect on object stores and HDFS.
         """

@@ -52,7 +52,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array[Any]:
 
 
 def compare(op: str, left: Datum, right: Datum) -> Datum:
-    """Compare arrays or scalars of the same type. A null operand gives null, but not for `<=>`."""
+    """Compare arrays or scalars of the same type. Except for `<=>`, a null operand gives null."""
     if op == "<=>":
         equal = pc.fill_null(compare("=", left, right), False)
         return pc.or_(equal, pc.and_(pc.is_null(left), pc.is_null(right)))

@@ -2,7 +2,7 @@
 
 `conversion` converts commits; start there. `snapshot_writer` applies a commit to the manifests of
 the previous snapshot, `manifests` has their formats, and the other modules map schemas, files and
-values. pyiceberg and fastavro, of the extra `iceberg`, are imported in the functions that use them.
+values. pyiceberg and fastavro (extra `iceberg`) are imported in the functions that use them.
 """
 
 __all__: list[str] = []

@@ -24,10 +24,10 @@ class IcebergStatus:
 
     Attributes:
         version: latest version of the Delta table.
-        converted_version: version that the Iceberg metadata has; None if there is no metadata.
+        converted_version: last version that was converted to Iceberg; None if there is none.
         files: number of data files in the Iceberg metadata.
-        problems: differences between the formats at the converted version, one sentence each;
-            empty if they are equal.
+        problems: differences between the Iceberg metadata and the Delta log at the converted
+            version, one sentence each; empty if there are none.
     """
 
     version: int
@@ -44,7 +44,7 @@ class IcebergStatus:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What both formats say about a data file."""
+    """The properties of a data file that both formats record."""
 
     size: int
     partition: str  # NaN isn't equal to itself

@@ -1,9 +1,9 @@
 """Conversion of a Delta table's commits to Iceberg metadata.
 
-The newest metadata file says up to which version the table was converted. Each later commit becomes
-a snapshot; a commit that changes no files only changes the metadata. The whole table is converted
-as one snapshot if there is no such file, if it isn't this table's, if the log no longer has the
-commits, or if there are too many of them.
+The newest Iceberg metadata file records the last converted version. Each later commit becomes a
+snapshot; a commit that changes no files only changes the metadata. The whole table is converted as
+one snapshot if there is no metadata file of this table, if the log no longer has the later commits,
+or if there are too many later commits.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ class Conversion:
     """Result of a conversion.
 
     Attributes:
-        version: the version of the Delta table that the Iceberg metadata has.
-        base_version: the version that it had before; None if the whole table was converted.
-        converted: whether something was written; False if the version was converted already.
+        version: the Delta version that is now converted.
+        base_version: the Delta version that was converted before; None if the whole table was
+            converted.
+        converted: whether metadata was written; False if the version was already converted.
         metadata_file: path of the newest metadata file.
     """
 
@@ -83,7 +84,7 @@ def is_enabled(configuration: Mapping[str, str]) -> bool:
     """Whether commits of a table with these properties are converted to Iceberg."""
     try:
         return "iceberg" in universal_formats(configuration)
-    except PropertyValueError:  # another writer's formats
+    except PropertyValueError:  # another writer set an invalid value
         return False
 
 
@@ -101,7 +102,8 @@ def convert(
 
     Args:
         version: the version; None for the latest.
-        full: whether to convert the whole table as one snapshot in any case.
+        full: whether to convert the whole table as one snapshot even if an incremental conversion
+            is possible.
 
     Raises:
         UniversalFormatError: the table doesn't have the format enabled, or can't be converted.
@@ -141,7 +143,7 @@ class _Run:
         self._folder = folder
 
     def attempt(self, *, full: bool) -> Conversion | None:
-        """Convert the version; return None if another conversion won."""
+        """Convert the version; return None if a concurrent conversion published first."""
         newest = self._folder.newest()
         number, previous = (0, None) if newest is None else newest
         base = None if previous is None else self._usable_version(previous)
@@ -178,7 +180,7 @@ class _Run:
         )
 
     def _usable_version(self, metadata: Json) -> int | None:
-        """Return the converted version if the metadata is this table's, in the same format."""
+        """Return the converted version; None if the table or the format version differs."""
         table = self._table(self._state.metadata)
         if (
             metadata.get("table-uuid") != table.uuid
@@ -280,7 +282,7 @@ class _Run:
         return list(read_commits(self._engine, state.path, files))
 
     def _table_before(self, commits: list[CommitActions], base: int) -> DeltaTable | None:
-        """Return the table as it was before the commits; None if that version is gone."""
+        """Return the table at version `base`, before `commits`; None if it can't be loaded."""
         if not any(isinstance(a, Metadata) for commit in commits for a in commit.actions):
             return self._table(self._state.metadata)
         try:
@@ -300,7 +302,7 @@ class _Run:
         return DataFileConverter(self._engine, table.path, table.schema, columns)
 
     def _discard(self, snapshots: SnapshotWriter) -> None:
-        """Delete the files of an attempt that failed; files that remain are never read."""
+        """Delete the files of a failed attempt; files that can't be deleted are never read."""
         try:
             self._folder.delete(snapshots.written)
         except BayouError as error:
@@ -308,7 +310,7 @@ class _Run:
         snapshots.written.clear()
 
     def _clean_up(self, unreferenced: list[str]) -> None:
-        """Delete files of expired snapshots and old metadata files; the conversion is complete."""
+        """Delete files of expired snapshots and old metadata files; an error is only logged."""
         try:
             numbers = self._folder.numbers()[:-_METADATA_FILES]
             old = [self._folder.metadata_file(number) for number in numbers]

@@ -28,8 +28,8 @@ _DAY = 86_400_000
 def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
     """Remove the snapshots of versions before `earliest_version`; return their number.
 
-    A snapshot stays as long as it is the state of a later version. The current snapshot always
-    stays. Files that only the removed snapshots have are deleted.
+    A snapshot is retained if it is also the state of a later version that isn't removed. The
+    current snapshot is always retained. Files that only removed snapshots reference are deleted.
     """
     folder = MetadataFolder(engine, table)
     for _ in range(_MAX_ATTEMPTS):
@@ -76,7 +76,7 @@ def delete_orphans(engine: Engine, table: str, before: int) -> int:
 def without_oldest(
     engine: Engine, table: str, metadata: Json, count: int
 ) -> tuple[Json, list[str]]:
-    """Remove the oldest `count` snapshots; return the metadata, and files that only they have."""
+    """Remove the oldest `count` snapshots; return the metadata and the unreferenced files."""
     expired = metadata["snapshots"][:count]
     retained = metadata["snapshots"][count:]
     unreferenced = _unreferenced_files(engine, table, expired, retained)
@@ -87,10 +87,10 @@ def without_oldest(
 def _unreferenced_files(
     engine: Engine, table: str, expired: Sequence[Json], retained: Sequence[Json]
 ) -> list[str]:
-    """Return the paths of metadata files that only expired snapshots have.
+    """Return the paths of metadata files that only expired snapshots reference.
 
-    A manifest that isn't in a snapshot isn't in a later snapshot either, so the oldest of the
-    retained snapshots is compared.
+    Later snapshots never reference a manifest again that an earlier snapshot has dropped.
+    Therefore, it suffices to compare with the oldest retained snapshot.
     """
     if not expired:
         return []
@@ -104,15 +104,15 @@ def _unreferenced_files(
 
 
 def _needed_files(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
-    """Return the paths of all metadata files of snapshots."""
+    """Return the paths of all metadata files that snapshots reference."""
     locations = set[str]().union(*(_read_files(engine, table, each) for each in snapshots))
     return {engine_path(each) for each in locations}
 
 
 def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
-    """Return the manifest list of a snapshot, its manifests and its files of deletion vectors.
+    """Return the manifest list, the manifests and the deletion vector files of a snapshot.
 
-    The result is empty if they can't be read: an expired snapshot may have lost its files.
+    The result is empty if they can't be read, because files of an expired snapshot may be missing.
     """
     try:
         return _read_files(engine, table, snapshot)

@@ -1,9 +1,9 @@
 """The folder `metadata` of a table: `v<N>.metadata.json` and `version-hint.text`.
 
 N counts the metadata files, as in Iceberg's file system tables. Each file is created with
-put-if-absent, so that of several concurrent conversions one succeeds, and the others continue from
-its result. The hint never stays behind the newest file: each writer writes the newest N that it
-lists, then lists again.
+put-if-absent, so only one of several concurrent conversions succeeds, and the others continue from
+its result. Each writer sets the hint to the newest N that it lists and then lists again, so the
+hint doesn't remain outdated.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class MetadataFolder:
         """Write metadata as the file after `number`; return False if that file exists.
 
         Args:
-            previous: contents of the file `number`; None if the metadata doesn't continue them.
+            previous: contents of the file `number`; None if the metadata isn't based on this file.
         """
         if previous is not None:
             path = location(self.metadata_file(number))
@@ -128,7 +128,7 @@ class MetadataFolder:
         return created
 
     def update_hint(self) -> None:
-        """Let `version-hint.text` name the newest metadata file; it never moves back."""
+        """Write the newest metadata file's number to `version-hint.text`; never decrease it."""
         path = f"{self.path}/{_HINT}"
         while numbers := self.numbers():
             hinted = self.hint()

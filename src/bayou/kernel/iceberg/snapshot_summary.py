@@ -63,7 +63,7 @@ def summary_of(
 
     Args:
         version: the version of the Delta table.
-        previous: summary of the previous snapshot; empty if the snapshot has no files of it.
+        previous: summary of the previous snapshot; empty if the new snapshot has none of its files.
     """
     counted = {
         "added-data-files": totals.added_files,

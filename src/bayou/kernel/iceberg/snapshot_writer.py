@@ -66,7 +66,7 @@ _DELETION_VECTORS_PER_FILE = 1000
 
 
 class DivergedError(Exception):
-    """The manifests don't contain a file that the Delta table had: convert the whole table."""
+    """No manifest contains a file that a commit removes; the whole table must be converted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +112,10 @@ class SnapshotWriter:
         converter: DataFileConverter,
         changes: FileChanges,
     ) -> Json:
-        """Add a snapshot with exactly these files, whatever the previous snapshot has.
+        """Add a snapshot with exactly these files, regardless of the previous snapshot.
 
         Args:
-            changes: version and timestamp; its actions are ignored.
+            changes: version and timestamp of the snapshot; the actions in this object are ignored.
         """
         new = self._new_snapshot(metadata, changes.version)
         totals = SnapshotTotals()
@@ -169,7 +169,7 @@ class SnapshotWriter:
         if not removed_data <= matches:
             raise DivergedError(next(iter(removed_data - matches)))
         if optional and self._writer.format_version >= 3:
-            # The action repeats a file, for example with other tags: the entry stays.
+            # The file is already in the table, and the action changes its tags, for example.
             for match in self._matches(metadata, manifests, optional, DATA_MANIFEST, partitions):
                 for path in match.locations:
                     del added.data[path]
@@ -261,7 +261,7 @@ class SnapshotWriter:
         totals: SnapshotTotals,
         partitions: Collection[tuple[IcebergValue, ...]] | None,
     ) -> tuple[list[ManifestFile], set[str]]:
-        """Remove files from manifests; return the new list, and the removed files' locations."""
+        """Remove files; return the new manifests, and the locations of the removed files."""
         replaced: dict[str, ManifestFile] = {}
         found: set[str] = set()
         for match in self._matches(metadata, manifests, removed, content, partitions):
@@ -279,7 +279,7 @@ class SnapshotWriter:
         content: int,
         partitions: Collection[tuple[IcebergValue, ...]] | None,
     ) -> Iterator[ManifestMatch]:
-        """Yield the manifests that have the files.
+        """Yield the manifests that contain the files.
 
         The newest manifests are searched first, because new files are removed more often.
         """
@@ -344,7 +344,7 @@ class SnapshotWriter:
         new: NewSnapshot,
         totals: SnapshotTotals,
     ) -> Iterator[ManifestFile]:
-        """Write the deletion vectors of files to Puffin files, and the manifests of these."""
+        """Write the deletion vectors of files to Puffin files, and write their manifests."""
         remaining = ((add, add.deletion_vector) for add in adds if add.deletion_vector is not None)
         while chunk := list(islice(remaining, _DELETION_VECTORS_PER_FILE)):
             files = self._puffin_file(chunk, converter)
@@ -400,7 +400,7 @@ class SnapshotWriter:
     def _merge_small(
         self, metadata: Json, manifests: Sequence[ManifestFile], new: NewSnapshot
     ) -> list[ManifestFile]:
-        """Merge the small manifests if there are many; manifests of this snapshot stay."""
+        """Merge the small manifests of earlier snapshots if there are many of them."""
         result = list(manifests)
         groups: dict[tuple[int, int], list[ManifestFile]] = {}
         for manifest in manifests:
@@ -497,7 +497,7 @@ def _spec(metadata: Json, spec_id: int) -> PartitionSpec:
 
 
 def _packed(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Group small manifests, up to the number of files that a manifest has."""
+    """Group small manifests so that each group has at most `MANIFEST_ENTRIES` files."""
     group: list[ManifestFile] = []
     files = 0
     for manifest in manifests:

@@ -42,7 +42,7 @@ _NO_SNAPSHOT = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaTable:
-    """What a version of the Delta table says about itself: metadata and schema."""
+    """Path, metadata and schema of a version of the Delta table."""
 
     path: str
     metadata: Metadata
@@ -195,20 +195,20 @@ def with_row_ids(metadata: Json, high_water_mark: int | None) -> Json:
 
 
 def with_previous_file(metadata: Json, location: str, last_updated: int) -> Json:
-    """Add the metadata file that this one replaces to the metadata log."""
+    """Add the replaced metadata file at `location` to the metadata log."""
     entry = {"metadata-file": location, "timestamp-ms": last_updated}
     log = [*metadata.get("metadata-log", ()), entry]
     return {**metadata, "metadata-log": log[-_METADATA_LOG_ENTRIES:]}
 
 
 def converted_version(metadata: Json) -> int | None:
-    """Return the version of the Delta table that was converted last; None if none was."""
+    """Return the last converted version of the Delta table; None if there is none."""
     version = metadata.get("properties", {}).get(VERSION_KEY)
     return int(version) if isinstance(version, str) and version.isdecimal() else None
 
 
 def snapshot_delta_version(snapshot: Json) -> int | None:
-    """Return the version of the Delta table that a snapshot has; None if it isn't ours."""
+    """Return the Delta version of a snapshot; None if a conversion didn't write the snapshot."""
     version = snapshot.get("summary", {}).get(VERSION_KEY)
     return int(version) if isinstance(version, str) and version.isdecimal() else None
 
@@ -271,7 +271,7 @@ def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
 
 
 def _properties(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Return the Iceberg properties that the Delta table's properties ask for."""
+    """Return the Iceberg properties for a table with these Delta table properties."""
     # Iceberg's maintenance must not delete files that the Delta table needs.
     properties = {"gc.enabled": "false"}
     for key, value in configuration.items():

@@ -39,12 +39,13 @@ def partition_value(string: str | None, data_type: DataType) -> IcebergValue:
 
 
 def lower_bound(value: Any, data_type: DataType, *, was_float: bool = False) -> bytes | None:
-    """Return the bytes of a minimum from a file's statistics; None if it is no bound in Iceberg.
+    """Encode a minimum from a file's statistics; None if it isn't a valid bound in Iceberg.
 
     Args:
         value: the minimum, as in `FileStatistics`.
-        was_float: whether the file may have been written when the column was a float: the log then
-            has the shortest decimal number of the float, which as a double is another number.
+        was_float: whether the file may have been written when the column was a float. In this case,
+            the log has the shortest decimal representation of the float, which isn't exact as a
+            double.
     """
     return _bound(value, data_type, "lower", was_float=was_float)
 
@@ -85,7 +86,7 @@ def value_bytes(value: IcebergValue, iceberg_type: str) -> bytes | None:
 def value_from_bytes(data: bytes | None, iceberg_type: str) -> IcebergValue:
     """Return the value of a bound in a field summary; inverse of `value_bytes`.
 
-    Numbers may have fewer bytes than their type has, if the column was narrower.
+    A number has fewer bytes than its type if the column was widened after the bound was written.
     """
     if data is None:
         return None
@@ -131,7 +132,7 @@ def _bound(
             case _:
                 return None
     except (struct.error, ValueError, OverflowError, InvalidOperation):
-        return None  # the column is narrower than the file's bound: no bound is always correct
+        return None  # the bound is out of the column's range: omitting a bound is always correct
 
 
 def _decimal_bound(value: Decimal, data_type: DecimalType, side: str) -> bytes:

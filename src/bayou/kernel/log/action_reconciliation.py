@@ -1,8 +1,8 @@
 """Reconciliation of the actions of commits (PROTOCOL.md, Action Reconciliation).
 
-`ActionAccumulator` reconciles the actions of commits, which are added from the newest commit to the
-oldest. File actions are stored as columns in a `FileActionStore`, in memory (`MemoryStore`) or on
-the local disk (`SpilledStore`). Both stores call `reconcile`.
+Commits are added to an `ActionAccumulator`, from the newest to the oldest. File actions are stored
+as columns in a `FileActionStore`, in memory (`MemoryStore`) or on the local disk (`SpilledStore`).
+Both stores call `reconcile`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MAX_BUFFERED_ACTIONS = 16_384
 
 @dataclass(slots=True, kw_only=True)
 class NewestActions:
-    """The newest protocol and metadata, and the newest action of each application and domain."""
+    """The newest protocol, metadata, `txn` per application id and `domainMetadata` per domain."""
 
     protocol: Protocol | None = None
     metadata: Metadata | None = None
@@ -50,7 +50,7 @@ class NewestActions:
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
 
     def add(self, action: Action) -> None:
-        """Add an action that is older than the actions added so far."""
+        """Add an action. Actions must be added from the newest to the oldest."""
         match action:
             case Transaction():
                 self.transactions.setdefault(action.app_id, action)
@@ -98,7 +98,7 @@ class FileActionStore(Interface):
     """Stores the file actions of commits until all commits are read."""
 
     def write(self, adds: ActionColumns | None, removes: ActionColumns | None) -> None:
-        """Add actions that are older than the actions added so far."""
+        """Store file actions. They must be written from the newest commit to the oldest."""
         ...
 
     def reconciled(self, change: ChangeToDouble | None) -> ReconciledFiles:
@@ -139,14 +139,14 @@ class ActionAccumulator:
         self.commit_info: CommitInfo | None = None
         self._store = store
         self._history: list[DatedMetadata] = []
-        # Newest first; None for a commit that may add files that were written before it.
+        # Version of each commit, newest first; None for a commit that may add old files.
         self._versions: list[int | None] = []
         self._adds: list[AddFile] = []
         self._removes: list[RemoveFile] = []
         self._commits: dict[type, list[int]] = {AddFile: [], RemoveFile: []}
 
     def add_commit(self, version: int, actions: Iterable[Action], *, is_compacted: bool) -> None:
-        """Add the actions of a log file that is older than the log files added so far.
+        """Add the actions of a log file. Log files must be added from the newest to the oldest.
 
         Args:
             is_compacted: whether the log file is a log compaction file, which may have several
@@ -273,6 +273,6 @@ def _concat(arrays: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
 
 @cache
 def _no_actions(kind: pa.StructType) -> ActionColumns:
-    """Return empty columns. They are cached, because their creation is slower than a replay."""
+    """Return empty columns, which are cached because creating them is slower than a replay."""
     files: Any = to_array([], kind)
     return ActionColumns(to_array([], pa.int32()), to_array([], pa.string()), files)

@@ -2,8 +2,8 @@
 
 Without in-commit timestamps, the timestamp of a commit is the modification time of its file. If
 that time isn't later than the previous commit's timestamp, the timestamp is one millisecond after
-the previous one. From the version on that enables in-commit timestamps, the timestamp is
-`commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit Timestamps and Commit Provenance
+the previous one. In the version that enables in-commit timestamps and in later versions, the
+timestamp is `commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit Timestamps and Commit Provenance
 Information).
 """
 
@@ -237,8 +237,8 @@ def _last_in_commit(
 ) -> tuple[int, int]:
     """Return (version, time in ms) of the last commit whose in-commit timestamp is <= `timestamp`.
 
-    If all commits are later, the first commit is returned. In-commit timestamps are ascending, so
-    that a binary search reads only some of the commits.
+    If all commits are later, the first commit is returned. In-commit timestamps are ascending, so a
+    binary search finds the commit and reads few commits.
     """
     low, high = 0, len(commits) - 1
     while low < high:
@@ -277,8 +277,8 @@ def read_history(
 ) -> list[dict[str, Any]]:
     """Return the history: a dict for each commit in the log, newest first.
 
-    The first keys are `version` and `timestamp`, which is the timestamp for time travel in ms since
-    the epoch. The other keys are the other fields of the commit's `commitInfo`.
+    The first keys are `version` and `timestamp`. The timestamp is in ms since the epoch, and time
+    travel uses the same timestamp. The other keys are the other fields of `commitInfo`.
 
     Args:
         limit: maximum number of commits; None for all.

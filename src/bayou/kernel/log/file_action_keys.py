@@ -1,4 +1,4 @@
-"""Keys of file actions as columns, in order to drop the rows of a checkpoint with these keys."""
+"""Keys of file actions as columns, for dropping the rows of a checkpoint that have these keys."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FileActionKeys:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether a key has a deletion vector id."""
+        """Whether any of the keys has a deletion vector id."""
         return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
     def unseen_mask(self, adds: pa.StructArray) -> pa.BooleanArray | None:

@@ -109,17 +109,17 @@ class FileActions(PickledTask):
 
     @property
     def scan(self) -> Scan:
-        """A scan for `Scan.prune`, which applies the filter to live files.
+        """A scan whose method `prune` applies the filter to live files.
 
-        Unlike other scans, this scan doesn't drop files that later commits removed.
+        `prune` doesn't drop files that later commits removed, so reconcile the actions first.
         """
         return Scan(self._definition)
 
     def slices(self, engine: Engine, max_slices: int) -> list[ActionSlice]:
-        """Split the log into about `max_slices` slices, with the commits first.
+        """Split the log into about `max_slices` slices: first the commits, then the checkpoint.
 
         Raises:
-            ArgumentError: a catalog stores a commit, or this object was deserialized.
+            ArgumentError: a commit is stored only in the catalog, or this object was deserialized.
         """
         segment, table = self._segment, self._definition.source.table
         if segment is None or any(isinstance(f, InlineCommit) for f in segment.commits):

@@ -162,8 +162,8 @@ class LogListing:
         """Return the log compaction files to read instead of commits after version `base`.
 
         The commit of the latest version is always read, for its `commitInfo`. A compaction file is
-        ignored if it is older than the commit of its `end_version`: someone has replaced the log
-        after the compaction.
+        ignored if it is older than the commit of its `end_version`, because the log was then
+        replaced after the compaction.
         """
         longest: dict[int, CompactedFile] = {}
         for file in self._compacted:
@@ -186,7 +186,7 @@ class LogListing:
         return tuple(selected)
 
     def checksum(self, base: int) -> ListedChecksum | None:
-        """Return the newest usable checksum (see `reaches`); None if it is older than `base`."""
+        """Return the newest usable checksum (see `reaches`); None if it is below version `base`."""
         newest_first = sorted(self._checksums, reverse=True)
         version = next((v for v in newest_first if self.reaches(v)), None)
         if version is None or version < base:

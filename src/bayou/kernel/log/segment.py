@@ -234,7 +234,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
 
 
 def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | None:
-    """Return the path of an existing log file, after the listing was empty; None if none exists."""
+    """Look for a log file that an empty listing should contain; return its path, or None."""
     if hint is not None:
         return f"{log_path(table)}/{LAST_CHECKPOINT}"
     first = f"{log_path(table)}/{commit_file_name(0)}"
@@ -246,7 +246,7 @@ def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | No
 
 
 def _log_not_listed(table: str, existing: str) -> CorruptTableError:
-    """Return the error for a log with an empty listing, although it has a file.
+    """Return the error for an empty listing of a log that has at least one file.
 
     Without this error, a write would create the table again. Possible causes are a proxy that
     answers requests with its own page, and deleted commits with a remaining `_last_checkpoint`.

@@ -92,8 +92,8 @@ def checkpoint_slices(
 ) -> list[LogSlice]:
     """Split a checkpoint's files into about `max_slices` slices of whole row groups.
 
-    If `max_slices` is None or the checkpoint has as many files, each file is one slice, and no
-    Parquet footers are read.
+    If `max_slices` is None, or the checkpoint has at least `max_slices` files, each file is one
+    slice, and no Parquet footers are read.
     """
     files = contents.files
     whole = [LogSlice(split=split, estimated_bytes=split.size) for split in contents.splits]

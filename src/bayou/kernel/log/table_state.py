@@ -372,9 +372,9 @@ def _load(engine: Engine, segment: LogSegment, catalog: Catalog | None) -> Table
 def _with_location(
     engine: Engine, segment: LogSegment, metadata: Metadata, error: CorruptSchemaError
 ) -> CorruptSchemaError:
-    """Add the path of the log file with the `metaData` action to an error.
+    """Return `error` with the path of the log file that contains the `metaData` action.
 
-    If the log file is a commit, the line number is added, too.
+    If the log file is a commit, the error also has the line number.
     """
     first = segment.version - len(segment.commits) + 1
     for version, file in reversed(list(enumerate(segment.commits, first))):
@@ -403,7 +403,7 @@ def _checkpoint_actions(
         checksum: version checksum to take the actions from. If it is None, the checkpoint is read.
 
     Returns:
-        The actions, and the contents; None if the checkpoint wasn't read.
+        The actions and the contents. The contents are None if the checkpoint wasn't read.
     """
     actions: list[Action] = []
     if checksum is not None:

@@ -14,7 +14,7 @@ from bayou.protocol.file_names import compacted_file_name
 
 
 def is_compaction_due(version: int, interval: int) -> bool:
-    """Whether a log compaction file is due after `version`, if one is written every `interval`."""
+    """Whether a log compaction file is due after `version`: one is due every `interval` commits."""
     return version > 0 and (version + 1) % interval == 0
 
 

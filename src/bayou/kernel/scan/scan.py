@@ -109,7 +109,7 @@ class ScanBuilder:
         return builder
 
     def with_time_zone(self, name: str) -> ScanBuilder:
-        """Set the time zone of partition values that are timestamps without one; default UTC.
+        """Set the time zone of partition values that are timestamps without a zone; default UTC.
 
         Raises:
             ArgumentError: the time zone doesn't exist.
@@ -232,8 +232,8 @@ class Scan:
         """List the files to read, in batches. The log is read batch by batch, to limit memory.
 
         Raises:
-            CorruptTableError: the checkpoint can't be read, and older log files are missing or
-                files of the checkpoint were already returned.
+            CorruptTableError: the checkpoint can't be read, and older log files can't replace it,
+                because some are missing or because files of the checkpoint were already returned.
             UnsupportedFeatureError: a live file requires an unsupported feature.
         """
         return self._measured(engine, lambda counts: self._list_files(engine, counts))

@@ -83,7 +83,7 @@ class ChangePlan:
     def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
         """Yield all files with changed rows of a commit.
 
-        In memory are only the removes of the commit, and its adds of files that it also removes.
+        Memory holds only the removes of the commit, and its adds of files that it also removes.
         """
         removes: dict[str, RemoveFile] = {}
         for action in commit.decoded(RemoveFile, AddCDCFile):

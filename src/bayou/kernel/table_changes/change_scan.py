@@ -67,7 +67,7 @@ class ChangeScanBuilder:
         return builder
 
     def with_time_zone(self, time_zone: str) -> ChangeScanBuilder:
-        """Set the time zone of partition values that are timestamps without one; default UTC."""
+        """Set the time zone of partition values that are timestamps without a zone; default UTC."""
         builder = copy.copy(self)
         builder._time_zone = time_zone
         return builder
@@ -138,7 +138,7 @@ class ChangeScan:
     def change_files(self, engine: Engine) -> Iterator[ChangeFile]:
         """List the files to read in the order of commits; in a commit, removed files come first.
 
-        In memory are only the commits that are read ahead, and the removes of one commit.
+        Memory holds only the commits that are read ahead, and the removes of one commit.
 
         Raises:
             CorruptTableError: a commit can't be read, or removes a file that was never added.

@@ -76,9 +76,10 @@ class RowConstraints:
 
         Args:
             constants: values of columns that `batch` doesn't have, such as partition columns.
-            unchanged_columns: for an UPDATE, the columns that it doesn't change. Of them, generated
-                columns aren't checked. If None, the rows are new: missing columns get default
-                values, and values of identity columns that users must not set are an error.
+            unchanged_columns: for an UPDATE, the columns that it doesn't change; generated columns
+                among them aren't checked. None if the rows are new. Missing columns of new rows get
+                default values, and new rows must not have values for GENERATED ALWAYS identity
+                columns.
         """
         batch = _with_constants(batch, constants or {})
         input_names = {name.lower() for name in batch.schema.names}

@@ -49,7 +49,7 @@ def conform_geospatial(
 ) -> pa.Array[Any]:
     """Convert structs of `srid` and `wkb`, Spark's Arrow type of geometries, to WKB.
 
-    The SRIDs are dropped. Spark has already checked that they are the SRID of the column.
+    The SRIDs are dropped, because Spark has already checked that each equals the column's SRID.
     """
     if {f.name for f in array.type} != {"srid", "wkb"}:
         raise SchemaError(

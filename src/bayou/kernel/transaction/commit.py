@@ -271,7 +271,7 @@ def _put(
 
 
 def _is_committed(engine: Engine, attempt: CommitAttempt, version: int) -> bool | None:
-    """Whether the log's commit of `version` is this attempt's; None if the log can't be read."""
+    """Whether this attempt wrote the log's commit of `version`; None if the log can't be read."""
     try:
         commit = attempt.committer.find(engine, attempt.table, version)
     except StorageError:

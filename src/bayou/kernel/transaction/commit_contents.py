@@ -29,7 +29,7 @@ SMALL_FILE_BYTES = 64 << 20
 
 
 def partition_key(values: Mapping[str, str | None]) -> PartitionKey:
-    """Return the key of the partition of a file with these `partitionValues`."""
+    """Convert a file's `partitionValues` to a hashable key of the file's partition."""
     return tuple(sorted(values.items()))
 
 

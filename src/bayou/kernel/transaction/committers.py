@@ -108,9 +108,9 @@ def publish_ratified(
 ) -> int:
     """Copy the catalog's unpublished commits to the log in order; return the last version.
 
-    Afterwards, `published` is called, so the catalog can drop these commits. Its version is the
-    last commit that was copied without a gap, because a catalog that answers from a replica may not
-    list the newest commits yet. Idempotent and safe if other processes publish at the same time.
+    Then `catalog.published` is called with the last version, so the catalog can drop the commits.
+    Copying stops at the first missing version, because a catalog that answers from a replica may
+    list its commits with a gap. Idempotent and safe if other processes publish at the same time.
 
     Args:
         end: last version to publish. If None, this is the catalog's latest version.

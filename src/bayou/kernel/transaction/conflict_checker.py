@@ -251,7 +251,7 @@ def _read_conflict(
 
 def _ignores_adds(winner: _WinnerActions, writes: WriteSet) -> bool:
     if writes.metadata:
-        return False  # the new metadata, such as a constraint, must be true for all rows
+        return False  # a new constraint, for example, must hold for all rows
     match writes.isolation_level:
         case "SnapshotIsolation":
             return True

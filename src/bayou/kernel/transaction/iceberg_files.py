@@ -48,7 +48,8 @@ def check_purged(
 
     This applies to versions 1 and 2, which don't allow deletion vectors.
 
-    REORG TABLE ... APPLY (UPGRADE UNIFORM ...) rewrites these files afterwards.
+    Not checked for RESTORE, and for REORG TABLE ... APPLY (UPGRADE UNIFORM ...), which rewrites
+    files with deletion vectors after this commit.
 
     Args:
         state: the table before the commit; None for a new table.

@@ -37,8 +37,8 @@ class MetadataRequest:
     Attributes:
         schema: schema of a new table, or of the rows to write to an existing table. If None, the
             schema isn't changed.
-        evolves: whether columns of the rows that the table doesn't have are added to the table.
-        replaces: whether schema and partition columns of the table are replaced.
+        evolves: whether to add columns to the table that only the rows have.
+        replaces: whether to replace the table's schema and partition columns.
         set_properties, removed_properties: properties to set, and keys of properties to remove. The
             keys are spelled as in the log.
         metadata: metadata to which the other changes are applied. If None, they are applied to the
@@ -243,7 +243,7 @@ def _row_tracking_columns() -> dict[str, str]:
 
 
 def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
-    """Check that no property is changed that requires a check of the table's files."""
+    """Reject new row tracking and new CHECK constraints, which require a check of all files."""
     before = state.properties
     if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
         raise UnsupportedFeatureError(

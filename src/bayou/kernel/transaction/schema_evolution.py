@@ -173,7 +173,7 @@ def merge_schemas(
     widens: bool = False,
     from_parquet_files: bool = False,
 ) -> StructType:
-    """Add the columns and nested fields that only `incoming` has to `current`, as nullable."""
+    """Add the columns and nested fields that `current` lacks, as nullable columns and fields."""
     check_names(table, incoming, "", mapped=mapped)
     return SchemaMerge(table=table, widens=widens, from_parquet_files=from_parquet_files).merged(
         current, incoming

@@ -213,7 +213,7 @@ class Transaction:
         )
 
     def record_rows_read(self, engine: Engine, predicate: Predicate | None) -> None:
-        """Record for the conflict checker which rows the written rows were computed from.
+        """Record for the conflict checker the rows from which the new rows were computed.
 
         The files that may contain these rows are recorded as read, too.
 

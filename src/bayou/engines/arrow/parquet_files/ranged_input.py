@@ -141,10 +141,10 @@ class RangedInput(io.RawIOBase):
         return data
 
     def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """Return the new buffered end of the file: its offset and bytes.
+        """Return the offset and the bytes of the buffered end of the file, including `data`.
 
-        pyarrow reads the end of a file repeatedly, in growing ranges. If `data` reaches the current
-        buffered end, both are joined.
+        pyarrow reads the end of a file repeatedly, in growing ranges. If `data` extends to the
+        current buffer, the two are joined.
         """
         if self._footer is not None and start + len(data) >= self._footer[0] > start:
             return start, data[: self._footer[0] - start] + self._footer[1]

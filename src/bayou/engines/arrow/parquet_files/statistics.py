@@ -91,7 +91,7 @@ class StatisticsCollector:
                 leaf.has_nan = pa.types.is_floating(leaf.data_type) and not counts_nan
 
     def add(self, group: pa.Table) -> None:
-        """Collect statistics that can't be taken from the footer from the rows of a row group."""
+        """Collect the statistics that the footer lacks from the rows of a row group."""
         for leaf in self._leaves:
             kind = leaf.data_type
             if pa.types.is_floating(kind):
@@ -158,7 +158,7 @@ class StatisticsCollector:
         return null_count, (min(lows), max(highs)) if usable and lows else None
 
     def _upper_bound(self, string: str) -> str | None:
-        """Truncate a maximum to a string that isn't less in UTF-8 order; None if there is none."""
+        """Shorten a maximum without making it less in UTF-8 order; None if that isn't possible."""
         if len(string) <= self._prefix_length:
             return string
         following = string[self._prefix_length]

@@ -48,7 +48,7 @@ class Alteration:
     tags: Mapping[str, str] | None = None
 
     def check(self, change: Callable[[TransactionBuilder], TransactionBuilder]) -> None:
-        """Validate changes as `commit` does, without writing the table."""
+        """Validate changes as `commit` does, but don't commit them."""
         change(self._builder()).build(self.engine)
 
     def commit(

@@ -234,7 +234,7 @@ def change_metadata(
 ) -> AlterationMetrics:
     """Add entries to a column's metadata, or replace them.
 
-    Entries whose meaning the protocol or Spark defines can't be changed, except the comment.
+    Except for the comment, entries that the protocol or Spark defines can't be changed.
     """
     path = resolve_path(state.path, state.schema, path)
     _check_can_have_comment(state, path)

@@ -72,7 +72,7 @@ class MergeDefinition:
     def without_expressions(self) -> MergeDefinition:
         """Return the definition with TRUE for conditions and untyped nulls for values.
 
-        Engines that evaluate the expressions themselves use it. DEFAULT in an INSERT is kept.
+        It is used if another engine evaluates the expressions. DEFAULT in an INSERT is kept.
         """
         condition, value = Literal(True, BOOLEAN), Literal(None, VOID)
         clauses = [
@@ -352,7 +352,7 @@ class _Planner:
         )
 
     def _default(self, path: tuple[str, ...], clause: MergeClause) -> Expression | None:
-        """Return the value that DEFAULT has for a column.
+        """Return the value of DEFAULT for a column.
 
         In an INSERT clause, this is None: the column isn't assigned, and the writer generates the
         default.

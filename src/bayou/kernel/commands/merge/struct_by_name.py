@@ -1,4 +1,4 @@
-"""Assignment of values to columns in MERGE and UPDATE: the casts, and structs by field name."""
+"""Casts of the values that MERGE and UPDATE assign; struct fields are matched by name."""
 
 from __future__ import annotations
 

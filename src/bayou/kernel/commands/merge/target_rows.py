@@ -164,7 +164,7 @@ class TargetRows:
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """Source columns that are a join key, not only operands of an expression.
+        """Source columns that are join keys themselves, not only parts of a join key's expression.
 
         If `bounds_only` is True, `predicate` needs only the bounds of these columns.
         """

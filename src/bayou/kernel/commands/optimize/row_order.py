@@ -116,7 +116,7 @@ _BATCH_ROWS = 65_536
 
 
 class RowOrder(msgspec.Struct, frozen=True, array_like=True):
-    """The curve and the ordering columns, by their logical paths, of sorted rows."""
+    """The order of sorted rows: the curve, and the logical paths of the ordering columns."""
 
     curve: Curve
     columns: tuple[tuple[str, ...], ...]
@@ -124,7 +124,7 @@ class RowOrder(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPositions:
-    """Computes the positions of rows on a curve. A sample determined the value ranges.
+    """Computes the positions of rows on a curve, from value ranges that a sample determined.
 
     Attributes:
         bounds: for each column, the ascending lower bounds of its ranges, without the bound of the

@@ -103,7 +103,7 @@ def write_ordered(
 
 
 def with_files(task: RewriteTask, numbers: Sequence[int]) -> RewriteTask:
-    """Return a rewrite of some of the files only, given by their indexes."""
+    """Return a copy of a task that rewrites only the files with these indexes."""
     return replace(task, files=tuple(task.files[number] for number in numbers))
 
 

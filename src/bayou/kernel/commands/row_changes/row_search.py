@@ -136,7 +136,7 @@ class CandidateFiles:
     def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
         """Return the paths of the files that may have a row for which the condition isn't true.
 
-        Returns None if every file may have one.
+        Returns None if every file may have such a row.
         """
         if self.search.condition is None:
             return frozenset()

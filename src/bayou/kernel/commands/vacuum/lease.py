@@ -4,7 +4,7 @@ A vacuum has two lease files in `_delta_log`. It deletes data files only while i
 and it replaces its *heartbeat* every few seconds. A RESTORE watches the heartbeat of each vacuum
 that may delete files of the restored version. If the heartbeat changes, the vacuum is running, and
 RESTORE raises an error. If it doesn't change for a minute, the vacuum's process was killed. RESTORE
-then deletes the permit. Tasks of the vacuum that still run on executors stop deleting files.
+then deletes the permit. Tasks of the vacuum that still run on executors then stop deleting files.
 
 Leases don't depend on synchronized clocks. One exception: lease files of vacuums that were killed
 more than a day ago are deleted by their modification time.
@@ -82,7 +82,7 @@ class VacuumLease:
     def delete_files(self, engine: Engine, paths: Sequence[str]) -> None:
         """Delete files in parts; check before each part that the permit still exists.
 
-        If the process was suspended, it therefore deletes few files after a RESTORE.
+        This limits how many files a suspended process deletes when it resumes after a RESTORE.
 
         Raises:
             CommitConflictError: a RESTORE has ended the vacuum.

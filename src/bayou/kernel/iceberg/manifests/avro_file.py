@@ -1,7 +1,7 @@
 """Avro's object container files: a header with metadata, and blocks of encoded records.
 
-fastavro decodes records, but it can't copy them: this module lets blocks and encoded records pass
-from file to file as they are (Avro spec, Object Container Files).
+fastavro decodes records, but can't copy encoded records. This module copies blocks and encoded
+records from one file to another without decoding them (Avro spec, Object Container Files).
 """
 
 from __future__ import annotations
@@ -81,16 +81,16 @@ def read_avro_file(data: bytes) -> AvroFile:
 
 
 def read_metadata(data: bytes, key: str) -> dict[str, bytes]:
-    """Parse the metadata of a file up to a key from its first bytes; all of it without the key.
+    """Parse a file's metadata up to `key` from the first bytes; all metadata if `key` is missing.
 
     Raises:
-        ValueError, IndexError: it isn't an Avro file, or the metadata continues after the bytes.
+        ValueError, IndexError: it isn't an Avro file, or `data` ends within the metadata.
     """
     return _header(data, last_key=key)[0]
 
 
 def encode_long(value: int) -> bytes:
-    """Return an `int` or `long` as a variable-length zigzag number."""
+    """Encode an `int` or `long` as a variable-length zigzag number."""
     number = (value << 1) ^ (value >> 63)
     if number < 0x80:
         return _SINGLE_BYTES[number]
@@ -103,7 +103,7 @@ def encode_long(value: int) -> bytes:
 
 
 def decode_long(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number and the position after it."""
+    """Decode the number at a position; return the number and the position after it."""
     byte = data[position]
     number, shift = byte & 0x7F, 7
     while byte & 0x80:
@@ -115,12 +115,12 @@ def decode_long(data: bytes, position: int) -> tuple[int, int]:
 
 
 def encode_bytes(value: bytes) -> bytes:
-    """Return `bytes` or the UTF-8 of a `string` with their length."""
+    """Encode `bytes`, or a `string` as UTF-8, preceded by the length."""
     return encode_long(len(value)) + value
 
 
 def decode_bytes(data: bytes, position: int) -> tuple[bytes, int]:
-    """Return a value and the position after it; raise ValueError if it is truncated."""
+    """Decode a value; return it and the position after it. A truncated value is a ValueError."""
     length, start = decode_long(data, position)
     end = start + length
     if length < 0 or end > len(data):

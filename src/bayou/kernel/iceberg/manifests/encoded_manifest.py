@@ -1,7 +1,7 @@
-"""Manifests whose entries stay encoded: files are found and removed without decoding the others.
+"""Manifests with encoded entries, to find and remove files without decoding other entries.
 
 Manifests that Bayou writes have an index in the metadata of the Avro file, which other readers
-ignore. The index has the length of each entry in bytes, and a hash of the location of its file. The
+ignore. For each entry, the index has the length in bytes and a hash of the file's location. The
 live entries come first and all have the same status; the deleted entries follow.
 """
 
@@ -34,20 +34,20 @@ _BYTES_PER_ENTRY = 16 / 3  # four bytes in Base64
 
 
 def location_hash(location: str) -> int:
-    """Return the hash of a location in the index."""
+    """Return the hash with which the index represents the location of a file."""
     return zlib.crc32(location.encode())
 
 
 def index_length(entries: int) -> int:
-    """Return the length in bytes of a manifest's index, which has a hash for each entry."""
+    """Return the length in bytes of an index with a number of entries."""
     return _BYTES_BEFORE_INDEX + int(entries * _BYTES_PER_ENTRY) + 4
 
 
 def location_hashes(head: bytes) -> tuple[int, ...] | None:
-    """Return the hashes of all entries from a manifest's first bytes; None if it has no index.
+    """Read the hashes of all entries from the first bytes of a manifest; None without an index.
 
     Raises:
-        ValueError, IndexError: it isn't an Avro file, or the bytes end before the index does.
+        ValueError, IndexError: it isn't an Avro file, or `head` ends within the index.
     """
     return _hashes(read_metadata(head, _HASHES_KEY))
 
@@ -80,11 +80,11 @@ class EncodedManifest:
         return {key: value for key, value in self.file.metadata.items() if key not in own}
 
     def matching(self, wanted: Collection[int], live: int) -> list[int]:
-        """Return the numbers of live entries with these hashes."""
+        """Return the indexes of the first `live` entries that have one of the `wanted` hashes."""
         return matching_hashes(self.hashes[:live], wanted)
 
     def entries(self, numbers: Collection[int]) -> dict[int, bytes]:
-        """Return encoded entries by number."""
+        """Return the encoded entries with these indexes."""
         result: dict[int, bytes] = {}
         ordered = sorted(numbers)
         position = 0
@@ -99,7 +99,7 @@ class EncodedManifest:
         return result
 
     def live_entries(self, live: int, mover: EntryMover) -> Iterator[EncodedEntry]:
-        """Yield the live entries, as existing ones."""
+        """Yield the first `live` entries with the status EXISTING."""
         for first, block in self._blocks():
             if first >= live:
                 return
@@ -107,10 +107,11 @@ class EncodedManifest:
                 yield EncodedEntry(self.hashes[number], mover.moved(entry, EXISTING))
 
     def without(self, removed: Collection[int], manifest: ManifestFile, mover: EntryMover) -> bytes:
-        """Return a manifest with the removed entries as deleted, and all others as existing.
+        """Return a manifest in which removed entries are DELETED, and other live entries EXISTING.
 
         Args:
-            manifest: this manifest in the manifest list.
+            removed: indexes of the removed entries.
+            manifest: the entry of this manifest in the manifest list.
         """
         live = manifest.live_files_count
         existing = manifest.added_files_count == 0

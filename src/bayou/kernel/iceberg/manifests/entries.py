@@ -48,7 +48,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """`manifest_entry`; the sequence numbers are never None, inherited ones are filled in."""
+    """`manifest_entry`; inherited sequence numbers are filled in, so they are never None."""
 
     status: int
     snapshot_id: int
@@ -89,7 +89,7 @@ class ManifestFile:
 
     @property
     def live_files_count(self) -> int:
-        """Number of files that are in the table."""
+        """Number of live files: added and existing files."""
         return self.added_files_count + self.existing_files_count
 
     @property

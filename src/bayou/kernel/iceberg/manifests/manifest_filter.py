@@ -1,4 +1,4 @@
-"""Finds the manifests that have some files, and removes the files from them."""
+"""Finds the manifests that contain requested files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from bayou.kernel.iceberg.metadata_folder import engine_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestMatch:
-    """A manifest with some of the files.
+    """A manifest that contains at least one of the requested files.
 
     Attributes:
-        files: the files by the number of their entries among the live ones.
+        files: the requested files in this manifest, by the index of their live entry.
         encoded: the manifest; None if it has no index, because another writer wrote it.
         entries: the live entries of a manifest without an index.
     """
@@ -38,7 +38,7 @@ class ManifestMatch:
 
     @property
     def locations(self) -> set[str]:
-        """Locations of the files."""
+        """Locations of the requested files in this manifest."""
         return {file.location for file in self.files.values()}
 
 
@@ -46,12 +46,13 @@ class ManifestMatch:
 def matching_manifests(
     engine: Engine, table: str, manifests: Sequence[ManifestFile], locations: Collection[str]
 ) -> Iterator[ManifestMatch]:
-    """Yield the manifests with any of the files, until all files are found.
+    """Yield the manifests that contain a requested file, until all requested files are found.
 
     Reads the index of each manifest, and then only the manifests that may have a file.
 
     Args:
-        locations: of data files, and of the data files that deletion vectors refer to.
+        locations: locations of data files. For manifests of deletion vectors, the locations of the
+            data files that the vectors refer to.
 
     Raises:
         UniversalFormatError: a manifest is missing or can't be read.
@@ -80,7 +81,7 @@ def _head_range(manifest: ManifestFile) -> ByteRange:
 def _may_contain(manifest: ManifestFile, head: bytes, hashes: Collection[int]) -> bool:
     try:
         indexed = location_hashes(head)
-    except (ValueError, IndexError):  # another writer's, with a longer header
+    except (ValueError, IndexError):  # another writer's manifest with a longer header
         return True
     return indexed is None or bool(matching_hashes(indexed[: manifest.live_files_count], hashes))
 

@@ -42,14 +42,14 @@ def read_manifest(engine: Engine, table: str, manifest: ManifestFile) -> Iterato
 
 
 def live_entries(engine: Engine, table: str, manifest: ManifestFile) -> Iterator[ManifestEntry]:
-    """Yield the entries of a manifest that are in the table."""
+    """Yield the live entries of a manifest: the entries that aren't deleted."""
     for entry in read_manifest(engine, table, manifest):
         if entry.status != DELETED:
             yield entry
 
 
 def read_file(engine: Engine, table: str, location: str) -> bytes:
-    """Read a file of the metadata.
+    """Read a manifest or manifest list.
 
     Raises:
         UniversalFormatError: the file is missing or can't be read.
@@ -69,7 +69,7 @@ def _records(engine: Engine, table: str, location: str) -> Iterator[dict[str, An
 
 @contextmanager
 def reported(table: str, location: str = "") -> Iterator[None]:
-    """Convert errors of reading a file to a `UniversalFormatError`."""
+    """Context manager that converts errors of reading a file to a `UniversalFormatError`."""
     try:
         yield
     except StorageError as error:

@@ -1,7 +1,8 @@
 """Writing manifests, manifest lists and table metadata as bytes.
 
-Schemas are pyiceberg's, and table metadata of format version 2 is validated by it. pyiceberg writes
-no version 3, and its writers of manifests take ten times as long as `entry_encoding`.
+The schemas come from pyiceberg, which also validates table metadata of format version 2. Its
+manifest writers aren't used, because they don't support version 3 and take ten times as long as
+`entry_encoding`.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ class MetadataWriter:
         """Return the bytes of a manifest and its entry for manifest lists.
 
         Args:
-            entries: entries whose live ones have the same status and precede the deleted ones.
+            entries: first the live entries, which all have the same status, then the deleted
+                entries.
         """
         written = manifest_bytes(
             self._metadata(spec, content), list(self.encoded(spec, entries, snapshot))
@@ -135,10 +137,11 @@ class MetadataWriter:
         sources: Sequence[ManifestFile],
         snapshot: NewSnapshot,
     ) -> tuple[bytes, ManifestFile]:
-        """Return a manifest with all live entries of others.
+        """Return the bytes and the manifest list entry of a manifest that replaces `sources`.
 
         Args:
-            entries: the entries of the sources, as existing ones, with `entry_schema`.
+            entries: the live entries of `sources` with status EXISTING, encoded with
+                `entry_schema`.
         """
         content = sources[0].content
         written = manifest_bytes(self._metadata(spec, content), entries)
@@ -221,9 +224,9 @@ def without_files(
     length: int,
     snapshot: NewSnapshot,
 ) -> ManifestFile:
-    """Return the entry of a manifest that replaces another and has some of its files as deleted.
+    """Return the manifest list entry of a copy of `manifest` that marks files as deleted.
 
-    Its smallest sequence number and its partitions are bounds, as before.
+    The smallest sequence number and the partition bounds of `manifest` are still valid bounds.
     """
     rows = sum(file.record_count for file in removed)
     return replace(
@@ -243,7 +246,7 @@ def without_files(
 
 
 def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
-    """Return an entry of an older manifest for a manifest that replaces it."""
+    """Return an older manifest's entry with another status, for the manifest that replaces it."""
     if status == DELETED:
         return replace(entry, status=DELETED, snapshot_id=snapshot.snapshot_id)
     return replace(entry, status=EXISTING)

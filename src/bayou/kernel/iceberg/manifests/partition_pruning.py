@@ -18,7 +18,7 @@ def may_contain(
     spec: PartitionSpec,
     partitions: Collection[tuple[IcebergValue, ...]] | None,
 ) -> bool:
-    """Whether a manifest may contain a file of one of the partitions; None stands for all."""
+    """Whether a manifest may contain a file of the partitions; None means all partitions."""
     if partitions is None or len(manifest.partitions) != len(spec.types):
         return True
     return any(
@@ -49,7 +49,7 @@ def _matches(summary: FieldSummary, value: IcebergValue, iceberg_type: str) -> b
 
 
 def _decoded(bound: bytes | None, iceberg_type: str) -> Any:
-    """Return a bound as a comparable value; None if there is none, or for other types."""
+    """Return a bound as a comparable value; None if it is missing or its type isn't supported."""
     if bound is None:
         return None
     if iceberg_type in ("int", "long", "date", "timestamp", "timestamptz"):

@@ -78,7 +78,7 @@ class Range:
         return constant(True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Whether each file may contain `value`, which is within the bounds; true if unknown."""
+        """Whether each file may contain a value that is within its bounds; true if unknown."""
         return constant(True)
 
 
@@ -149,8 +149,9 @@ class _ColumnRange(Range):
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
         """Compare `value` with the bounds of files that have at most two non-null values.
 
-        The bounds of these files are their only values. Only float columns are compared, because
-        their maximum is often NaN, with which a comparison of ranges can't skip the file.
+        The bounds of these files are their only values. Only columns of type float and double are
+        compared. Their maximum is often NaN, and a comparison with NaN as upper bound skips no
+        file.
         """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
@@ -174,9 +175,9 @@ class _ColumnRange(Range):
 
         Args:
             side: `minValues` or `maxValues`.
-            upper: direction of widening: True to return the highest value that the writer may have
-                rounded to the bound, False to return the lowest. The default is False for
-                `minValues` and True for `maxValues`.
+            upper: True to return the highest original value that may have been rounded to the
+                bound, False to return the lowest. The default is False for `minValues` and True for
+                `maxValues`.
         """
         stored = stored_type(self.data_type)
         if stored is None:

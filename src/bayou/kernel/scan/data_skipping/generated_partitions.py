@@ -61,7 +61,7 @@ from bayou.protocol.schema import (
 )
 
 _MAX_ZONE_OFFSET = dt.timedelta(hours=16)  # more than any time zone's offset from UTC
-_MAX_ZONE_GAP = dt.timedelta(days=1)  # the longest time that clocks of a time zone ever skipped
+_MAX_ZONE_GAP = dt.timedelta(days=1)  # the longest period that local clocks ever skipped
 _PARTS = ("year", "month", "day", "hour")
 _TIME_KINDS = ("date", "timestamp", "timestamp_ntz")
 _TOTAL = frozenset(
@@ -111,7 +111,7 @@ class _GeneratedColumn:
 
     @property
     def part(self) -> str:
-        """The field of the time that is extracted: `year`, `month`, `day`, `hour` or ""."""
+        """The extracted time field: `year`, `month`, `day` or `hour`; "" if there is none."""
         match self.expression:
             case Function(name, (argument,)) if name in _PARTS:
                 inner = argument.operand if isinstance(argument, Cast) else argument
@@ -160,7 +160,7 @@ class GeneratedPartitions:
         return reduce(pc.and_, checks, pa.scalar(True))
 
     def may_be_null(self, path: tuple[str, ...], partitions: dict[str, Datum]) -> Datum:
-        """Whether the source column may be NULL in each file."""
+        """Whether each file may contain a NULL in the source column."""
         checks = [
             pc.is_null(partitions[column.name])
             for column in self._by_source.get(path, ())
@@ -239,7 +239,7 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether the writer's time zone affects generated values other than by a shift of the source.
+    """Whether the writer's time zone changes results in another way than by shifting the source.
 
     This is the case if an intermediate result is a TIMESTAMP, or if the result is a TIMESTAMP and
     the source column isn't.

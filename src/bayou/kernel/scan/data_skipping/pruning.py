@@ -207,7 +207,7 @@ class Pruning:
     def statistics(self, engine: Engine, files: CheckpointAdds) -> pa.RecordBatch:
         """Return the statistics that the plan uses: one row per file, with logical column names.
 
-        They are taken from `files.parsed`, or parsed from the JSON in `stats` if it is None.
+        They are taken from `files.parsed`. If it is None, they are parsed from the JSON in `stats`.
         """
         schema = self._plan.stats_schema
         assert schema is not None  # callers check `needs_statistics`

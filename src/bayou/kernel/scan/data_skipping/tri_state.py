@@ -220,7 +220,7 @@ class TriState:
     def _partitions_permit(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """Whether a comparison with a constant may be true, by the values of generated columns."""
+        """Whether generated partition columns permit that a comparison with a constant is true."""
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
         if not isinstance(left, Column) or op == "<>":
@@ -265,12 +265,12 @@ class TriState:
         )
 
     def _exact(self, predicate: Expression) -> tuple[Datum, Datum] | None:
-        """Evaluate a condition on partition columns, which has one result per file.
+        """Evaluate a condition on partition columns only; it has one result per file.
 
         Returns:
-            The results, and a mask of the files without an error. None if the expression isn't a
-            condition, if it is AND, OR, NOT, a column or a constant, or if partition columns aren't
-            the only columns that it references.
+            The results, and a mask of the files without an error. None if the expression is AND,
+            OR, NOT, a column or a constant, isn't boolean, or doesn't reference only partition
+            columns.
         """
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
@@ -284,7 +284,7 @@ class TriState:
         return evaluate_leniently(Evaluator(self._files.schema, predicate), batch, pa.bool_())
 
     def _partition_range(self, expression: Expression, varies: bool) -> Range:
-        """Return the range of an expression without columns other than partition columns.
+        """Return the range of an expression that references only partition columns or no columns.
 
         Args:
             varies: whether the expression has columns. If False, it is evaluated only once.
