@@ -63,11 +63,11 @@ def first_start(
     A partition that is omitted starts at its first record.
 
     Args:
-        recorded: the start offsets that an interrupted first run recorded; may be empty. With
-            `latest`, and with offsets by partition that haven't changed, they are returned. With a
-            time, a partition starts at the lower of the recorded offset and the current offset for
-            this time. With `earliest`, and for partitions that aren't listed, a partition starts at
-            its first offset, or at the recorded offset if Kafka has deleted the record there.
+        recorded: the start offsets that an interrupted first run recorded; may be empty. If
+            `starting-offsets` is `latest`, or equals the recorded offsets, the recorded offsets are
+            returned. If it is a time, a partition starts at the lower of the recorded offset and
+            the current offset for this time. Otherwise, a partition that isn't listed starts at its
+            first offset, or at the recorded offset if Kafka has deleted the record there.
 
     Raises:
         PipelineError: `starting-offsets` has an offset or a partition that the topic lacks.

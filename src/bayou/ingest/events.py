@@ -21,7 +21,7 @@ class TopicStarted:
         positions: the first offset to read of each partition.
         unseen_masks: paths in `masks` for which the table has no column, because the path is
             misspelled or no record has had the field yet.
-        unseen_fields: paths of fields that expressions read and that no record has had yet.
+        unseen_fields: paths of fields that expressions read, but no record has contained yet.
         table_differences: configured settings, such as `cluster-by`, that the existing table
             doesn't match.
         table_changed: whether the run has changed the table to match these settings.

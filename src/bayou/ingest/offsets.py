@@ -55,7 +55,8 @@ def start_app_id(topic: KafkaTopic, partition: int) -> str:
     """Return the `appId` of the transaction identifier for the start offset of a partition.
 
     The first run starts to read the partition at this offset. The topic's first commit records it
-    in the target. Unless `starting-offsets` is `earliest`, the dead letter table records it before.
+    in the target. Unless `starting-offsets` is `earliest`, the dead letter table records it before
+    the first batch.
     """
     return f"{app_id(topic, partition)}{_START}"
 
@@ -71,7 +72,7 @@ _START = "/start"
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the next offset to read of each partition that has a transaction identifier.
 
-    Identifiers with another topic id are ignored. A missing topic id equals every topic id.
+    Identifiers with another topic id are ignored. A missing topic id matches every topic id.
     """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
@@ -96,7 +97,7 @@ def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int
 def recorded_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the start offsets that the first run recorded, by partition; see `start_app_id`.
 
-    As in `next_offsets`, a missing topic id equals every topic id.
+    As in `next_offsets`, a missing topic id matches every topic id.
     """
     starts: dict[int, int] = {}
     exact = {start_app_id(topic, partition) for partition in topic.bounds}
@@ -165,10 +166,10 @@ def resume_positions(
 ) -> dict[int, int]:
     """Return the next offset to read of each partition; empty for a first run.
 
-    A partition without covered offsets resumes after its existing rows or migrated records. Without
-    these, it starts at its recorded start offset. If only other partitions have a recorded start
-    offset, the partition was created later and starts at offset 0. With a recorded start, a run
-    notices that Kafka has deleted records before they were read.
+    A partition without covered offsets resumes after its existing rows or migrated records. If it
+    has neither, it starts at its recorded start offset. If only other partitions have a recorded
+    start offset, the partition was created later and starts at offset 0. The recorded start offset
+    shows a run whether Kafka has deleted records before they were read.
 
     Args:
         transactions: the target's transaction identifiers.
@@ -199,7 +200,7 @@ def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, Off
 
 
 def skip_lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, int]:
-    """Return the next offset to read of each partition, after offsets that Kafka has deleted."""
+    """Return the next offset to read of each partition, skipping offsets that Kafka has deleted."""
     return {**covered, **{p: s.end for p, s in lost_offsets(topic, covered).items()}}
 
 

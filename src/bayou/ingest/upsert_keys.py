@@ -3,13 +3,13 @@
 Records of a key are ordered by (ordering column if configured, Kafka timestamp, offset, partition),
 nulls first. The last record of a key becomes the key's row, or deletes the row.
 
-A tombstone has no ordering value. It gets the highest ordering value of the key's records that
-arrived before it, so that it deletes the existing row, and older records don't restore the row. The
-order of arrival is the order of offsets. All records of a key must therefore be in one partition,
-as Kafka's partitioner ensures. Rows of the table count as arrived before the batch, except rows of
-the tombstone's partition with a higher offset, which exist if the tombstone is replayed from the
-dead letters. Offsets are only compared within a partition of the same topic, because the Kafka
-topic of a table may have been changed.
+A tombstone without an ordering value is called *bare*. It gets the highest ordering value of the
+key's records that arrived before it, so that it deletes the existing row, and older records don't
+restore the row. The order of arrival is the order of offsets. All records of a key must therefore
+be in one partition, as Kafka's partitioner ensures. Rows of the table count as arrived before the
+batch, except rows of the tombstone's partition with a higher offset, which exist if the tombstone
+is replayed from the dead letters. Offsets are only compared within a partition of the same topic,
+because the Kafka topic of a table may have been changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Encodes the rows of an upsert as compressed Arrow IPC streams, to send to processes."""
+"""Encodes the rows of an upsert as compressed Arrow IPC streams, for transfer between processes."""
 
 from __future__ import annotations
 

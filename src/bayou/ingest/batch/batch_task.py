@@ -82,7 +82,7 @@ class BatchTask:
             files. None if the table can't be created yet, because the types of its partition or
             clustering columns aren't known.
         covered: for each Kafka partition, the next offset to read, as recorded by the target.
-            Records below it are skipped.
+            Records with lower offsets are skipped.
         known_dead_letters: dead letters of an interrupted batch: for each Kafka partition, the
             fingerprints of the dead letters at each offset that the target hasn't recorded yet.
             Their records are skipped.
@@ -344,7 +344,7 @@ def crashing_offsets(
             waiting += [half for half in (second, first) if crashes(half)]
             continue
         ((partition, span),) = part.items()
-        if crashes(part):  # again, because the first crash may have had another cause
+        if crashes(part):  # read it again, because the first crash may have had another cause
             crashing.setdefault(partition, []).append(span.start)
         if sum(map(len, crashing.values())) > MAX_CRASHING_RECORDS:
             return {}

@@ -1,8 +1,8 @@
 """Resolves and evaluates the SQL expressions of a topic: derived columns, filter and `route-by`.
 
 Expressions read the fields of records, after masks are applied, and the columns in `KAFKA_INPUTS`.
-A field that no record has had yet is NULL. If an expression fails for a record, the record becomes
-a dead letter. Its reason contains the expression's setting and the error.
+A field that no record has contained yet is NULL. If an expression fails for a record, the record
+becomes a dead letter, whose reason contains the expression's setting and the error.
 """
 
 from __future__ import annotations
@@ -245,11 +245,11 @@ class RowExpression:
         setting: the setting that defines the expression, such as `processing.where`.
         expression: the resolved expression; it reads columns of `schema`.
         schema: the columns that the expression may read.
-        data_type: the type of the result; None if it depends on the type of a field that no record
-            has had yet.
+        data_type: the type of the result; None if it depends on a field that no record has
+            contained yet.
         fields: lowercase names of the top-level columns that the expression reads.
-        unseen: lowercase paths of the fields that the expression reads and that aren't in any
-            record so far.
+        unseen: lowercase paths of the fields that the expression reads, but no record has contained
+            yet.
     """
 
     setting: str
@@ -335,7 +335,7 @@ def derived_columns(
     """Resolve the expression of each derived column.
 
     Args:
-        columns: the columns of the fields that records have had so far.
+        columns: the columns of the fields that records have contained so far.
         complete: whether `columns` has all fields that records can have. If True, reading another
             field is an error; if False, the field is NULL for now.
 
@@ -380,7 +380,7 @@ def route_value(
 
 
 def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
-    """Return the paths of fields that expressions read and that aren't in `columns`."""
+    """Return the paths of fields that expressions read, but `columns` doesn't contain."""
     processing = config.processing
     conditions = (processing.condition, config.route_expression)
     expressions = [*processing.expressions.values(), *(e for e in conditions if e is not None)]
@@ -395,7 +395,7 @@ def _readable_columns(columns: StructType) -> StructType:
 
 
 def _missing_paths(expression: Expression, schema: StructType) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of the columns that an expression reads and that a schema doesn't have."""
+    """Yield the paths of the columns that an expression reads, but a schema doesn't contain."""
     for path in dict.fromkeys(referenced_columns(expression)):
         level: DataType = schema
         for name in path:

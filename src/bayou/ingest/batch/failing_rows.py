@@ -81,8 +81,8 @@ class FailingRows:
     def _failed_casts(self, rows: pa.RecordBatch) -> Any:
         """Return a mask of the rows for which a cast in the expression fails.
 
-        The whole expression may still succeed for such a row, such as a CASE that doesn't use the
-        cast.
+        The whole expression can still succeed for such a row, for example if a CASE doesn't
+        evaluate the cast.
         """
         failed = [
             And((Not(IsNull(cast.operand)), IsNull(replace(cast, safe=True))))

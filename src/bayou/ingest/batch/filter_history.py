@@ -28,8 +28,8 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         columns: the expressions of all derived columns. Empty if the condition reads no derived
             column.
         deletes: whether records that are filtered out delete the rows of their keys.
-        starts: the first offset of each Kafka partition to which the condition applies; 0 for
-            partitions that are omitted.
+        starts: for each Kafka partition, the first offset to which the condition applies; 0 if the
+            partition is omitted.
         replays: the dead letters that were replayed with the condition: for each Kafka partition,
             ranges of offsets (start, end). Because the number of ranges is limited, they may also
             contain offsets of other records.

@@ -2,9 +2,9 @@
 
 New fields of a filtered record don't become columns. If the condition is FALSE, the record isn't
 validated. Records are first decoded with all columns and then filtered, because this is fast for
-valid records. Records that this refuses are decoded a second time, with only the columns that the
-condition reads. A batch with new fields is decoded again too: first with only the columns of the
-condition, then with all columns for the records that pass the filter.
+valid records. Refused records are decoded a second time, with only the columns that the condition
+reads. A batch with new fields is decoded again too: first with only the columns of the condition,
+then with all columns for the records that pass the filter.
 """
 
 from __future__ import annotations

@@ -247,9 +247,9 @@ class MicroBatchWriter:
         """Check the size of a batch's records against `max-batch-bytes`.
 
         Returns:
-            The smaller offset ranges with which to repeat the batch, None to accept the batch; and
-            the limit for the next run, None if the batch has only one record of each partition
-            left.
+            The offset ranges with which to run the batch again, or None if the batch isn't too
+            large; and the size limit for that run, or None if the ranges can't be shortened any
+            more.
         """
         read = sum(r.bytes_read for r in results)
         if max_bytes is None or read <= max_bytes:

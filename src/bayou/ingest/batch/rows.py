@@ -17,8 +17,8 @@ name.
 Partition columns: Delta's log can't distinguish an empty string from null. Empty strings and empty
 binary values of partition columns become null before an upsert compares rows with the table.
 Without this, `''` would never match the table's row, which has null. A record becomes a dead letter
-if the value of a partition column is too long for a folder name. It also becomes one if the value
-is binary but not UTF-8, because the log stores strings.
+if the value of a partition column is too long for a folder name. A record also becomes a dead
+letter if the value is binary but not UTF-8, because the log stores strings.
 """
 
 from __future__ import annotations
@@ -205,8 +205,9 @@ def with_key_json(
 ) -> tuple[Decoded, pa.RecordBatch]:
     """Add a column with the decoded Kafka keys as JSON, if the layout has `_kafka_key_json`.
 
-    A record whose key can't be decoded is refused. If `deleted`, the records delete rows, and such
-    a key becomes null instead. Returns the decoded batch, and the records with the new column.
+    A record whose key can't be decoded is refused. If `deleted` is true, the records delete rows,
+    and a key that can't be decoded becomes null. Returns the decoded batch, and the records with
+    the new column.
     """
     if "_kafka_key_json" not in layout.metadata_columns:
         return decoded, source
@@ -230,7 +231,7 @@ def with_key_json(
 def record_field_columns(
     schema: StructType, partition_columns: Sequence[str], metadata_columns: Sequence[str] = ()
 ) -> StructType:
-    """Return the columns of a table that store record fields, not those that `RowLayout` adds."""
+    """Return a table's columns of record fields, without the columns that `RowLayout` adds."""
     added = {*KAFKA_COLUMNS.names, *metadata_columns}
     for name in partition_columns:
         field = schema.get(name)
@@ -240,10 +241,11 @@ def record_field_columns(
 
 
 def kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
-    """Return the Kafka timestamps; a missing one is copied from the record before or after it.
+    """Return the Kafka timestamps; missing timestamps are copied from the record before or after.
 
-    Timestamps order the records of an upsert. With the ingestion timestamp, a record would become
-    newer than later records of its key. It is only used if no record of `source` has a timestamp.
+    The ingestion timestamp is only used if no record of `source` has a timestamp. An upsert orders
+    records by timestamp, and the ingestion timestamp would make a record newer than later records
+    of its key.
     """
     timestamps: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
     if timestamps.null_count:

@@ -65,7 +65,7 @@ class StartupSession:
         return _Tasks(self, list(values))
 
     def started(self, spark: SparkSession) -> None:
-        """Set the session of the started Spark. The process ends after the task that is running."""
+        """Set the started Spark session. The process ends after its current task."""
         self._spark = spark
         self._is_decided.set()
         self._is_ending = True

@@ -373,7 +373,7 @@ def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
 
 
 def auxiliary_tables(topic: Topic) -> dict[str, str]:
-    """Return the normalized paths of the tables beside a topic's table, with the kind of each."""
+    """Return the kind of each auxiliary table of a topic, by the table's normalized path."""
     table = normalized_table_path(topic.table_path)
     tables = {
         dead_letters_path(table): "dead letter table",

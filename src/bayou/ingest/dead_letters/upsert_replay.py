@@ -4,7 +4,7 @@ A dead letter that can now become a row is upserted with the Kafka timestamp and
 record. Therefore it doesn't replace a row of a newer record. The replay is idempotent.
 
 A record without a timestamp gets the timestamp of the preceding record in its partition, as in a
-batch of the pipeline. With the time of the replay, the record would replace newer rows.
+batch of the pipeline. If it got the time of the replay, it would replace newer rows.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def replay_upserts(
 
 
 def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:
-    """Record in the target with which filter condition the dead letters were replayed.
+    """Record in the target the filter condition with which the dead letters were replayed.
 
     Batches store their conditions in the same table property. After a conflict with a batch that
     changes the property, the commit is repeated with the new property.

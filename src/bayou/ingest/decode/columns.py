@@ -88,7 +88,7 @@ class ColumnReader:
     def nested_fields(self, table: pa.Table) -> StructType:
         """Return the nested fields of a parsed table that aren't in the schema.
 
-        Each is returned inside its top-level column, which has no other fields.
+        Each nested field is returned inside a copy of its top-level column without other fields.
 
         Raises:
             NotColumnarError: the type of a new nested field is unknown.
@@ -121,7 +121,7 @@ class ColumnReader:
 
 
 def may_hold_large_integers(column: Any) -> bool:
-    """Whether a column has doubles of 2**63 or more, as which Arrow reads larger integers."""
+    """Whether a column has doubles of 2**63 or more; Arrow reads large integers as doubles."""
     return _has_doubles_from(column, 2.0**63)
 
 

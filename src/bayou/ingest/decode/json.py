@@ -57,7 +57,7 @@ class DecodePlan:
         reserved: lowercase paths (`name`, `place.city`) that can't become columns. Records with
             unknown fields at these paths are refused.
         over_limit: the paths in `reserved` that are refused because the batch has too many new
-            fields, for messages.
+            fields; used in messages.
         inputs: lowercase names of top-level fields that are discovered even if `discover` is False.
         skipped: lowercase names of top-level fields that are treated as missing.
         only: lowercase names of the top-level fields to read; all other fields are treated as

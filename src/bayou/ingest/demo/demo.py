@@ -204,7 +204,8 @@ def run_demo(
         progress: function that returns a context manager. Entering it returns the reporter for the
             pipeline's run.
         step: function that is called with a one-line description at the start of each step.
-        keep: closes the status page, which shows this run until then. None: there is no page.
+        keep: stack on which the status page is opened; closing the stack closes the page. If None,
+            there is no page.
     """
     _clean(folder)
     status_page: str | None = None

@@ -1,4 +1,4 @@
-"""Finds out which records the pipeline filtered out, by reading the records again."""
+"""Determines which records the pipeline filtered out, by reading them again."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ _TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnseenSettings:
-    """Fields in a topic's settings that no record has had yet.
+    """Fields in a topic's settings that no record has contained yet.
 
     Attributes:
         masks: paths of `masks`.

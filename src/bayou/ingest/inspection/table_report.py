@@ -32,7 +32,7 @@ class TableReport:
         history: the newest ten commits.
         unconditional_commits: for each engine in the table's history that by default commits to S3
             without put-if-absent, the newest version that the engine committed.
-        iceberg: the table's Iceberg metadata; None if the table has none enabled.
+        iceberg: the status of the table's Iceberg metadata; None if Iceberg metadata isn't enabled.
     """
 
     path: str

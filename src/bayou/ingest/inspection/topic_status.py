@@ -111,8 +111,7 @@ class TopicStatusReport:
             `files` and `bytes` include them.
         maintenance: the last run of each maintenance task, from the state path of this machine and
             the table's newest 1,000 commits.
-        error: message of the error because of which the status is incomplete; None if there was no
-            error.
+        error: message of the error that made the status incomplete; None if there was none.
     """
 
     topic: str

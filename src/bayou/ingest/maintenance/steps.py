@@ -192,7 +192,7 @@ class LastRuns:
             return {}
 
     def keep(self, report: MaintenanceReport) -> None:
-        """Store the run of a report. Errors are ignored: a full disk must not stop maintenance."""
+        """Store the result of a task. Errors are ignored: a full disk must not stop maintenance."""
         run = LastRun(
             at=round((report.started + report.seconds) * 1000),
             result=report.result,
@@ -219,9 +219,9 @@ def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
 
 
 def completed_task(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
-    """Return the maintenance task that ended with a commit of the history, and its result.
+    """Return the maintenance task that a commit of the history completed, and the task's result.
 
-    The result is None if the commit isn't the end of a maintenance task.
+    Returns None if the commit doesn't complete a maintenance task.
     """
     match commit.get("operation"):
         case "OPTIMIZE":

@@ -120,10 +120,10 @@ class _Text:
     def _object(self) -> bytes | None:
         """Consume and return an object whose end is found by counting braces; None if that fails.
 
-        It fails if strings of the object have unbalanced braces, or if the buffer has only a part
-        of the object; then nothing is consumed. Counting takes a third of the time of `element`.
-        The bytes are checked to be valid JSON, and no JSON object is a prefix of another, so they
-        are the whole object.
+        Counting fails if strings of the object have unbalanced braces, or if the buffer has only a
+        part of the object; then nothing is consumed. It takes a third of the time of `element`. The
+        bytes are the whole object if they are valid JSON, because no JSON object is a prefix of
+        another.
         """
         depth, end = 1, self._at + 1
         for _ in range(_MAX_BRACES):

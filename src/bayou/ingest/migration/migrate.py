@@ -105,7 +105,7 @@ class _Migration:
         self._refuses_renamed = migration.on_renamed_file == "fail"
         self._on_commit = on_commit
         self._began = time.monotonic()
-        self._files: frozenset[str] = frozenset()  # real paths
+        self._files: frozenset[str] = frozenset()  # with symbolic links resolved
         self._report = MigrationReport(topic=topic.key, source=self._source)
 
     def run(self, *, dry_run: bool) -> MigrationReport:
@@ -115,7 +115,8 @@ class _Migration:
             name = min(other_files).encode(errors="surrogateescape")
             example = name.decode(errors="backslashreplace")
             self._report = replace(self._report, other_files=len(other_files), other_file=example)
-        transactions = self._writer.transactions()  # read before the ledger, which is written first
+        # Read before the ledger, because a batch is first added to the ledger, then committed.
+        transactions = self._writer.transactions()
         self._state = self._ledger.read()
         self._check_ledger(transactions)
         for part in self._state.of(self._source):

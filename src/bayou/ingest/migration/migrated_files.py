@@ -38,8 +38,8 @@ class KnownFiles:
     def renamed(self, file: JsonFile) -> str | None:
         """Return the path under which a file was migrated before it was renamed.
 
-        This is the path of a migrated file that no longer exists, and with whose records `file`
-        begins. The result is None if there is no such file.
+        Finds a migrated file that no longer exists and whose records are the first records of
+        `file`. Returns None if there is no such file.
         """
         try:
             return self._renamed(file) if self._missing else None

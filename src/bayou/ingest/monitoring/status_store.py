@@ -118,7 +118,7 @@ class StatusStore:
         with self._lock:
             topic = self._topics[event.topic]
             topic.maintained(event.task, result, at)
-            if event.table_path == topic.table_path:  # else it is the deleted keys table
+            if event.table_path == topic.table_path:  # not the deleted keys table
                 topic.saw_version(event.version)
 
     def positions(self, topic: str) -> Mapping[int, int]:
@@ -241,8 +241,8 @@ class _Partition:
 
     Attributes:
         arrivals: pairs of a time and the end offset at this time, oldest first. All records below
-            the oldest end offset have been read, so the first unread record arrived after its time,
-            unless it was already unread at the first poll.
+            the oldest end offset have been read. Therefore the first unread record arrived after
+            the oldest time, unless it was already unread at the first poll.
         waiting_since: timestamp of the first record that was unread at the first poll; None if
             there is no such record or its timestamp is unknown.
     """

@@ -168,7 +168,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         default, *others = outputs
         with self._discarded(outputs, files):
             self._commit_dead_letters(results, spans)
-        if default.transaction is None:  # its layout columns are unknown, and so are the others'
+        if default.transaction is None:  # then, the layout columns of all tables are unknown
             return report
         written = [(n, o) for n, o in enumerate(others, start=1) if files.get(n)]
         layout = default.layout
@@ -249,7 +249,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         self.tables.written(table)
         if output.added:
             target.comment_columns()
-        assert version is not None  # the commit increments an identifier
+        assert version is not None  # the commit isn't skipped, because it increments an identifier
         return RoutedRows(
             table=table.topic.routed_table or "",
             table_path=table.topic.table_path,

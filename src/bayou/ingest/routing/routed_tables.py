@@ -147,7 +147,7 @@ class RoutedTables:
         """Read the tables that the last batch has written, and newly registered tables."""
         known = self._registered()
         for path in self._tables.keys() - known.keys():
-            del self._tables[path]  # a table for a value that got no rows in the last batch
+            del self._tables[path]  # not registered, because its value had no rows
         for path in known.keys() - self._tables.keys():
             table = self._new(*known[path])
             table.target.open()
@@ -170,7 +170,7 @@ class RoutedTables:
         """
         for value in sorted(values, key=lambda v: (-values[v], v)):
             configured = self._routes.table(value, self.reserved)
-            assert configured is not None  # otherwise the value isn't reported as new
+            assert configured is not None  # values without a table aren't reported as new
             path = normalized_table_path(configured.path)
             if path in self._tables or (configured.value_name is not None and self.is_full):
                 continue

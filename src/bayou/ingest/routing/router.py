@@ -82,8 +82,8 @@ class RecordRouter:
     """Splits batches of records by table. Not thread-safe.
 
     Attributes:
-        new_fields: fields that an expression reads and whose type isn't known yet. From the first
-            one on, `split` returns no records.
+        new_fields: fields that an expression reads and whose type isn't known yet. After the first
+            new field, `split` returns no records.
         new_values: number of records of each new value; at most 10,000 values.
         filtered: number of records that `where` has filtered out.
     """

@@ -23,7 +23,7 @@ _END_SECONDS = 2.0
 
 
 class BackgroundRegistration:
-    """Updates a catalog entry in a background thread when `request` was called.
+    """Updates a catalog entry in a background thread after `request` was called.
 
     Args:
         topic: the topic's key, for messages.
@@ -73,7 +73,7 @@ class BackgroundRegistration:
             self._task = BackgroundTask(lambda: self._update(spark))
 
     def end(self, spark: SparkSession) -> None:
-        """Wait a moment for the requested update; otherwise the next run updates the entry."""
+        """Wait briefly for the requested update; if it isn't done, the next run repeats it."""
         if self._is_requested and self._task is None and not self._failures:
             self._task = BackgroundTask(lambda: self._update(spark))
         if self._task is not None:

@@ -1,10 +1,9 @@
 """Runs all topics of a configuration in one Spark application.
 
-Each topic resumes after the offsets that its table covers, so a run needs no other state. The
-scheduler (`bayou.ingest.runtime.scheduler`) runs the micro-batches of all topics, the first small
-ones while Spark starts (`bayou.ingest.batch.startup_session`). A topic that
-stops with a transient error is restarted while other topics run
-(`bayou.ingest.runtime.topic_restarts`).
+Each topic resumes after the offsets that its table has recorded, so a run needs no other state. The
+scheduler (`bayou.ingest.runtime.scheduler`) runs the micro-batches of all topics. While Spark
+starts, small batches run without Spark (`bayou.ingest.batch.startup_session`). A topic that stops
+with a transient error is restarted while other topics run (`bayou.ingest.runtime.topic_restarts`).
 """
 
 from __future__ import annotations
@@ -145,8 +144,8 @@ def _wait(
 ) -> None:
     """Wait until all topics have ended or `stop` is set; report each topic as soon as it ends.
 
-    If the configuration has a pattern, wait for new topics even if all topics have ended, unless
-    `once`.
+    If the configuration has a pattern and `once` is false, also wait for new topics after all
+    topics have ended.
 
     Args:
         runs: the run of each topic by the topic's key. Restarted runs replace ended runs, and runs

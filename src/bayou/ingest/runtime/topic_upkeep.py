@@ -105,7 +105,7 @@ class TopicUpkeep:
             maintenance.complete()
 
     def complete_registrations(self) -> None:
-        """Update the catalog entries and wait for it.
+        """Update the catalog entries, and wait until they are updated.
 
         Raises:
             BayouError: an update failed.

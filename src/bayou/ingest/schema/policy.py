@@ -98,7 +98,7 @@ def _unfit_masks(topic: Topic, columns: StructType) -> str | None:
 def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
     """Return the paths of masks that match no column; empty if no columns are known yet.
 
-    With `flatten`, masks `drop` are skipped, because a dropped object has no column.
+    With `flatten`, fields with the mask `drop` are skipped, because a dropped object has no column.
     """
     config = topic.config
     if not columns.fields:
@@ -221,7 +221,7 @@ class SchemaPolicy:
         self._unusable: frozenset[str] = frozenset()
         self._over_limit: frozenset[str] = frozenset()
         self._full = False  # no room for any new column in this batch
-        self._leaves: int | None = None  # the table's columns, before this batch
+        self._leaves: int | None = None  # the table's leaf columns before this batch
 
     def columns(self) -> StructType:
         """Return the columns of record fields: of the table and of the schema file.

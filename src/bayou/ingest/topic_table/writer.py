@@ -97,7 +97,7 @@ class DirectWriter:
         Args:
             records: batches with the columns of the Kafka source; see `record_batch`.
             transaction_ids: transaction identifiers of both commits. If a table already has them,
-                an earlier attempt made the commit, and it is skipped.
+                an earlier attempt made the commit, which is then skipped.
 
         Raises:
             ConcurrentTransactionError: another process writes the same records.

@@ -265,7 +265,7 @@ def _newest_restore(engine: Engine, table: Table, latest: Snapshot, known: int |
         # An auto compaction commits without a check.
         if known is None and engine_info.endswith(INGEST) and operation != Operation.OPTIMIZE:
             tags = commit.get("tags") or {}
-            if CHECKED_VERSION not in tags:  # its transaction identifiers conflict with a RESTORE
+            if CHECKED_VERSION not in tags:  # this commit would have conflicted with a RESTORE
                 break
             checked = max(checked, int(tags[CHECKED_VERSION]))
             newest = max(newest, int(tags.get(NEWEST_RESTORE, -1)))

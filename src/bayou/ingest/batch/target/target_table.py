@@ -112,7 +112,7 @@ class TargetTable(TargetState):
         return transaction, self.new_columns(layout)
 
     def cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None = None) -> None:
-        """Commit offsets without rows: each partition was read up to and including its offset.
+        """Commit offsets without rows; `offsets` has the last processed offset of each partition.
 
         A conflict is retried `max-retries` times.
         """

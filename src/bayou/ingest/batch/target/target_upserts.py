@@ -92,7 +92,7 @@ class TargetUpserts:
         *,
         tags: Mapping[str, str],
     ) -> UpsertResult:
-        """Upsert rows that are on executors with the function `merge`.
+        """Upsert rows on executors by calling `merge`.
 
         If the table doesn't exist, a separate commit without offsets creates it.
 
@@ -148,10 +148,10 @@ class TargetUpserts:
 
     @contextlib.contextmanager
     def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
-        """Raise `CommitConflictError` for a conflict with an upsert of other records.
+        """Context manager that raises `CommitConflictError` for a conflict with an unrelated upsert.
 
-        If another process committed one of `transaction_ids`, `ConcurrentTransactionError` is
-        re-raised.
+        If another process committed one of `transaction_ids`, the `ConcurrentTransactionError` of
+        the conflict is re-raised.
         """
         try:
             yield

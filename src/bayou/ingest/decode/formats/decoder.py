@@ -48,7 +48,7 @@ class RecordDecoder:
         )
         self._read = _reader(format, plan.columns)
         self._read_key = _key_reader(format)
-        self._last_columns: StructType | None = None  # of the previous record's schema
+        self._last_columns: StructType | None = None  # the columns of the previous record's schema
         self._columns = StructType()
         self._timestamps: dict[str, StructField] = {}
 
@@ -90,7 +90,8 @@ class RecordDecoder:
             typed = {f.name: f for f in schema_fields}
             inferred = {f.name: f for f in new_fields}
             if not self._plan.has_room_for(schema_fields):
-                # No single record has all these fields: such a record is refused.
+                # No single record has all these fields, because a record with too many fields is
+                # refused.
                 typed = {name: field for name, field in typed.items() if name in inferred}
             new_fields = StructType(tuple((inferred | typed).values()))
             if self._plan.widens:
@@ -177,7 +178,7 @@ class RecordDecoder:
             for name in self._format.timestamps:
                 if name not in self._timestamps and record.get(name) is not None:
                     self._timestamps[name] = StructField(name=name, data_type=TIMESTAMP)
-        if columns is not self._last_columns:  # cached, because many records have few schemas
+        if columns is not self._last_columns:  # cached, because most records share a few schemas
             self._last_columns = columns
             self._columns = merge_fields(self._columns, self._table_columns(columns))
         if self._format.name in ("json", "json-schema", "csv"):
