@@ -214,7 +214,7 @@ def key_numbers(columns: Sequence[Any]) -> Any:
 
 
 _ROW, _GONE, _KNOWN = 0, 1, 2
-"""Values of the column `_KIND`: a row of the batch, of the deleted keys, of the table."""
+"""Values of the column `_KIND`: a row of the batch, of the deleted keys table, of the target."""
 
 
 def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:

@@ -81,10 +81,10 @@ _POSSIBLE_TYPES: tuple[DataType, ...] = (
     MapType(key_type=STRING, value_type=STRING),
     MapType(key_type=STRING, value_type=LONG),
 )
-"""Types that are tried for a field that no record has had yet, to resolve an expression with it."""
+"""Types that are tried to resolve an expression with a field that no record has contained yet."""
 _MAX_ATTEMPTS = 200
 _UNSEEN = "\0unseen "
-"""Name prefix of the NULL columns that replace fields that no record has had yet."""
+"""Name prefix of the NULL columns that replace fields that no record has contained yet."""
 _MAX_REASON = 300
 
 

@@ -270,7 +270,7 @@ def _time_part(part: str, timestamps: pa.Array[Any]) -> pa.Array[Any]:
 
 
 _MAX_ESCAPED_BYTES = 3
-"""Maximum number of bytes that escaping makes of one byte of a partition value."""
+"""Maximum length of an escaped byte of a partition value."""
 
 
 def with_partition_strings(

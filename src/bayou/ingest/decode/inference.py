@@ -34,7 +34,7 @@ from bayou.protocol.schema import (
 
 _LONG_LIMIT = 2**63
 _MAX_LEVELS = 32
-"""Maximum nesting depth of a column's type. Arrow reads at most 100 levels; an array has two."""
+"""Maximum nesting depth of a column's type. Arrow reads 100 levels; an array counts as two."""
 
 
 class NestedTooDeeplyError(Exception):

@@ -38,7 +38,7 @@ _SMALL = {"compaction": 32 << 20, "optimize": 128 << 20}
 
 _RETRIES = 3
 _HOT_FILES = 50
-"""Number of small files from which a partition is compacted even while batches write to it."""
+"""A partition with this number of small files is compacted even while batches write to it."""
 
 
 def maintain_table(

@@ -18,7 +18,7 @@ from bayou.protocol.schema import StructType
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 64 << 20
-"""Size in bytes of all rows in memory from which the rows of the largest table are written."""
+"""If the rows in memory exceed this size in bytes, the rows of the largest table are written."""
 
 
 _CONCURRENT_FILES = 8

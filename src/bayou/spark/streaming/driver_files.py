@@ -32,7 +32,7 @@ FAILED = "failed"
 
 _RESPONSE_POLL = 0.1
 _ALIVE_TIMEOUT = 20.0
-"""Age of the file `alive` in seconds from which on the driver's process is considered stopped."""
+"""If the file `alive` is older than this (seconds), the driver's process has stopped."""
 
 
 def request(

@@ -31,7 +31,7 @@ _ORDERING_COLUMN = "bayou.orderingColumn"
 """The table property with the ordering column of an upsert; empty if there is none."""
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-"""The table property after whose duration transaction identifiers, and so offsets, expire."""
+"""The table property with the duration after which transaction identifiers (offsets) expire."""
 
 
 def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> None:

@@ -148,7 +148,7 @@ class TargetUpserts:
 
     @contextlib.contextmanager
     def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
-        """Context manager that raises `CommitConflictError` for a conflict with an unrelated upsert.
+        """Context manager that raises `CommitConflictError` if an unrelated upsert conflicts.
 
         If another process committed one of `transaction_ids`, the `ConcurrentTransactionError` of
         the conflict is re-raised.
