@@ -1,13 +1,17 @@
 """Hooks of mkdocs: comments for tests, links to files outside of docs, tables, Mermaid's script.
 
-The site has no address of a repository, so that a link to a source file becomes its text. On a
-forge the same link opens the file.
+The site has no address of a repository. A link to a file or folder of `examples` and `deploy`
+downloads it from the site, a folder as a zip archive. A link to another source file becomes its
+text. On a forge the same links open the files.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 CONSTRAINTS = ROOT / "constraints.txt"
+DOWNLOADS = (ROOT / "deploy", ROOT / "examples")
 MERMAID = ROOT / ".cache" / "site" / "node_modules" / "mermaid" / "dist" / "mermaid.min.js"
 
 _PICTURE = "```mermaid\n"
@@ -25,7 +30,7 @@ _SETTINGS = (
     '"sequence": {"useMaxWidth": false, "actorMargin": 15, "width": 120}, '
     '"themeVariables": {"signalColor": "#5f8f88"}}}%%\n'
 )
-_COMMENT = re.compile(r"^ *<!-- (?:not run|claim): .*? -->\n", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"^ *<!-- (?:(?:not run|claim): .*?|output) -->\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
 _CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 _CELL_TEXT = re.compile(r"(?<=>)[^<]+(?=<)")
@@ -40,8 +45,10 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
     def replaced(link: re.Match[str]) -> str:
         target = Path(os.path.normpath(folder / link.group(2).partition("#")[0]))
-        if target == CONSTRAINTS:
-            return f"[{link.group(1)}]({os.path.relpath(DOCS / target.name, folder)})"
+        if target == CONSTRAINTS or any(map(target.is_relative_to, DOWNLOADS)):
+            archive = ".zip" if target.is_dir() else ""
+            served = DOCS / target.relative_to(ROOT)
+            return f"[{link.group(1)}]({os.path.relpath(served, folder)}{archive})"
         return link.group(0) if target.is_relative_to(DOCS) else link.group(1)
 
     text = _COMMENT.sub("", markdown).replace(_PICTURE, _PICTURE + _SETTINGS)
@@ -59,9 +66,32 @@ def on_page_content(html: str, **_: Any) -> str:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Serve the constraints, and Mermaid: the theme would load it from another host."""
+    """Serve the constraints, downloads, and Mermaid: the theme would load it from another host."""
     files.append(File.generated(config, CONSTRAINTS.name, abs_src_path=str(CONSTRAINTS)))
+    for path in _downloads():
+        name = path.relative_to(ROOT).as_posix()
+        if path.is_dir():
+            files.append(File.generated(config, f"{name}.zip", content=_archive(path)))
+        else:
+            files.append(File.generated(config, name, abs_src_path=str(path)))
     script = File.generated(config, "site/mermaid.min.js", abs_src_path=str(MERMAID))
     files.append(script)
     config["extra_javascript"].append("site/mermaid.min.js")
     return files
+
+
+def _downloads() -> Iterator[Path]:
+    for folder in DOWNLOADS:
+        yield folder
+        yield from (p for p in sorted(folder.rglob("*")) if "__pycache__" not in p.parts)
+
+
+def _archive(folder: Path) -> bytes:
+    """Return a zip archive of a folder, which depends on the contents of its files only."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as files:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                name = path.relative_to(folder.parent).as_posix()
+                files.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
+    return archive.getvalue()

@@ -1,14 +1,15 @@
 """The code blocks of the README and of the pages in docs.
 
-A comment `<!-- not run: REASON -->` on the line before a block says why no test runs it. The site
-removes these comments.
+A comment `<!-- not run: REASON -->` on the line before a block says why no test runs it. A comment
+`<!-- output -->` before a block of language `text` says that it is the output of the block above,
+which a test compares. The site removes these comments.
 """
 
 from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 __all__ = ["RUN", "SHOWN", "Block", "blocks_of", "documented_pages"]
@@ -22,6 +23,7 @@ SHOWN = frozenset({"", "mermaid", "text"})
 """Languages of pictures, output and files of other programs, which don't run."""
 
 _FENCE = re.compile(r"^( *)```(\w*)$")
+_OUTPUT = "<!-- output -->"
 _REASON = re.compile(r"^ *<!-- not run: (.+) -->$")
 
 
@@ -33,6 +35,7 @@ class Block:
         page: path of the page from the repository's root.
         line: number of the first line of code.
         reason: why the block doesn't run; None if it runs.
+        output: what the page shows as the block's output.
     """
 
     page: str
@@ -40,6 +43,7 @@ class Block:
     language: str
     text: str
     reason: str | None = None
+    output: str | None = None
 
     @property
     def runs(self) -> bool:
@@ -67,15 +71,20 @@ def blocks_of(page: str) -> list[Block]:
         if fence is None:
             continue
         end = next(i for i in range(number, len(lines)) if lines[i].strip() == "```")
-        reason = _REASON.match(lines[number - 2]) if number > 1 else None
-        blocks.append(
-            Block(
-                page=page,
-                line=number + 1,
-                language=fence[2],
-                text=textwrap.dedent("\n".join(lines[number:end])) + "\n",
-                reason=reason[1] if reason else None,
+        text = textwrap.dedent("\n".join(lines[number:end])) + "\n"
+        above = lines[number - 2].strip() if number > 1 else ""
+        if above == _OUTPUT:
+            blocks[-1] = replace(blocks[-1], output=text)
+        else:
+            reason = _REASON.match(above)
+            blocks.append(
+                Block(
+                    page=page,
+                    line=number + 1,
+                    language=fence[2],
+                    text=text,
+                    reason=reason[1] if reason else None,
+                )
             )
-        )
         number = end + 1
     return blocks

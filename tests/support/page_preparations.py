@@ -232,6 +232,15 @@ def _topic(page: Prepared) -> None:
     page.produce("user.events.v1")
 
 
+def _quick_start(page: Prepared) -> None:
+    """Produce the records of the page's program `broker.py`."""
+    page.runner.setenv("KAFKA_BOOTSTRAP_SERVERS", page.broker.bootstrap_servers)
+    event = {"user_id": "u1", "event_type": "click", "event_time": "2026-01-05T10:00:00Z"}
+    page.broker.create_topic("user.events.v1", 1)
+    records = [json.dumps({"id": i, **event}).encode() for i in range(100)]
+    page.broker.produce("user.events.v1", records)
+
+
 def _topic_and_schemas(page: Prepared) -> None:
     page.produce("user.events.v1")
     shutil.copytree(SCHEMAS, page.folder / "schemas")
@@ -249,7 +258,7 @@ PREPARATIONS: dict[str, Callable[[Prepared], None]] = {
     "docs/guide/maintenance.md": _raw_files,
     "docs/guide/merge.md": _items,
     "docs/guide/migration.md": _json_files,
-    "docs/guide/quickstart.md": _topic,
+    "docs/guide/quickstart.md": _quick_start,
     "docs/guide/scaling.md": _many_files,
     "docs/guide/spark.md": _dated_events,
     "docs/guide/sql.md": _sql,

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from ruamel.yaml import YAML
 
-from support.page_blocks import Block
+from support.page_blocks import ROOT, Block
+from support.shown_output import compare_or_record, on_terminal
 
 __all__ = ["PageRunner"]
 
@@ -34,6 +35,7 @@ _STORES = (
     "gs://lake/",
     "abfss://lake@account.dfs.core.windows.net/",
 )
+_BROKER = "localhost:9092"
 _LAKE = re.compile(r"(?<![\w./:-])/?lake/")
 _SECRETS = re.compile(r"(?<![\w./-])/(?:etc|run)/(?=[\w./-]+\.(?:pem|key|keytab)|secrets/)")
 _FILE = re.compile(r"[\"' ](/[\w./-]+\.(?:pem|key|keytab|json))")
@@ -58,6 +60,7 @@ class PageRunner:
         folder: the current folder of the blocks.
         broker: address of a Kafka broker, which replaces `localhost:9092`.
         invoke: runs a `bayou` command in this process; returns a result of Typer's runner.
+        execute: runs a `bayou` command in this process with its stdout; returns its exit code.
         setenv: sets an environment variable until the page has ended.
         spark: returns the shared session.
         scope: the variables of the Python blocks.
@@ -68,6 +71,7 @@ class PageRunner:
     folder: Path
     broker: str
     invoke: Callable[..., Any]
+    execute: Callable[..., int]
     setenv: Callable[[str, str], None]
     spark: Callable[[], Any]
     scope: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
@@ -80,7 +84,7 @@ class PageRunner:
         return self.folder / "lake"
 
     def run(self, block: Block) -> None:
-        """Run a block; an error names its page and line."""
+        """Run a block, and compare its output with the page; an error names its page and line."""
         runs = {
             "python": self._run_python,
             "sql": self._run_sql,
@@ -88,7 +92,15 @@ class PageRunner:
             "json": lambda block: json.loads(block.text),
         }
         try:
-            runs.get(block.language, self._run_commands)(block)
+            run = runs.get(block.language, self._run_commands)
+            if block.output is None:
+                run(block)
+                return
+            with on_terminal(self.setenv) as terminal:
+                run(block)
+            shown = terminal.screen().replace(f"{self.folder}/", "").replace(self.broker, _BROKER)
+            self.output.append(shown)
+            compare_or_record(ROOT / block.page, block.line, block.output, shown)
         except Exception as error:
             error.add_note(f"in the {block.language} block of {block}:\n{block.text}")
             raise
@@ -112,7 +124,9 @@ class PageRunner:
         text = self._replaced(block.text, absolute=False).replace("\\\n", " ")
         for line in text.splitlines():
             command = _COMMENT.sub("", line.removeprefix("$ ")).strip()
-            if command:
+            if command and block.output is not None:
+                assert self.execute(*shlex.split(command)[1:]) == 0, command
+            elif command:
                 self._run_command(command)
 
     def _run_command(self, command: str) -> None:
@@ -176,7 +190,7 @@ class PageRunner:
             text = _LAKE.sub(lambda _: lake, text)
             text = text.replace('"state/', f'"{self.folder}/state/')
         text = _SECRETS.sub(lambda _: f"{self.folder}/secrets/", text)
-        text = text.replace("localhost:9092", self.broker)
+        text = text.replace(_BROKER, self.broker)
         for old, new in self.replacements.items():
             text = text.replace(old, new)
         return text

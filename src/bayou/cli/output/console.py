@@ -182,7 +182,7 @@ class ConsoleOutput:
         progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.fields[topic]}", style="bold"),
-            BarColumn(bar_width=30),
+            BarColumn(bar_width=20),
             TextColumn("{task.fields[status]}"),
             console=self._out,
         )
