@@ -86,8 +86,10 @@ def _show(output: RowsOutput, topic_plan: TopicPlan) -> None:
         output.error(with_topic(topic_plan.topic, topic_plan.error), kind="TopicError")
         return
     dead_letters = sum(topic_plan.refused.values())
+    partitions = len(topic_plan.spans)
     facts: dict[str, Any] = {
-        "from": f"Kafka topic {topic_plan.kafka_topic}, {len(topic_plan.spans)} partitions",
+        "from": f"Kafka topic {topic_plan.kafka_topic}, {partitions} "
+        f"partition{'' if partitions == 1 else 's'}",
         "to": f"{topic_plan.table_path}{', which will be created' if topic_plan.creates else ''}",
         "reads": f"{topic_plan.records:,} offsets, about {topic_plan.bytes / 1e6:,.1f} MB",
         "commits": f"about {topic_plan.commits:,}",
