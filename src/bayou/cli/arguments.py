@@ -223,7 +223,7 @@ def format_utc(milliseconds: int | None) -> str:
 
 
 def table_differences_warning(differences: Sequence[str], *, changed: bool) -> str:
-    """Return a warning that lists the settings of the YAML file from which a table differs.
+    """Return a warning that lists the settings of the YAML file that differ from a table.
 
     Args:
         changed: whether the pipeline changes the table to match the settings

@@ -80,7 +80,7 @@ class TableVersion(TableHandle):
 def moving(
     table: TableVersion, method: Callable[..., Any], hooks: PostCommitHookProperties | None
 ) -> Callable[..., Any]:
-    """Wrap a method, so that the table changes to the version that the method commits."""
+    """Wrap a method, so that the table changes to the version that a call commits."""
 
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:

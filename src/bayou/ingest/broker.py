@@ -58,7 +58,7 @@ def first_start(
     properties: Mapping[str, str],
     recorded: Mapping[int, int],
 ) -> Mapping[int, int]:
-    """Return the offsets at which a first run starts, according to `starting-offsets`.
+    """Return the start offsets of a topic's first run, according to `starting-offsets`.
 
     A partition that is omitted starts at its first record.
 

@@ -19,8 +19,8 @@ class TopicStarted:
     Attributes:
         waiting: number of offsets in Kafka that the run has yet to read.
         positions: the first offset to read of each partition.
-        unseen_masks: paths in `masks` for which the table has no column, because the path is
-            misspelled or no record has had the field yet.
+        unseen_masks: paths in `masks` without a column in the table, because the path is misspelled
+            or no record has contained the field yet.
         unseen_fields: paths of fields that expressions read, but no record has contained yet.
         table_differences: configured settings, such as `cluster-by`, that the existing table
             doesn't match.
@@ -70,8 +70,8 @@ class BatchReport:
             already had them.
         filtered: number of records that `processing.where` filtered out.
         deleted: number of rows that an upsert deleted.
-        superseded: number of records of an upsert that changed no row, because there is a newer
-            record of the key, or because they delete a key that the table doesn't have.
+        superseded: in an upsert, number of records that changed no row: there is a newer record of
+            the key, or the record deletes a key that isn't in the table.
         version: the version of the target that the batch committed; None if it committed none.
         ignored: paths of fields that were dropped, because the table has no column for them.
         new_columns: names of the columns that this commit added; all columns for a new table.

@@ -4,7 +4,7 @@ The state may be deleted, because a run reads its offsets from the table. The lo
 process on this machine from running the same topic. Across machines, conflicts of transactions
 prevent duplicates. `bayou migrate` holds the lock in shared mode, so several migrations can run
 concurrently, but not while a pipeline runs the topic. A pipeline would change the recorded offsets,
-from which a migration determines which records the pipeline reads from Kafka.
+which tell a migration whether the pipeline reads a record from Kafka.
 """
 
 from __future__ import annotations

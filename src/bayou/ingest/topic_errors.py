@@ -31,7 +31,7 @@ class UnexpectedError(PipelineError):
 
 
 def topic_error(exception: BaseException, topic: str) -> BayouError:
-    """Return the error with which a topic stops: `exception`, converted to a `BayouError`."""
+    """Return the error that stops a topic: `exception`, converted to a `BayouError`."""
     if isinstance(exception, BayouError):
         return exception
     message = str(exception).strip()

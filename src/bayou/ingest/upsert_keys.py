@@ -7,9 +7,9 @@ A tombstone without an ordering value is called *bare*. It gets the highest orde
 key's records that arrived before it, so that it deletes the existing row, and older records don't
 restore the row. The order of arrival is the order of offsets. All records of a key must therefore
 be in one partition, as Kafka's partitioner ensures. Rows of the table count as arrived before the
-batch, except rows of the tombstone's partition with a higher offset, which exist if the tombstone
-is replayed from the dead letters. Offsets are only compared within a partition of the same topic,
-because the Kafka topic of a table may have been changed.
+batch. Rows of the tombstone's partition with a higher offset, which exist if the tombstone is a
+replayed dead letter, are an exception. Offsets are only compared within a partition of the same
+topic, because the Kafka topic of a table may have been changed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class UpsertKeys:
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns by which the records of a key are ordered, the most significant first."""
+        """The columns that order the records of a key, the most significant first."""
         return (*(() if self.ordering is None else (self.ordering,)), *_KAFKA_ORDER)
 
     @property

@@ -141,7 +141,7 @@ def _comparable(path: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a string as an SQL literal in which Spark substitutes no variables (`${name}`)."""
+    """Return a string as an SQL literal; escape `${name}`, which Spark would substitute."""
     return string_literal(text).replace("${", "$\\{")
 
 
@@ -185,7 +185,7 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
 
 
 def why_unusable(spark: Any, name: str) -> str:
-    """Return the error message for a name for which `named_table` returns None."""
+    """Return the error message for a name that `named_table` can't resolve."""
     try:
         table = CatalogTable(spark, name) if is_classic(spark) else ConnectCatalogTable(spark, name)
         schema = table.database

@@ -1,4 +1,4 @@
-"""Exceptions that are both a `BayouError` and the exception that delta-spark raises.
+"""Exceptions that are both a `BayouError` and the corresponding exception of delta-spark.
 
 `DeltaTable`, `bayou.spark.sql` and, after `enable`, PySpark's readers and writers raise them. An
 exception has the attributes of its class in `bayou.errors`. It is also an instance of a class of

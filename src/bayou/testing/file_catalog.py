@@ -20,7 +20,7 @@ class FileCatalog:
     The file contains the name of the staged commit. It becomes empty when the commit is published.
 
     Args:
-        folder: the folder in which the catalog stores its files.
+        folder: the folder for the catalog's files.
         maintenance: whether clients may run VACUUM, OPTIMIZE and log cleanup on the catalog's
             tables.
 

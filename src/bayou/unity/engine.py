@@ -103,7 +103,7 @@ def unity_engine(options: Mapping[str, str]) -> ArrowEngine:
 def engine_options(
     client: UnityClient, name: TableName, location: str, options: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the options from which `unity_engine` creates the engine of a table."""
+    """Return the options that `unity_engine` needs to create the engine of a table."""
     settings = client.settings.options()
     return {**options, **settings, _TABLE: str(name), _LOCATION: location}
 

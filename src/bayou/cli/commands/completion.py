@@ -12,7 +12,7 @@ COMPLETE_VARIABLE = "_BAYOU_COMPLETE"
 
 
 class Shell(StrEnum):
-    """The shells for which `bayou completion` prints a script."""
+    """The shells that `bayou completion` supports."""
 
     BASH = "bash"
     ZSH = "zsh"

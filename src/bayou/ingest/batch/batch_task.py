@@ -78,7 +78,7 @@ class BatchTask:
     Each task calls `run` or `run_in_chunks` with its number.
 
     Attributes:
-        row_state: serialized state of the target's transaction, with which the task writes data
+        row_state: serialized state of the target's transaction, which the task needs to write data
             files. None if the table can't be created yet, because the types of its partition or
             clustering columns aren't known.
         covered: for each Kafka partition, the next offset to read, as recorded by the target.
@@ -86,8 +86,8 @@ class BatchTask:
         known_dead_letters: dead letters of an interrupted batch: for each Kafka partition, the
             fingerprints of the dead letters at each offset that the target hasn't recorded yet.
             Their records are skipped.
-        known_rows: rows of an interrupted batch: for each Kafka partition, the offsets of rows that
-            a table of `route-by` has and that the target hasn't recorded yet. Their records are
+        known_rows: rows of an interrupted batch: for each Kafka partition, the offsets of rows in a
+            table of `route-by`, if the target hasn't recorded these offsets yet. Their records are
             skipped.
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
             worker. These records become dead letters without being decoded.

@@ -108,8 +108,8 @@ class RowExpressions:
     def filter(self, decoded: Decoded, source: pa.RecordBatch) -> Decoded:
         """Return the decoded records for which the condition is TRUE.
 
-        Records for which the condition is FALSE or NULL are added to `Decoded.filtered`. Records
-        for which its evaluation fails are refused.
+        If the condition is FALSE or NULL, the record is added to `Decoded.filtered`. If the
+        evaluation fails, the record is refused.
 
         Args:
             decoded: the decoded records, to which no masks have been applied.
@@ -133,8 +133,7 @@ class RowExpressions:
     def rejected(self, decoded: Decoded, source: pa.RecordBatch) -> pa.Array[Any]:
         """Return the positions of the decoded records for which the condition is FALSE.
 
-        Records for which the condition is NULL aren't returned, because they must still be
-        validated.
+        Records are omitted if the condition is NULL, because they must still be validated.
         """
         values, _ = self._condition(decoded, source)
         return decoded.positions.filter(pc.fill_null(pc.invert(values), False))
@@ -142,7 +141,7 @@ class RowExpressions:
     def evaluate(
         self, expression: RowExpression, decoded: Decoded, source: pa.RecordBatch
     ) -> tuple[Decoded, pa.Array[Any]]:
-        """Evaluate an expression for decoded records; refuse records for which it fails.
+        """Evaluate an expression for decoded records; refuse a record if the evaluation fails.
 
         Args:
             decoded: the decoded records, to which no masks have been applied.
@@ -158,7 +157,7 @@ class RowExpressions:
         return _refuse(decoded, failures), values.filter(remaining)
 
     def derive(self, decoded: Decoded, source: pa.RecordBatch) -> Decoded:
-        """Add the derived columns; refuse records for which the evaluation of an expression fails.
+        """Add the derived columns; refuse a record if the evaluation of an expression fails.
 
         A derived column replaces the field with the same name.
 
@@ -280,7 +279,7 @@ class RowExpression:
         return replace(self, expression=cast, data_type=target)
 
     def values(self, inputs: pa.RecordBatch) -> tuple[pa.Array[Any], dict[int, str]]:
-        """Evaluate the expression for each row of `inputs`, which has the columns that it reads.
+        """Evaluate the expression for each row of `inputs`, the columns that the expression reads.
 
         Returns:
             The values, and the reason of each failure by row index. If the evaluation fails for a

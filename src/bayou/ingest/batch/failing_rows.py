@@ -1,8 +1,8 @@
-"""Evaluates an expression for a batch in which the expression fails for some rows.
+"""Evaluates an expression for all rows of a batch, although it fails for some of them.
 
-First, one evaluation separates the rows for which a cast fails from the other rows. Then each group
-of rows for which the expression fails is split into smaller groups, until each failing row is in a
-group of its own.
+First, one evaluation finds the rows whose casts fail, and separates them from the other rows. Then
+the expression is evaluated for each group of rows. If it fails for a group, the group is split,
+until each failing row has its own group.
 """
 
 from __future__ import annotations

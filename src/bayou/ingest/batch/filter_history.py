@@ -1,6 +1,6 @@
 """The history of a topic's filter condition (`processing.where`), stored in the target table.
 
-A table property stores each condition with the offsets from which it was applied. The first batch
+A table property stores each condition with the first offsets to which it applies. The first batch
 with a new condition updates the property in its commit. With this history, `bayou verify` can tell
 filtered records from missing records, even after `processing.where` was changed.
 """
@@ -21,7 +21,7 @@ _FILTERS = "bayou.filters"
 
 
 class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A filter condition and the offsets from which it was applied.
+    """A filter condition and the first offsets to which it applies.
 
     Attributes:
         where: the condition; None if records weren't filtered.

@@ -247,9 +247,8 @@ class MicroBatchWriter:
         """Check the size of a batch's records against `max-batch-bytes`.
 
         Returns:
-            The offset ranges with which to run the batch again, or None if the batch isn't too
-            large; and the size limit for that run, or None if the ranges can't be shortened any
-            more.
+            If the batch is too large, the offset ranges for another run, else None; and the size
+            limit for that run, or None if the ranges can't be shortened any more.
         """
         read = sum(r.bytes_read for r in results)
         if max_bytes is None or read <= max_bytes:

@@ -83,7 +83,7 @@ class Topic:
         return self.config.destination.route_by
 
     def restore_setting(self, version: int) -> str:
-        """Return the setting and value with which a RESTORE is accepted, for messages."""
+        """Return the setting and value that accept a RESTORE, for messages."""
         prefix = f"connector.topics.{self.section}"
         if self.routed_table is None:
             return f"{prefix}.accept-restore: {version}"
@@ -131,7 +131,7 @@ class TopicSection:
 
     Attributes:
         key: the section's key in the configuration.
-        folder: the folder of the configuration, from which paths are resolved.
+        folder: the folder of the configuration; relative paths start there.
     """
 
     key: str
@@ -216,7 +216,7 @@ class Configuration:
         return tuple(s.topic(name) for s in self.patterns for name in ordered if s.matches(name))
 
     def with_matching(self, names: Iterable[str]) -> Configuration:
-        """Return a copy that also has the topics in `names` that a pattern matches.
+        """Return a copy with additional topics: the names in `names` that match a pattern.
 
         A new topic whose table conflicts with another table has a `table_problem` and isn't run.
         This doesn't stop other topics, because anybody who can create topics could cause it.

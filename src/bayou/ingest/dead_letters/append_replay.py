@@ -181,7 +181,7 @@ class AppendReplay:
         covered: Mapping[int, int],
         row_offsets: TopicOffsets,
     ) -> StructType:
-        """Return the columns of record fields with which the dead letters are decoded.
+        """Return the columns to which the record fields of dead letters are decoded.
 
         These are the table's columns and the fields that only expressions read. If the schema
         policy is `evolve`, the columns of the schema file and of new fields are appended.
@@ -238,7 +238,7 @@ class AppendReplay:
         *,
         count: bool = False,
     ) -> pa.RecordBatch:
-        """Return the dead letters at recorded offsets for which the target has no row.
+        """Return the dead letters at recorded offsets that have no row in the target.
 
         If `count` is true, all dead letters that aren't returned are counted as `skipped` or
         `already_rows` of the result.

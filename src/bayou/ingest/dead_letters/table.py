@@ -50,7 +50,7 @@ class DeadLetterTable:
         return self._table.path
 
     def task_state(self) -> bytes:
-        """Return the state of a transaction, with which executor tasks write data files."""
+        """Return the transaction state that executor tasks need to write data files."""
         if self._state is None:
             transaction = self._begin(self._snapshot(), {})
             self._state = transaction.transaction_state(self._engine).to_bytes()

@@ -78,7 +78,7 @@ def replay_upserts(
 
 
 def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:
-    """Record in the target the filter condition with which the dead letters were replayed.
+    """Record in the target which filter condition applied to the replayed dead letters.
 
     Batches store their conditions in the same table property. After a conflict with a batch that
     changes the property, the commit is repeated with the new property.

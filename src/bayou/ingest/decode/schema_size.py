@@ -1,8 +1,8 @@
 """Limits the number of columns of a schema.
 
 Avro, Protobuf and JSON schemas can define a type once and use it for many fields, but a table has
-separate columns for each use. A schema of a few kilobytes can therefore have a billion columns,
-such as one with thirty types that each have two fields of the previous type.
+separate columns for each use. A schema of a few kilobytes can therefore have a billion columns, for
+example if it has thirty types, and each type has two fields of the previous type.
 """
 
 from __future__ import annotations

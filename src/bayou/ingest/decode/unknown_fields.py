@@ -1,4 +1,4 @@
-"""Finds fields of records, at any depth, for which there is no column yet.
+"""Finds fields of records, at any depth, that have no column yet.
 
 A field is described by its path, such as `place.state` or `lines[].sku` (`[]` for the elements of
 an array), and by a *partial column*: its top-level column without all other fields. `merge_fields`

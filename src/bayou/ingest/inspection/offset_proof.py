@@ -221,7 +221,8 @@ class _PartitionVerifier:
         """Read the records at offsets that the tables don't have from Kafka.
 
         Returns:
-            The offsets at which Kafka has a record, and the offsets of filtered records among them.
+            The offsets of existing records, and the offsets of those records that were filtered
+            out.
         """
         ranges = [(partition, span) for span in join_spans(spans(offsets))]
         records, filtered = BitMap64(), BitMap64()

@@ -43,7 +43,7 @@ from bayou.kernel.transaction.commit import discard_unless_committed
 
 
 def application_id(source: str) -> str:
-    """Return the application id with which the target records the batches of a folder."""
+    """Return the application id that records the migrated batches of a folder in the target."""
     return f"migration/{source}"
 
 

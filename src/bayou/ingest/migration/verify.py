@@ -33,8 +33,8 @@ class FileCheck:
         rows: number of rows in the table that come from the file. In an upsert, rows that newer
             records have replaced aren't counted.
         dead_letters: number of dead letters that come from the file.
-        filtered: number of the file's records that `processing.where` filters out and that have
-            neither a row nor a dead letter.
+        filtered: number of the file's records that `processing.where` filters out, except records
+            with a row or a dead letter.
         problem: description of the problem; None if there is none.
     """
 
@@ -119,8 +119,8 @@ def _check(
     """Compare a file with the table.
 
     Args:
-        numbers: the sorted sequence numbers of the migrated records in the table, and those in the
-            dead letter table.
+        numbers: the sorted sequence numbers of the migrated records in the table, and in the dead
+            letter table.
         old_records: function that returns the `OldRecords` for a part, which recognizes records
             that the pipeline reads from Kafka.
         exact: function that returns whether a part must have a row for each record.

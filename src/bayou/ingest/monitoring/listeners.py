@@ -27,7 +27,7 @@ from bayou.ingest.monitoring.watch import Watch
 class Listeners:
     """A `Reporter` that forwards each event to several listeners, in order.
 
-    Optional methods, which `Reporter` doesn't have, are only called on listeners that define them.
+    Methods that aren't part of `Reporter` are only called on listeners that define them.
     """
 
     def __init__(self, *listeners: Reporter) -> None:

@@ -132,7 +132,7 @@ class StatusStore:
             return [key for key, topic in self._topics.items() if topic.state == "running"]
 
     def behind(self) -> list[str]:
-        """Return the keys of the topics that are running, or that failed after their start."""
+        """Return the keys of the topics that are running or have failed after their start."""
         with self._lock:
             return [
                 key

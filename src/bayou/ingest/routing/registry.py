@@ -69,7 +69,7 @@ def registration_id(topic: KafkaTopic, path: str) -> str:
 
 
 def version_id(topic: KafkaTopic, path: str, table_id: str) -> str:
-    """Return the application id that records which version of a table a topic has written last."""
+    """Return the application id that records the last version of a table that a topic wrote."""
     return f"{_prefix(topic)}route/{path}/{table_id}"
 
 

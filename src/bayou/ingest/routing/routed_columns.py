@@ -28,7 +28,7 @@ from bayou.protocol.schema import StructField, StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedOutput:
-    """A table to which the records of a batch are written.
+    """A table that receives records of a batch.
 
     Attributes:
         transaction: a transaction without offsets; None if the table can't be created yet, because
@@ -92,7 +92,7 @@ class RoutedColumns:
         """Add columns and tables; return whether the batch must be read again.
 
         Args:
-            routing_fields: fields that the router reads and that aren't in a column yet.
+            routing_fields: fields without a column that the router reads.
             new_fields: for each table, fields of its records without a column.
             values: number of records of each value whose table isn't known.
         """
@@ -203,7 +203,7 @@ def record_routing(
 
     Args:
         outputs: the tables; the number of a table is its index.
-        plan: the plan with which records of the default table are decoded.
+        plan: the plan that decodes records of the default table.
         read_at: the ingestion timestamp, in microseconds since the epoch.
 
     Raises:

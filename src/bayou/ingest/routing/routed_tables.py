@@ -54,7 +54,7 @@ class RoutedTable:
 
     Attributes:
         topic: a copy of the topic with this table as its only table.
-        relative: the path by which the table is registered; empty for the default table.
+        relative: the table's path in its registration; empty for the default table.
         value_name: see `RouteTable`.
         fingerprint: see `RouteTable`.
         recorded: the version of this table that the default table has recorded last; -1 if none.
@@ -239,7 +239,7 @@ class RoutedTables:
         return {application: known.get(application, -1) + 1}
 
     def written(self, table: RoutedTable) -> None:
-        """Mark a routed table to which a batch has committed rows."""
+        """Record that a batch has committed rows to a routed table."""
         table.is_stale = table.must_record = True
 
     def version_ids(self) -> dict[str, int]:
@@ -340,7 +340,7 @@ def reserved_names(topic: Topic) -> frozenset[str]:
 
 
 def layout_fields(topic: Topic) -> tuple[str, ...]:
-    """Return the lowercase names of the fields by which tables are partitioned or clustered.
+    """Return the lowercase names of the fields that partition or cluster tables.
 
     These are the partition columns, the clustering columns and `event-time`. A derived column is
     replaced by the fields that its expression reads.

@@ -26,7 +26,7 @@ _CONCURRENT_FILES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOutput:
-    """A table to which a task writes rows. Can be pickled.
+    """A table and what a task needs to write rows to it. Can be pickled.
 
     Attributes:
         row_state: see `BatchTask.row_state`.
@@ -40,7 +40,7 @@ class TableOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableResult:
-    """The files that a task wrote to one table, or the columns that it lacks. Can be pickled.
+    """The files that a task wrote to one table, or the table's missing columns. Can be pickled.
 
     Attributes:
         row_actions: encoded `add` actions.

@@ -33,7 +33,7 @@ SETTING = "destination.route-by"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRouting:
-    """The rules by which records are split. Can be pickled.
+    """The rules for splitting records by table. Can be pickled.
 
     Attributes:
         plan: the plan that decodes the fields that the expressions read.

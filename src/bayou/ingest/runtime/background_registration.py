@@ -30,9 +30,9 @@ class BackgroundRegistration:
         slots: limits how many catalog entries are updated at the same time.
         on_failure: called with the error of an update that will be retried, the number of
             consecutive failures, and the seconds until the retry.
-        stops: whether an error that a retry can't correct, such as a name that belongs to another
-            table, stops the topic. False for tables whose names depend on values of records,
-            because a record must not stop its topic.
+        stops: whether a permanent error, such as a name that belongs to another table, stops the
+            topic. False for tables whose names depend on values of records, because a record must
+            not stop its topic.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ class PreparedTopic:
 
     Attributes:
         positions: the next offset to read, for each partition.
-        started: the event with which the start of the topic is reported.
+        started: the event that reports the start of the topic.
     """
 
     target: TargetTable
@@ -152,8 +152,8 @@ def _start_positions(
     A partition resumes after the table's covered offsets. If it has no covered offsets, it resumes
     after the last record that was migrated from files, or after the last offset of the table's rows
     if `on-missing-offsets` is `from-rows`. If there are no such records or rows, it starts at the
-    offset to which `starting-offsets` referred when the topic was first run. A partition that was
-    created later starts at offset 0.
+    offset that `starting-offsets` selected in the topic's first run. A partition that was created
+    later starts at offset 0.
 
     Args:
         planned: the `planned_start` of the previous preparation; empty if there is none.

@@ -79,7 +79,7 @@ class Scheduler:
         self._changed.set()
 
     def use(self, spark: SparkSession) -> None:
-        """Set the started Spark session, in which batches and maintenance run from now on."""
+        """Set the started Spark session, which batches and maintenance use from now on."""
         self._spark = spark
         for topic in self._topics:
             topic.run.use(spark)
@@ -110,8 +110,8 @@ class Scheduler:
 
         Topics with a queued or running batch, or in the pause before a retry, are omitted. If the
         brokers don't report a topic, its end offsets are None. If the request for all topics raises
-        an unexpected exception, each topic is requested separately, so that only topics whose own
-        request fails are stopped.
+        an unexpected exception, each topic is requested separately, and only the topics with
+        failing requests are stopped.
         """
         now = self._clock()
         topics = [topic for topic in topics if not topic.busy and topic.not_before <= now]

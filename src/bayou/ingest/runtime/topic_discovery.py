@@ -1,4 +1,4 @@
-"""Starts topics that match a `kafka-topic-pattern` and that are created while a pipeline runs."""
+"""Starts new topics that match a `kafka-topic-pattern` while a pipeline runs."""
 
 from __future__ import annotations
 

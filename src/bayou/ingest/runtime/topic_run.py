@@ -266,7 +266,7 @@ class TopicRun:
             self._resources.close()
 
     def _errors(self) -> AbstractContextManager[None]:
-        """Return a context manager in which an exception ends this topic and isn't raised."""
+        """Return a context manager that suppresses an exception and ends this topic instead."""
         return report_topic_errors(self._topic.key, self._fail)
 
     def _fail(self, error: BayouError) -> None:

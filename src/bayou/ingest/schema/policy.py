@@ -286,7 +286,7 @@ class SchemaPolicy:
                 )
 
     def plan(self, layout: RowLayout) -> DecodePlan:
-        """Return the plan with which records are decoded to the columns of a layout.
+        """Return the plan that decodes records to the columns of a layout.
 
         If the layout has no columns yet, all fields of the records are new fields.
         """
@@ -346,8 +346,8 @@ class SchemaPolicy:
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:
         """Add new fields to the columns, and widen types of columns if the table allows it.
 
-        Fields that can't become columns are refused from now on. Fields beyond `max-new-columns`,
-        and fields to which a mask or an expression can't be applied, are refused in this batch.
+        Fields that can't become columns are refused from now on. A field is refused only in this
+        batch if it exceeds `max-new-columns`, or if a mask or an expression can't be applied to it.
         """
         if self._target.widens:
             columns = widened(columns, new_fields)
@@ -383,8 +383,8 @@ class SchemaPolicy:
     def _is_restricted(self) -> bool:
         """Whether a new column is refused if a mask or an expression can't be applied to it.
 
-        False for a new table, for which `layout` raises an error instead. True for a new table of
-        `route-by`, because a record with a new value must not stop the topic.
+        False for a new table; `layout` raises an error instead. True for a new table of `route-by`,
+        because a record with a new value must not stop the topic.
         """
         config = self._topic.config
         is_read = bool(config.masks or config.processing.inputs or config.route_inputs)

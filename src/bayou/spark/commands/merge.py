@@ -1,4 +1,4 @@
-"""MERGE: `run_merge`, in which the kernel or a Spark plan joins source and target rows."""
+"""MERGE: `run_merge`. The kernel or a Spark plan joins source and target rows."""
 
 from __future__ import annotations
 

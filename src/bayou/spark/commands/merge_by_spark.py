@@ -328,7 +328,7 @@ class _Plan:
         )
 
     def _row_hash(self) -> Any:
-        """Return a deterministic hash, which determines the task that writes a new row."""
+        """Return a deterministic hash, which selects the task that writes a new row."""
         if self._partitions and self._assigned_names.issuperset(self._partitions):
             return F.hash(*map(self._value, self._partitions))
         columns = [
@@ -339,7 +339,7 @@ class _Plan:
         return F.hash(*columns) if columns else F.lit(0)
 
     def _columns(self) -> list[Any]:
-        """Return the new values of all columns to which a clause assigns a value."""
+        """Return the new values of all columns that a clause assigns."""
         return [
             self._value(field.name).alias(field.name)
             for field in self._merge.schema

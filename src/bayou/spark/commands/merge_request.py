@@ -151,7 +151,7 @@ class MergeRequest:
     ) -> list[tuple[RowExpression, DataType | None]]:
         """Return all conditions, each with None, and all values, each with its column's type.
 
-        If the column is unknown, the type is TIMESTAMP, for which the checks are the strictest.
+        If the column is unknown, the type is TIMESTAMP, because its checks are the strictest.
         """
         alias, schemas = self.definition.target_alias, (target, source)
         pairs: list[tuple[RowExpression, DataType | None]] = [(self.on, None)]

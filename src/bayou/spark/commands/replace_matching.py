@@ -1,4 +1,4 @@
-"""`REPLACE USING` and `REPLACE ON`: writes that replace the table's rows that match a written row.
+"""`REPLACE USING` and `REPLACE ON`: writes that replace the matching rows of the table.
 
 Such a write is a MERGE that deletes the matching rows and inserts all written rows, in one commit.
 The source of the MERGE contains each written row twice: one copy deletes the matching rows,
@@ -30,7 +30,7 @@ _OPTIONS = {"replaceon": "replaceOn", "replaceusing": "replaceUsing", "targetali
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The clause `REPLACE USING` or `REPLACE ON`, which selects the rows that a write replaces.
+    """The clause `REPLACE USING` or `REPLACE ON`, which selects the rows to replace.
 
     Attributes:
         using: columns of `REPLACE USING`. A row is replaced if a written row has the same values in
@@ -233,7 +233,7 @@ def _incompatible(first: str, second: str) -> ArgumentError:
 
 
 def _target(request: WriteRequest) -> TargetTable | None:
-    """Return the table to which a request writes; None if no Delta table has the name."""
+    """Return the table that a request writes; None if no Delta table has the name."""
     if request.table is None:
         return TargetTable(spark=request.spark, location=request.path or "")
     named = named_table(request.spark, request.table)

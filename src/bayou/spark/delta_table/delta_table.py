@@ -191,7 +191,7 @@ class DeltaTable:
         return frame
 
     def alias(self, aliasName: str) -> DeltaTable:  # noqa: N803
-        """Return the table with an alias, by which conditions and values can refer to it."""
+        """Return the table with an alias, which conditions and values can use as a qualifier."""
         return DeltaTable(self._target.with_alias(check_string(aliasName, "aliasName")))
 
     def delete(self, condition: Any = None) -> None:

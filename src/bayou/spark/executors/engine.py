@@ -66,7 +66,7 @@ class SessionEngine:
         return self._engine.metrics_reporter
 
     def description(self) -> EngineDescription:
-        """Description of the wrapped engine, from which executors create an engine."""
+        """Description of the wrapped engine; executors create an equivalent engine from it."""
         return self._engine.description()
 
     @property

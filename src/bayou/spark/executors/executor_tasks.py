@@ -34,8 +34,8 @@ _DONE, _FAILED = b"+", b"-"
 def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     """Run a function in a task; return the function's result or error, encoded.
 
-    In all attempts of the task but the last, a transient error, such as an unreachable store, is
-    raised instead, so that Spark retries the task.
+    A transient error, such as an unreachable store, is raised instead, so that Spark retries the
+    task. In the last attempt of the task, it is returned.
 
     Args:
         run: the function. It deletes the files that it has written before it raises an error.

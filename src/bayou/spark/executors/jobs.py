@@ -1,4 +1,4 @@
-"""Spark jobs with a tag, by which they can be canceled, and a description in Spark's UI.
+"""Spark jobs with a tag for cancellation and a description for Spark's UI.
 
 A task returns its error as a result, so that the other tasks finish and the driver learns which
 files they wrote. But if tasks still wait for a slot some seconds after the failure, the driver
@@ -70,7 +70,7 @@ _POLL_SECONDS = 0.2
 
 
 def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:
-    """Create an accumulator with which tasks report a failure; see `report_failure`.
+    """Create an accumulator that tasks use to report a failure; see `report_failure`.
 
     After a report, the driver waits a few seconds for all tasks of the failed task's stage to
     start. If some of them still wait for a slot after this time, the driver cancels `jobs`.

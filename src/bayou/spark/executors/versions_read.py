@@ -1,6 +1,6 @@
 """Tells the write tasks of a query which table versions the query's read tasks have read.
 
-Spark doesn't tell a Python data source from which tables the rows of a write come. Therefore a read
+Spark doesn't tell a Python data source which tables the rows of a write come from. Therefore a read
 task writes a small file to a local directory of its executor, under the query's execution id. The
 write tasks of the query on the same executor read the file. Files on other executors aren't read,
 and are rarely needed: a query without a shuffle reads and writes in the same task, and a query with

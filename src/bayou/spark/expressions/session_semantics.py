@@ -206,7 +206,7 @@ _TYPED_OPERANDS = (Comparison, In, InExpressions, StartsWith, Like)
 def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
     """Whether kernel and session agree on all expressions over these columns.
 
-    Inexact functions are an exception, for which callers use `inexact_function`.
+    Inexact functions are an exception; callers check them with `inexact_function`.
     """
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
     return not special and changed_rule(spark) is None and _is_utc(spark)

@@ -1,12 +1,13 @@
-"""Hooks in PySpark's readers and writers, with which Bayou handles calls about Delta tables.
+"""Hooks in PySpark's readers and writers; Bayou uses them to handle calls about Delta tables.
 
 A hook replaces a method of a PySpark class, such as `DataFrameReader.load`, once for the process.
 Therefore hooks also work in `foreachBatch` and in new sessions of the application. A hook has an
 effect if the session's conf `spark.bayou.enabled` is true.
 
 When the method is called, the hook calls its handlers with a request that describes the call
-(`bayou.spark.hooks.requests`). A handler returns the result of the call, or `NotImplemented`. In
-the latter case the next handler is called, and after the last handler Spark's own method.
+(`bayou.spark.hooks.requests`). A handler returns the result of the call, or `NotImplemented` to
+pass the call to the next handler. If all handlers return `NotImplemented`, Spark's own method is
+called.
 """
 
 from __future__ import annotations
@@ -303,7 +304,7 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _query_result(spark: Any, text: str, frame: Any) -> Any:
-    """Return the DataFrame with which a `query` handler replaces `frame`; `frame` if none does."""
+    """Return the DataFrame of a `query` handler that replaces `frame`; `frame` if there is none."""
     if not isinstance(frame, ClassicDataFrame):
         return frame
     result = _call_handlers("query", QueryRequest(spark=spark, text=text, frame=frame))
@@ -364,8 +365,8 @@ def _handle(hook: HookName, create_request: Callable[..., Any], proceed: Callabl
 def pass_settings_as_options(request: ReadRequest) -> Any:
     """Handler of reads: copy settings from the session's conf to the options of the read.
 
-    The process in which the data source plans the read can't access the conf. Options of the user
-    take precedence. Returns `NotImplemented`, so that the next handler is called.
+    The data source plans the read in a process that can't access the conf. Options of the user take
+    precedence. Returns `NotImplemented`, so that the next handler is called.
     """
     options = conf_as_options(request.spark, request.options)
     for path in request.paths:

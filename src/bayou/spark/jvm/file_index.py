@@ -24,7 +24,7 @@ __all__ = ["FileIndex", "FilesByPartition", "SqlConf", "file_index_frame", "sql_
 
 
 class SqlConf(NamedTuple):
-    """Settings with which Catalyst formats expressions."""
+    """Settings that determine how Catalyst formats expressions."""
 
     time_zone: str
     ansi: bool

@@ -103,7 +103,7 @@ class JavaFiles:
         return frame._jdf.queryExecution().executedPlan().executeCollect()
 
     def matching(self, rows: JavaObject, predicate: JavaObject) -> pa.Array[Any]:
-        """Return the indexes of the rows for which a `BasePredicate` of Catalyst is true."""
+        """Return the indexes of the rows that satisfy a `BasePredicate` of Catalyst."""
         row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
         base = self._class("org.apache.spark.sql.catalyst.expressions.BasePredicate")
         method = self._types.methodType(self._java("java.lang.Boolean").TYPE, row_class)

@@ -287,7 +287,7 @@ def _send(
 
 
 def _load_library() -> ctypes.CDLL:
-    """Load the librdkafka library to which confluent-kafka's extension module is linked."""
+    """Load the librdkafka library that confluent-kafka's extension module uses."""
     require_confluent_kafka()
     from confluent_kafka import cimpl
 

@@ -47,9 +47,9 @@ class TopicSelection:
     """The selection of partitions to read; exactly one attribute is set.
 
     Attributes:
-        topics: topics of which all partitions are read (option `subscribe`).
-        pattern: regular expression that matches the whole names of topics, of which all partitions
-            are read (option `subscribePattern`).
+        topics: topics to read with all partitions (option `subscribe`).
+        pattern: regular expression (option `subscribePattern`). All partitions of a topic are read
+            if the expression matches the topic's whole name.
         partitions: the partitions to read (option `assign`).
     """
 

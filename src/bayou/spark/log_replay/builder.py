@@ -39,8 +39,8 @@ class DistributedScanBuilder:
             If one of the two is set, executors replay logs of any size. Otherwise the number
             depends on the log's size, and a small log is replayed in this process.
         frame: a DataFrame whose column `add` contains the live files, such as the result of
-            `state_reconstruction`. The scan returns these files in the DataFrame's order, without
-            rows in which `add` is null, and doesn't replay the log. If None, the log is replayed.
+            `state_reconstruction`. The scan returns these files in the DataFrame's order, and
+            doesn't replay the log. Rows without an `add` are skipped. If None, the log is replayed.
 
     Examples:
         >>> scan = DistributedScanBuilder(spark, snapshot).with_filter("country = 'NZ'").build()

@@ -96,7 +96,7 @@ class SlicePartition(InputPartition):
 
 
 class PlannedReader(DataSourceReader):
-    """Base class of readers that plan once, and whose pickle contains only their task."""
+    """Base class of readers that plan once and pickle only their task."""
 
     _plan: tuple[Any, list[InputPartition]] | None = None
 

@@ -293,7 +293,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]) -> StructType:
-    """Return the schema of a read or stream for which the user doesn't set a schema.
+    """Return the schema of a read or stream if the user doesn't set one.
 
     With the option `schemaTrackingLocation`, it is the schema in the schema tracking log, otherwise
     the table's schema. With the option `readChangeFeed`, the feed's columns follow.

@@ -1,4 +1,4 @@
-"""Distributes files over tasks by size, and contains the functions with which tasks read files.
+"""Distributes files over tasks by size, and reads the files in tasks.
 
 The arguments of these functions are serialized, and the results are Arrow batches.
 """

@@ -190,7 +190,7 @@ def _run_delta_query(
     args: Any,
     frames: dict[str, Any],
 ) -> Any:
-    """Run a query in which each reference is replaced by a DataFrame of the Delta table."""
+    """Run a query after replacing each table reference by a DataFrame of the Delta table."""
     sql_parts, at = [], 0
     added: dict[str, Any] = {}
     for number, (reference, location) in enumerate(references):

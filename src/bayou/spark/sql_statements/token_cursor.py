@@ -1,4 +1,4 @@
-"""Tokens of a SQL statement, and the cursor with which parsers read them."""
+"""Tokens of a SQL statement, and the cursor that parsers use to read them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _METADATA_FORMAT = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOffset:
-    """An offset of a stream: the position up to which it has read the table.
+    """An offset of a stream: all files up to this position have been read.
 
     Attributes:
         table_id: `metaData.id` of the table.

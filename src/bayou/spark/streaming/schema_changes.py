@@ -17,7 +17,7 @@ from bayou.spark.streaming.errors import streaming_error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSchema:
-    """The schema with which a stream reads: the table's schema when the stream was opened.
+    """The schema that a stream reads: the table's schema when the stream was opened.
 
     Attributes:
         state: the table's state when the stream was opened.

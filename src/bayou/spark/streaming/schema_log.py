@@ -2,7 +2,7 @@
 
 The log is the folder `_schema_log_<table id>[_<streamingSourceTrackingId>]` below
 `schemaTrackingLocation`. Each entry is a file whose name is the number of the entry, from 0. The
-file has the line `v1`, then a JSON object with the metadata with which the stream reads.
+file has the line `v1`, then a JSON object with the metadata that the stream uses.
 
 `schemaTrackingLocation` must be below the query's checkpoint. Otherwise two queries could use the
 same log, or a new query could use an earlier query's log. `check_schema_locations` checks the
@@ -32,7 +32,7 @@ _VERSION_LINE = "v1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaLogEntry:
-    """An entry of a schema log: the metadata with which a stream reads from a version on.
+    """An entry of a schema log: the metadata that a stream uses from a version on.
 
     Attributes:
         table_id: `metaData.id` of the table.

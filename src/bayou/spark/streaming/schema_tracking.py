@@ -40,7 +40,7 @@ _UNKNOWN_SOURCE = "sources/0"
 
 
 class SchemaTracking:
-    """The schema log of a running stream, and the table state with which the stream reads.
+    """The schema log of a running stream, and the table state that the stream uses.
 
     Args:
         state: the table's state when the stream is opened.

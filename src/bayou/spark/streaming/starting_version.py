@@ -1,9 +1,8 @@
-"""The version at which a stream starts, and requests of streams that wait for their first commit.
+"""The start version of a stream, and requests of streams that wait for their first commit.
 
 If a query has no checkpoint, Spark doesn't know the stream's start offset, and runs a first batch
-even if there are no rows. To avoid the empty batch, a stream that waits for a commit requests that
-the driver's process sets the start offset in Spark. Spark runs no batch while the end offset equals
-the start offset.
+even if there are no rows. To avoid the empty batch, a waiting stream asks the driver's process to
+set the start offset in Spark. Spark runs no batch while the end offset equals the start offset.
 """
 
 from __future__ import annotations

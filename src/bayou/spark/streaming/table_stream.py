@@ -57,7 +57,7 @@ class StreamBatch:
 
     @property
     def change_state(self) -> ChangeState:
-        """The scan state with which `changes` are read."""
+        """The scan state for reading `changes`."""
         return ChangeState(scan_state=self.state)
 
 

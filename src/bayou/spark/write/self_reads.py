@@ -4,13 +4,13 @@ A DataFrame reads the version that was the latest at `load`. If it overwrites th
 overwrite must be based on this version. An overwrite of the latest version would remove rows that
 were committed after the `load`.
 
-An append can also read the table to which it writes, for example to insert only rows that aren't in
-the table. Such an append isn't a blind append: its read set contains the rows that match the
-filters of its scans. Therefore two concurrent appends of the same missing row conflict.
+An append can also read its own target table, for example to insert only missing rows. Such an
+append isn't a blind append: its read set contains the rows that match the filters of its scans.
+Therefore two concurrent appends of the same missing row conflict.
 
 Both rules also apply to a MERGE, UPDATE or DELETE whose source or subquery reads the changed table.
-The operation is based on the version that is read, and its read set contains the rows that are
-read.
+The operation is based on the version that the source or subquery reads, and its read set contains
+the rows that are read.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class TargetTable(TargetState):
             delete_data_files(self._engine, self.path, adds)
 
     def transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
-        """Return the transaction identifiers with which a commit records the offsets of `spans`.
+        """Return the transaction identifiers that record the offsets of `spans` in a commit.
 
         They include the identifier of an accepted RESTORE, unless rows are appended without
         offsets.

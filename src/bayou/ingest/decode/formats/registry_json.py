@@ -100,7 +100,7 @@ class JsonSchemaReader:
 
 
 class _Bundle:
-    """Combines a schema and the schemas to which it refers in one JSON Schema document.
+    """Combines a schema and its referenced schemas in one JSON Schema document.
 
     A referenced schema becomes a member of `$defs`, and each `$ref` a pointer inside the document.
     """

@@ -84,7 +84,7 @@ class Registry:
             ) from error
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> dict[str, Any]:
-        """Return a version of a subject, to which `references` of a schema refer; see `schema`."""
+        """Return a version of a subject, as named in a schema's `references`; see `schema`."""
         fmt = _SERIALIZED if serialized else None
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         path += f"?format={fmt}" if fmt else ""
