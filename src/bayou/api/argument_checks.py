@@ -112,7 +112,7 @@ def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[
 
 
 def checked_json(values: object, argument: str) -> dict[str, Any]:
-    """Check a mapping of JSON values by string, and return a copy of it."""
+    """Check that a mapping has string keys and JSON values, and return a copy."""
     try:
         if isinstance(values, Mapping) and all(isinstance(name, str) for name in values):
             json.dumps(dict(values), allow_nan=False)

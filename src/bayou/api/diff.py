@@ -135,7 +135,7 @@ def _digests(batch: pa.RecordBatch) -> Any:
 
 
 class _DigestCounts:
-    """Counts digests: the rows of the first side minus the rows of the second side.
+    """Counts for each row digest how many more rows the first side has than the second side.
 
     The counts are spilled to files by the first bits of the digest.
     """

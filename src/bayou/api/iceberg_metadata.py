@@ -33,7 +33,7 @@ class IcebergMetadata:
         self._table = table
 
     def sync(self, *, full: bool = False) -> Conversion:
-        """Convert the versions that have no Iceberg metadata, for example after a killed process.
+        """Convert the versions that have no Iceberg metadata, such as after a failed conversion.
 
         The call can be repeated at any time, also while other writers commit.
 

@@ -143,7 +143,7 @@ class MaintainingCatalog(CommittingCatalog, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineCommit(FileStatus):
-    """A commit with JSON lines that the catalog stores; `path` is the path to publish it at."""
+    """A commit whose JSON lines the catalog stores; `path` is its path after publication."""
 
     content: bytes = field(repr=False)
 

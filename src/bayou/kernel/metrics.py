@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotReport:
-    """Report of the loading of a snapshot, or of its failure.
+    """Reports that a snapshot was loaded, or that loading failed.
 
     Attributes:
         table: path of the table.
@@ -49,7 +49,7 @@ class SnapshotReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanReport:
-    """Report of the listing of a scan's files, or of one of its slices, or of its failure.
+    """Reports that the files of a scan or of one of its slices were listed, or that this failed.
 
     Each live file is either pruned, skipped or selected.
 
@@ -102,7 +102,7 @@ class ScanCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReadReport:
-    """Report of a read of a Parquet file of the table or its log, completely or in part.
+    """Reports a complete or partial read of a Parquet file of the table or its log.
 
     Attributes:
         path: path of the file.
@@ -159,7 +159,7 @@ class TransactionMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionReport:
-    """Report of the commit of a transaction, or of its failure.
+    """Reports that a transaction was committed, or that the commit failed.
 
     Attributes:
         table: path of the table.

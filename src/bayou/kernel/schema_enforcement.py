@@ -207,7 +207,7 @@ def _conform_map(
 
 
 def _offsets(array: pa.ListArray[Any]) -> pa.Int32Array:
-    """Compute the offsets of lists in `array.flatten()`, which has no elements of null lists."""
+    """Compute the offsets of lists in `array.flatten()`, which omits the elements of null lists."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends: pa.Int32Array = pc.cumulative_sum(lengths)
     return pa.concat_arrays([pa.array([0], pa.int32()), ends])

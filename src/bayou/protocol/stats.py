@@ -77,7 +77,7 @@ def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
 
 
 def with_wide_bounds(json: str | None, num_records: int) -> str:
-    """Set `tightBounds` to false and `numRecords` in the `add.stats` of a file with deleted rows.
+    """Return `add.stats` for a file with deleted rows: `tightBounds` is false, `numRecords` is set.
 
     Null counts stay unchanged. If `tightBounds` is false, readers use a null count only if it is 0
     or the number of rows. Other null counts can't be corrected, because some writers count the

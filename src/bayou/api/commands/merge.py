@@ -34,8 +34,8 @@ Values: TypeAlias = Mapping[str, Expression | str]
 class TableMerger:
     """Builder of a MERGE; each method returns a new builder. `TableHandle.merge` creates a builder.
 
-    Each row is matched, not matched, or not matched by source. The first clause of this kind whose
-    condition is true applies to the row. Only the last clause of each kind may omit the condition.
+    A row is matched, not matched, or not matched by source. The first clause for this case whose
+    condition is true applies to the row. Only the last clause for each case may omit the condition.
 
     Conditions and values can use the columns of source and target. If both have a column with the
     same name, put an alias before the name: `"source.price > target.price"`.

@@ -72,7 +72,7 @@ def _frames(
     predicate: pl.Expr | None,
     n_rows: int | None,
 ) -> Iterator[pl.DataFrame]:
-    """Yield rows for Polars, which expects that the predicate filters the first `n_rows` rows."""
+    """Yield the rows that match a predicate among the first `n_rows` rows, as Polars expects."""
     import polars as pl
 
     from bayou.api.datasets.pushdown.polars_expressions import read_expression

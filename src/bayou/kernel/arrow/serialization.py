@@ -81,7 +81,7 @@ class WireFormat(Generic[_BodyT]):
 
 
 class PickledTask:
-    """Base class of tasks and results that only Bayou's own processes exchange, as pickles.
+    """Base class of tasks and results that Bayou's own processes exchange as pickles.
 
     Both processes run the same version of Bayou. Objects that connectors serialize (scan, scan
     state, slice, scan file, transaction state, expression) use a `WireFormat` instead.

@@ -43,7 +43,7 @@ def finish_checkpoint(
 ) -> None:
     """Write the checkpoint hint, after all files of the checkpoint are written.
 
-    Also write the version checksum if it is missing, or log a warning if it has other totals.
+    Also write the version checksum if it is missing, or log a warning if its totals differ.
 
     Args:
         totals: number and total size of the live files in the checkpoint.
@@ -83,9 +83,9 @@ def checkpoint(
     """Write the checkpoint of a version, by default the latest, and the checkpoint hint.
 
     Idempotent and safe with concurrent writers: files are written atomically, and every writer
-    writes the same contents. At most a row group of the checkpoint is in memory. The version
-    checksum is written if it is missing. If it has another number or total size of live files, a
-    warning is logged.
+    writes the same contents. At most a row group of the checkpoint is in memory. If the version
+    checksum is missing, it is written. If it exists and its number or total size of live files
+    differs from the checkpoint, a warning is logged.
 
     Returns:
         The version of the checkpoint.

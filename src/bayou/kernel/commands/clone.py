@@ -56,9 +56,10 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
-    """Return `schema` with the identity high water marks in `other` where these are further.
+    """Return `schema` with each identity high water mark advanced to the mark in `other`.
 
-    A mark is further if it is higher, or lower if the column's step is negative.
+    A mark that is already further in `schema` stays. Further means higher, or lower if the column's
+    step is negative.
     """
     marks = {
         physical_name(f): identity.high_water_mark

@@ -219,11 +219,11 @@ def _key(file: ScanFile) -> tuple[str, str | None]:
 def _check_vacuums(engine: Engine, target: TableState, latest: TableState) -> None:
     """Raise an error if a vacuum of another engine may be deleting files of the target version.
 
-    Such a vacuum is running if the commits after the target version contain more VACUUM START than
-    VACUUM END commits; an end doesn't identify its start. Vacuums that started more than a day ago
-    are ignored, because their processes were probably killed. Vacuums of Bayou are ignored too:
-    `end_killed_vacuums` handles them. If a vacuum starts later, the commit of the restore
-    conflicts with its VACUUM START.
+    A VACUUM END commit doesn't identify its VACUUM START commit. Therefore, a vacuum counts as
+    running if there are more VACUUM START than VACUUM END commits after the target version. Vacuums
+    that started more than a day ago are ignored, because their processes were probably killed.
+    Vacuums of Bayou are ignored too: `end_killed_vacuums` handles them. If a vacuum starts later,
+    the commit of the restore conflicts with its VACUUM START.
     """
     since = current_time_ms() - _MAX_VACUUM_MS
     with commit_files(engine, latest.path, catalog=latest.catalog) as files:

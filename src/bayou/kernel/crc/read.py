@@ -33,7 +33,7 @@ class FileTotals:
 
 
 def checksum_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
-    """Return the totals in `checksum`; None if it is None or of another version than the segment.
+    """Return the totals in `checksum`; None if it is missing or has another version.
 
     Args:
         checksum: the valid checksum of the segment, if any.
@@ -65,8 +65,8 @@ def compare_totals(
 def describes_commit(checksum: VersionChecksum, commit: CommitInfo | None) -> bool:
     """Whether a checksum and the commit of its version have the same `txnId`.
 
-    Otherwise, the writer of the checksum has lost the version to another writer. True if the
-    checksum or the commit has no `txnId`.
+    If they differ, another writer committed the version, and the checksum doesn't describe it. The
+    result is True if the checksum or the commit has no `txnId`.
 
     Args:
         commit: the commit's `commitInfo`; None if the commit has none, or if log cleanup deleted

@@ -50,12 +50,12 @@ def transform_logical_data(
     batches: Iterable[pa.RecordBatch],
     partition_values: Mapping[str, LiteralValue],
 ) -> CloseableIterator[pa.RecordBatch]:
-    """Convert rows of one partition to rows of data files; closing the result closes `batches`.
+    """Convert rows of one partition to rows of data files. Closing the result closes `batches`.
 
     Missing columns get generated or default values, and constraints are checked.
 
     Raises:
-        SchemaError: the rows have a column that the table lacks, or of another type.
+        SchemaError: the rows have a column that the table lacks, or a column of another type.
         ConstraintViolationError: a row violates a constraint.
     """
     rules = RowConstraints(engine, state)
@@ -75,8 +75,8 @@ def to_physical_batch(
     """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        additional_columns: columns to write that the table doesn't have: name in the files by name
-            in the batch.
+        additional_columns: additional columns to write, which aren't columns of the table. Maps
+            their names in the batch to their names in the files.
     """
     additional_columns = additional_columns or {}
     names = [f.name for f in state.data_schema]
@@ -166,7 +166,7 @@ def write_data(
     needs up to 256 MB of memory in addition to the buffers.
 
     Raises:
-        SchemaError: the rows have a column that the table lacks, or of another type.
+        SchemaError: the rows have a column that the table lacks, or a column of another type.
         ConstraintViolationError: a row violates a constraint.
         StorageError: a file can't be written.
 

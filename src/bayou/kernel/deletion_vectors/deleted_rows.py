@@ -104,7 +104,7 @@ def row_group_ranges(
     first: int = 0,
     end: int | None = None,
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield ranges (first, exclusive end) of adjacent row groups that contain rows in `only`.
+    """Yield ranges (first, exclusive end) of adjacent row groups with rows at positions in `only`.
 
     Args:
         only: positions of rows in the file. If None, all row groups are selected.

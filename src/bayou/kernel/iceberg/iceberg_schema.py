@@ -104,8 +104,8 @@ def to_partition_fields(
 def to_name_mapping(table: str, schema: StructType, configuration: Mapping[str, str]) -> list[Json]:
     """Return the name mapping, for data files without field ids (`schema.name-mapping.default`).
 
-    These files have the columns' physical names. Columns of row tracking have no field ids before
-    format version 3; pyiceberg then reads the whole file by names.
+    Columns are mapped by their physical names. Before format version 3, row tracking columns have
+    no field ids, and pyiceberg reads all columns of a file with these columns by name.
     """
     row_tracking = [
         {"field-id": field_id, "names": [name]}

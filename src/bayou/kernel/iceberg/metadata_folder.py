@@ -62,7 +62,7 @@ class MetadataFolder:
         return f"{self.path}/{uuid.uuid4()}-deletes.puffin"
 
     def metadata_file(self, number: int) -> str:
-        """Return the path of the metadata file N."""
+        """Return the path of the metadata file with a number N."""
         return f"{self.path}/v{number}.metadata.json"
 
     def numbers(self) -> list[int]:

@@ -1,7 +1,7 @@
 """Values of statistics and partitions (Iceberg spec, Binary single-value serialization).
 
 Partition values are `int` (also days and microseconds since the epoch), `float`, `bool`, `str`,
-`bytes` or `Decimal`. Bounds are the same values as bytes.
+`bytes` or `Decimal`. Bounds are these values, encoded as bytes.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ class ReconciledFiles:
 
     Attributes:
         seen_keys: keys of all files that were added or removed.
-        exact_double_files: result of the function `exact_double_files`.
+        exact_double_files: paths of the files whose bounds of double columns are exact; see the
+            function `exact_double_files`.
     """
 
     adds: tuple[pa.StructArray, ...]
@@ -234,7 +235,7 @@ def reconcile(
 
 
 def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
-    """Return a mask of the newest actions of each key; None if all actions are selected."""
+    """Return a mask that selects the newest actions of each key; None if it selects all actions."""
     if len(keys) <= _FEW_KEYS and len(set(keys.to_pylist())) == len(keys):
         return None
     encoded: Any = keys.dictionary_encode()

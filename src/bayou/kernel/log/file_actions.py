@@ -221,7 +221,7 @@ def _file_actions(definition: bytes, checkpoint_version: int) -> FileActions:
 
 
 def tail_bytes(state: TableState) -> int:
-    """Return the total bytes of commits after the checkpoint; of all commits if there is none."""
+    """Return the size of the commits after the checkpoint, or of all commits if there is none."""
     return sum(f.size for f in state.log_segment.commits)
 
 

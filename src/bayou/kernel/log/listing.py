@@ -161,9 +161,9 @@ class LogListing:
     def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
         """Return the log compaction files to read instead of commits after version `base`.
 
-        The commit of the latest version is always read, for its `commitInfo`. A compaction file is
-        ignored if it is older than the commit of its `end_version`, because the log was then
-        replaced after the compaction.
+        The commit of the latest version is always read, for its `commitInfo`. A compaction file
+        that is older than the commit of its `end_version` is ignored, because the log was replaced
+        after the compaction.
         """
         longest: dict[int, CompactedFile] = {}
         for file in self._compacted:

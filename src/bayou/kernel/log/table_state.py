@@ -434,8 +434,9 @@ def _in_commit_timestamp(
 ) -> int | None:
     """Return the in-commit timestamp of a version; None if it has none.
 
-    If the checkpoint has the same version, the commit wasn't replayed. The timestamp is then taken
-    from the checksum, or the commit is read. The next commit must have a later timestamp.
+    If the checkpoint has the same version, the commit wasn't replayed. In this case, the timestamp
+    is taken from the checksum, or the commit is read. The next commit needs this timestamp, because
+    its own timestamp must be later.
     """
     info = replay.commit_info
     if info is None and not segment.commits:

@@ -225,8 +225,8 @@ class ScanFileBatch(FilteredColumnarBatch):
 def data_file_path(table_root: str, uri: str) -> str:
     """Return the absolute path of a data file from its URI in the log.
 
-    A relative path outside of the table's directory is an error, so every path in a log must be
-    decoded with this function.
+    Decode every path in a log with this function: it raises an error for a relative path that is
+    outside of the table's directory.
     """
     if is_absolute_uri(uri):
         path = decode_data_file_uri(uri)

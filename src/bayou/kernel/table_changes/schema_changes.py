@@ -279,7 +279,7 @@ def _columns(
 
 
 def _widen(narrow: StructType, wide: StructType) -> StructType:
-    """Return the schema `narrow` with the column types of `wide` that are wider."""
+    """Return the schema `narrow` in which each column has the type in `wide` if that is wider."""
     by_name = {field.name: field for field in wide}
     return StructType(
         tuple(

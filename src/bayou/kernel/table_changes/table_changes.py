@@ -176,7 +176,8 @@ def load_table_changes(
 def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
     """Whether the table had partition columns in the version before `version`; True if unknown.
 
-    A commit can drop partition columns and also remove files with values of these columns.
+    The previous version matters, because the commit of `version` can drop partition columns and
+    also remove files with values of these columns.
     """
     if version == 0:
         return False

@@ -119,7 +119,7 @@ def normalize_properties(table: str, user_properties: Mapping[str, str]) -> dict
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, schema: StructType) -> None:
-    """Check that all features which the table requires of writers are supported."""
+    """Check that Bayou supports all features that the table requires writers to support."""
     missing = features.unsupported_for_write(protocol, metadata.configuration, schema)
     if missing:
         reason = features.explanation(missing, metadata.configuration)
@@ -241,8 +241,9 @@ _COLUMN_IDS = frozenset(
 def only_enables_features(before: Metadata, after: Metadata) -> bool:
     """Whether the only change between two `metaData` actions is that features were enabled.
 
-    A commit can be rebased onto such a change, as in delta-spark. Unlike in delta-spark, enabling
-    row tracking isn't such a change, because the files of the commit have no row ids.
+    As in delta-spark, a commit can be rebased onto such a change. The result is False if row
+    tracking was enabled, other than in delta-spark, because the files of the commit have no row
+    ids.
     """
     without_configuration = msgspec.structs.replace(
         after, configuration=before.configuration, schema_string=before.schema_string

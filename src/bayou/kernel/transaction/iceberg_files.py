@@ -48,8 +48,8 @@ def check_purged(
 
     This applies to versions 1 and 2, which don't allow deletion vectors.
 
-    Not checked for RESTORE, and for REORG TABLE ... APPLY (UPGRADE UNIFORM ...), which rewrites
-    files with deletion vectors after this commit.
+    There is no check for RESTORE, and for REORG TABLE ... APPLY (UPGRADE UNIFORM ...), which
+    rewrites files with deletion vectors after this commit.
 
     Args:
         state: the table before the commit; None for a new table.

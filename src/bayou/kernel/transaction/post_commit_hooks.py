@@ -1,8 +1,8 @@
 """Post-commit hooks: checksum, Iceberg metadata, checkpoint, log cleanup and others.
 
 They run in this order. The checksum is first, because the other hooks are faster with it. Log
-cleanup follows the checkpoint, because it deletes only commits before a checkpoint. It follows the
-Iceberg metadata, which is converted from the commits.
+cleanup runs after the checkpoint, because it deletes only commits before a checkpoint, and after
+the Iceberg metadata, which is converted from the commits.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def check_new_table(
     """Check the schema and the partition columns of a new table.
 
     Args:
-        mapped: whether the table has column mapping, with which names may contain any character.
+        mapped: whether column mapping is enabled, so that names may contain any character.
     """
     if not schema.fields:
         raise SchemaError(
@@ -111,8 +111,8 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
     """Check the names of columns and nested fields.
 
     Args:
-        prefix: path of the enclosing struct with a dot; "" for top-level columns.
-        mapped: whether the table has column mapping, with which names may contain any character.
+        prefix: path of the enclosing struct, followed by a dot; "" for top-level columns.
+        mapped: whether column mapping is enabled, so that names may contain any character.
     """
     if prefix and not schema.fields:
         path = prefix.removesuffix(".")
@@ -188,7 +188,7 @@ class SchemaMerge:
         widens: whether a column may change to the wider type that the rows have.
         casts: whether values are cast to their column's type and rows may lack columns, as in a
             MERGE. If False, the rows must have the columns' types or, with `widens`, wider types.
-        from_parquet_files: whether both schemas are of Parquet files that are converted to a table.
+        from_parquet_files: whether both are schemas of Parquet files that are converted to a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
 

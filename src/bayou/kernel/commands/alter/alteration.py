@@ -81,7 +81,7 @@ class Alteration:
 
 
 def with_schema(state: TableState, schema: StructType, **changes: object) -> Metadata:
-    """Return the table's metadata with a new schema and other changed fields of `Metadata`."""
+    """Return the table's metadata with a new schema and new values of the fields in `changes`."""
     return msgspec.structs.replace(state.metadata, schema_string=schema.to_json(), **changes)
 
 

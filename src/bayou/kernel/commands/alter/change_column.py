@@ -122,7 +122,7 @@ def change_column(
 
 
 def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructType:
-    """Return the schema with a column's type changed to the type of `to`, a wider type."""
+    """Return the schema in which a column has the type of `to`, which must be wider."""
     table = state.path
     field = field_at(table, state.schema, path)
     if field.data_type == STRING == to.data_type:

@@ -63,7 +63,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """NULL."""
+    """The value NULL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ _CONDITION_ERRORS: dict[ClauseKind, str] = {
 class MergeClause:
     """A WHEN clause of a MERGE.
 
-    Each row is matched, not matched, or not matched by source. The first clause of this kind whose
+    A row is matched, not matched, or not matched by source. The first clause for this case whose
     condition is true applies to the row.
 
     Attributes:

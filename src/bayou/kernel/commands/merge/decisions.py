@@ -85,7 +85,7 @@ class FileDecisions:
         )
 
     def from_position(self, position: int, count: int) -> FileDecisions:
-        """Return the decisions for `count` changed rows, from a position in the file on."""
+        """Return the first `count` decisions for rows at or after a position in the file."""
         return self.slice(_count_below(self.positions, position), count)
 
 
@@ -104,8 +104,8 @@ class Decisions:
 
     Args:
         read: scan state that reads `plan.condition_columns` and the row index.
-        rows: maximum number of target rows in a chunk, or the number of source rows if it is
-            higher.
+        rows: maximum number of target rows in a chunk. If there are more source rows, their number
+            is the maximum.
     """
 
     def __init__(

@@ -135,7 +135,7 @@ class MergeTransaction:
     def unrecorded_files(
         self, engine: Engine, predicate: Predicate | None = None
     ) -> Iterator[ScanFile]:
-        """Yield the files that `files` returns without recording them; call `record_read` later."""
+        """Yield the same files as `files`, but don't record them; call `record_read` later."""
         scan = ScanBuilder(self._table).with_filter(predicate).with_whole_adds().build()
         with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
             yield from files

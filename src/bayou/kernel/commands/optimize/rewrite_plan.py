@@ -66,7 +66,7 @@ class RewriteLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePlan:
-    """Groups of files to rewrite, and what the commits record in the history.
+    """Groups of files to rewrite, and the values that the commits record in the history.
 
     Attributes:
         where: condition that selected the partitions. If None, all partitions were selected.

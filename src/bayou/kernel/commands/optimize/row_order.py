@@ -43,7 +43,7 @@ _Numbers: TypeAlias = Any
 
 
 def bits_per_dimension(dimensions: int) -> int:
-    """Return the maximum number of bits of each coordinate of a position."""
+    """Return the maximum number of bits per coordinate, for a number of dimensions."""
     bits = min(_MAX_BITS, _POSITION_BITS // dimensions)
     if bits == 0:
         raise ValueError(

@@ -72,8 +72,8 @@ def assigned_fields(
     """Resolve the columns and nested fields (dotted paths) that an UPDATE sets.
 
     Returns:
-        For each path, in the schema's spelling and in the order of `columns`: the fields on the
-        path, from the top-level column to the field itself.
+        The fields on each path, from the top-level column to the field itself. The keys are the
+        paths as spelled in the schema, in the order of `columns`.
     """
     resolved: dict[tuple[str, ...], list[StructField]] = {}
     for target in columns:

@@ -56,7 +56,7 @@ class RowSearch(PickledTask):
     condition: Predicate | None
 
     def positions(self, engine: Engine) -> Callable[[ScanFile], BitMap64]:
-        """Return a function that returns the positions of the matching, not deleted rows of a file.
+        """Return a function that returns the positions of a file's matching, live rows.
 
         The function reads only the columns of the condition, and skips row groups by statistics.
         """

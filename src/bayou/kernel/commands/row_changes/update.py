@@ -106,7 +106,7 @@ def begin_update(
 
 
 def commit_update(engine: Engine, operation: RowOperation, changes: RowChanges) -> UpdateMetrics:
-    """Commit an UPDATE; if no row matched, only its transaction identifier is committed, if set."""
+    """Commit an UPDATE. If no row matched, commit only the transaction identifier, if it is set."""
     counts = {**operation.counts(changes), "num_updated_rows": changes.num_updated_rows}
     version = operation.commit(engine, changes, counts)
     return UpdateMetrics(version=version, **counts)

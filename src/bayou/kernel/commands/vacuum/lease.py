@@ -190,7 +190,7 @@ class HeldLease:
             self._renewed = began
 
     def _delete_old_leases(self) -> None:
-        """Delete the lease files of vacuums whose last heartbeat is a day older than this one."""
+        """Delete the lease files of vacuums whose last heartbeat is a day older than this one's."""
         files = self._engine.files
         with suppress(BayouError):
             now = files.status(self.lease.heartbeat_path).modification_time
@@ -203,7 +203,7 @@ class HeldLease:
 
 
 def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: bool) -> None:
-    """Wait until no vacuum of Bayou can delete files of a version, before it is restored.
+    """Before a version is restored, wait until no vacuum of Bayou can delete its files.
 
     Vacuums that have read an earlier version are ignored: they don't delete files of `version`. A
     vacuum whose heartbeat doesn't change for a minute is ended, unless `dry_run` is True.

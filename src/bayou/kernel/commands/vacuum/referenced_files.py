@@ -95,7 +95,7 @@ class ReferencedFiles:
         return either
 
     def boundaries(self, parts: int) -> list[str]:
-        """Return ascending paths that split the files into `parts` or fewer similar parts."""
+        """Return ascending paths that split the files into at most `parts` similar parts."""
         paths = sorted(set(self._sample))
         indices = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
         return [paths[index] for index in indices]

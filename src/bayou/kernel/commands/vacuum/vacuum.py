@@ -55,7 +55,7 @@ It deletes each batch with `VacuumLease.delete_files`.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VacuumMetrics(Sequence[str]):
-    """Metrics of a vacuum; as a sequence, the paths of the unreferenced files.
+    """Metrics of a vacuum, which are also a sequence of the paths of the unreferenced files.
 
     Attributes:
         inventory: unreferenced files: `path` (decoded, fully qualified), `size` (bytes),
@@ -118,7 +118,8 @@ def vacuum(
             `delta.deletedFileRetentionDuration` is used (one week by default).
         lite: whether to take removed files from the log instead of listing the folder. This is
             faster, but doesn't find files that no commit references.
-        enforce_retention_duration: whether to reject a retention period shorter than the table's.
+        enforce_retention_duration: whether to reject a retention period that is shorter than the
+            table property.
         catalog: catalog of a managed table; it must permit VACUUM.
         delete_files: function that deletes the files in other processes. If None, threads of this
             process delete them.

@@ -210,7 +210,7 @@ def _size(value: str | bytes) -> int:
 def _prefix_directions(
     constants: Sequence[Any], _types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity of `substring`: prefixes sort in the order of the strings."""
+    """Return the monotonicity of `substring`, which is monotonic if it returns prefixes."""
     if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
         return None
     return (1, 0, 0)

@@ -17,7 +17,7 @@ from bayou.protocol.sql import Token, quote_identifier, string_literal, tokenize
 
 
 class _Parser(SparkParser):
-    """Spark's parser of sqlglot without built-in functions, which sqlglot would rename."""
+    """sqlglot's parser for Spark SQL without built-in functions, because sqlglot renames them."""
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
 

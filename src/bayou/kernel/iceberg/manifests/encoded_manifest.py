@@ -54,7 +54,7 @@ def location_hashes(head: bytes) -> tuple[int, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class EncodedEntry:
-    """An encoded entry with the hash of its location."""
+    """An encoded entry, and the hash of its file's location."""
 
     location_hash: int
     data: bytes

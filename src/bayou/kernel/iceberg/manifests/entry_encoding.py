@@ -181,7 +181,7 @@ def manifest_list_schema(format_version: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """The values of a manifest entry that are needed without decoding the entry.
+    """The values of a manifest entry that can be read without decoding the whole entry.
 
     Attributes:
         location: location of the data file, or of the data file that a deletion vector refers to.
@@ -259,7 +259,7 @@ class EntryMover:
     _heads: dict[tuple[int, bytes], bytes] = field(default_factory=dict)
 
     def moved(self, entry: bytes, status: int) -> bytes:
-        """Return an entry with the status `EXISTING` or `DELETED`."""
+        """Return the entry with another status, `EXISTING` or `DELETED`."""
         length = _head_length(entry)
         key = (status, entry[:length])
         head = self._heads.get(key)

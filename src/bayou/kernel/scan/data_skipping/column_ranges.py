@@ -56,7 +56,7 @@ def constant(value: bool) -> Datum:
 
 
 class Range:
-    """The range of an expression's values in each file. The base class is an unknown range."""
+    """The range of an expression's values in each file. The base class knows no bounds."""
 
     def __init__(self, data_type: DataType) -> None:
         self.data_type = data_type
@@ -372,9 +372,9 @@ def non_null_values(values: tuple[Literal, ...]) -> tuple[Literal, ...]:
 
 
 def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
-    """Sort values, split them into at most `MAX_POINTS` ranges, and yield the ends of each range.
+    """Sort values, split them into at most `MAX_POINTS` runs, and yield first and last of each.
 
-    If values can't be sorted, each value is a range.
+    If values can't be sorted, each value is a run.
     """
     try:
         ordered = sorted(values, key=lambda literal: _order(literal.value))

@@ -154,7 +154,7 @@ class Pruning:
         return exact
 
     def select_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
-        """Return a mask of the files that may contain a matching row, by their partition values."""
+        """Return a mask of the files whose partition values permit a matching row."""
         return self._plan.select(self._partition_arrays(adds), None, num_rows=len(adds))
 
     def _partition_arrays(

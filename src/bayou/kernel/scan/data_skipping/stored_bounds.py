@@ -55,7 +55,7 @@ def stored_type(data_type: DataType) -> pa.DataType | None:
 
 
 def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
-    """Cast bounds like comparisons cast the values of rows; integers that don't fit become null."""
+    """Cast bounds as comparisons cast row values; integers that don't fit become null."""
     if values.type == arrow_type:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow_type):
@@ -80,8 +80,8 @@ def drop_truncated_strings(values: Datum) -> Datum:
 def widen_float_bounds(values: Datum, *, upper: bool) -> Datum:
     """Widen bounds of a double column that was float when some files were written.
 
-    In these files, a bound is the decimal representation of a float. Parsed as a double, it differs
-    slightly from the float's value.
+    In files that are older than the change, a bound is the shortest decimal representation of a
+    float. Parsed as a double, this differs slightly from the float's value.
 
     Args:
         upper: True for upper bounds, False for lower bounds.

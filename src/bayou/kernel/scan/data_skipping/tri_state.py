@@ -220,7 +220,7 @@ class TriState:
     def _partitions_permit(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """Whether generated partition columns permit that a comparison with a constant is true."""
+        """Whether a comparison with a constant can be true, according to generated columns."""
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
         if not isinstance(left, Column) or op == "<>":
@@ -268,9 +268,8 @@ class TriState:
         """Evaluate a condition on partition columns only; it has one result per file.
 
         Returns:
-            The results, and a mask of the files without an error. None if the expression is AND,
-            OR, NOT, a column or a constant, isn't boolean, or doesn't reference only partition
-            columns.
+            The results, and a mask of the files without an error. None for AND, OR, NOT, a column
+            or a constant, and for expressions that aren't boolean or that reference other columns.
         """
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
