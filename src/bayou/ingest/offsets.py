@@ -284,7 +284,7 @@ _MAX_SPANS = 16
 
 
 def join_spans(ranges: Iterable[OffsetSpan]) -> list[OffsetSpan]:
-    """Reduce ranges to at most 16 sorted ranges, by joining ranges with the smallest gaps."""
+    """Join ranges with the smallest gaps between them, until at most 16 sorted ranges remain."""
     distinct: list[OffsetSpan] = []
     for span in sorted(ranges, key=lambda span: span.start):
         if distinct and span.start <= distinct[-1].end:

@@ -13,5 +13,5 @@ def topic_key(section: str, kafka_topic: str) -> str:
 
 
 def section_key(topic: str) -> str:
-    """Return the key of the section of the topic with this key."""
+    """Return the key of a topic's section; `topic` is the key of the topic."""
     return topic.partition("/")[0]

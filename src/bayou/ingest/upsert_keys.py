@@ -292,7 +292,7 @@ def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -
 
 
 def _positions(everything: pa.Table, kinds: Any) -> tuple[Any, Any]:
-    """Return for each row the number of its topic and partition, and its offset.
+    """Return two columns: a number for the topic and partition of each row, and the row's offset.
 
     Deleted keys that were stored without a topic count as keys of the batch's topic.
     """

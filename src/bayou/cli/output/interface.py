@@ -108,7 +108,7 @@ class Output(Messages, Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Whether `watch` shows a live display, for which the monitor must collect the status."""
+        """Whether `watch` shows a live display. If so, the monitor must collect the status."""
         ...
 
     def watch(self, monitor: Monitor) -> AbstractContextManager[Reporter]:

@@ -331,8 +331,9 @@ def crashing_offsets(
         crashes: function that reads a part of the batch and returns whether a worker crashed.
 
     Returns:
-        The sorted offsets by Kafka partition of records that crash a worker each time they are read
-        alone. The result is empty if there are none or more than `MAX_CRASHING_RECORDS`: then the
+        For each Kafka partition, the sorted offsets of records that crash a worker each time they
+            are read alone. The result is empty if there are none or more than
+            `MAX_CRASHING_RECORDS`: then the
         crash had another cause, such as a lack of memory.
     """
     crashing: dict[int, list[int]] = {}

@@ -105,7 +105,7 @@ class FilteredDecoder:
 
 
 def _at(decoded: Decoded, positions: pa.Array[Any]) -> Decoded:
-    """Replace each position `i` in a selection of records by its position in the batch."""
+    """Convert positions in a selection of a batch's records to positions in the batch."""
     return replace(
         decoded,
         positions=positions.take(decoded.positions),

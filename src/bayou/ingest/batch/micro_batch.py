@@ -262,8 +262,8 @@ class MicroBatchWriter:
     def _is_large(self, spans: Mapping[int, OffsetSpan]) -> bool:
         """Whether an upsert's rows may exceed the driver's memory.
 
-        True if an earlier batch exceeded it, and this batch has at least half as many offsets as
-        the earlier batch.
+        True if an earlier batch exceeded this memory, and `spans` has at least half as many offsets
+        as that batch.
         """
         size = sum(span.end - span.start for span in spans.values())
         return self._large is not None and 2 * size >= self._large

@@ -24,8 +24,8 @@ class StartupSession:
     """A replacement of the Spark session that runs tasks in one process until Spark has started.
 
     It has the methods of SparkSession, SparkContext and RDD that a micro-batch calls. Tasks run one
-    after the other. If a task fails or ends the process, Spark runs it again after its start, so
-    errors are the same as in a Spark session.
+    after the other. If a task fails or ends the process, the task runs again in Spark after Spark
+    has started, so that errors are the same as in a Spark session.
 
     Args:
         conf: the settings of the Spark session.

@@ -141,7 +141,7 @@ class ProcessingConfig(Section):
 
     @property
     def expressions(self) -> dict[str, Expression]:
-        """The expression of each derived column, in terms of record fields only."""
+        """The expression of each derived column; it reads only record fields."""
         expanded: dict[str, Expression] = {}
         for name, sql in self.columns.items():
             expanded[name] = _expanded(parsed_expression(sql), expanded)
@@ -149,7 +149,7 @@ class ProcessingConfig(Section):
 
     @property
     def condition(self) -> Predicate | None:
-        """The condition of `where`, in terms of record fields only; None if it isn't set."""
+        """The condition of `where`, which reads only record fields; None if it isn't set."""
         if self.where is None:
             return None
         condition = _expanded(parsed_expression(self.where), self.expressions)

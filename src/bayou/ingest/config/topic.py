@@ -345,7 +345,7 @@ class TopicConfig(Section):
 
     @property
     def route_expression(self) -> Expression | None:
-        """The expression of `route-by`, in terms of record fields only; None without `route-by`."""
+        """The expression of `route-by`, which reads only record fields; None without `route-by`."""
         routes = self.destination.route_by
         return None if routes is None else self.processing.expanded(routes.parsed)
 
@@ -356,7 +356,7 @@ class TopicConfig(Section):
         return frozenset(n for e in expressions if e is not None for n in names_in(e))
 
     def without_routes(self) -> TopicConfig:
-        """Return the settings for records after `where` and `route-by`, without both."""
+        """Return the settings for records to which `where` and `route-by` were already applied."""
         processing = self.processing.model_copy(update={"where": None})
         destination = self.destination.model_copy(update={"route_by": None})
         return self.model_copy(update={"processing": processing, "destination": destination})

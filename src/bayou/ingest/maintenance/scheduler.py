@@ -85,7 +85,7 @@ class TopicMaintenance:
             self._retry_next_time(task)
 
     def use_executors(self, spark: SparkSession) -> None:
-        """Set the session on whose executors tasks of large tables run from now on."""
+        """Set the session whose executors run the tasks of large tables from now on."""
         self._spark = spark
 
     def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:

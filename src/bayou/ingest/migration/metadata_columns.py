@@ -92,8 +92,8 @@ class OldRecords:
 
     Attributes:
         topic: name of the Kafka topic.
-        offsets: for each Kafka partition, the highest offset of the records so far that weren't
-            skipped.
+        offsets: for each Kafka partition, the highest offset of the records that weren't skipped so
+            far.
     """
 
     def __init__(self, from_kafka: FromKafka) -> None:

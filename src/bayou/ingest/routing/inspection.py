@@ -59,7 +59,7 @@ def routed_statuses(
 
 
 def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, ...]:
-    """Return one topic for each registered table of `route-by`, with this table as its only table.
+    """For each registered table of `route-by`, return a copy of the topic with only this table.
 
     A registered table may not exist yet, because no batch has committed rows to it.
 
@@ -76,7 +76,7 @@ def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, 
 def routed_snapshots(
     configuration: Configuration, topic: Topic, default: SnapshotHandle
 ) -> tuple[SnapshotHandle, ...]:
-    """Return the latest snapshots of the registered tables of `route-by` that exist.
+    """Return the latest snapshot of each registered table of `route-by` that exists.
 
     Args:
         default: the default table.

@@ -18,7 +18,7 @@ from bayou.ingest.runtime.topic_run import TopicRun
 
 
 class TopicRestarts:
-    """Stores when stopped topics are restarted, and prepares a new run of each topic in time."""
+    """Stores the restart times of stopped topics, and prepares their new runs in the background."""
 
     def __init__(self, new_run: Callable[[Topic, TopicRun | None], TopicRun]) -> None:
         self._new_run = new_run

@@ -215,7 +215,7 @@ class TopicRun:
             self._error = self._error or error
 
     def maintain(self) -> None:
-        """Start maintenance and updates of catalog entries that are due, in the background."""
+        """Start due maintenance and due updates of catalog entries, in the background."""
         with self._errors():
             self._upkeep.poll_registrations()
         if self._started:

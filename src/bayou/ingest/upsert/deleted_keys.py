@@ -174,7 +174,7 @@ class DeletedKeys:
         return snapshot
 
     def _widened(self, snapshot: Snapshot, rows: pa.Schema) -> Snapshot:
-        """Widen columns to the types of `rows`, as columns of the target may have been widened."""
+        """Widen columns to the types of `rows`, if columns of the target were widened."""
         wider = {
             field.name: kind
             for field in snapshot.schema

@@ -266,7 +266,7 @@ class _Plan:
         return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
 
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
-        """Join target and source, without rows of a kind (MATCHED, ...) that has no clause.
+        """Join target and source; omit rows of a kind (MATCHED, ...) that has no clause.
 
         Args:
             observed: aggregates over the source, which Spark computes during the join.

@@ -339,7 +339,7 @@ class OptimizeCommands:
 
 
 def runs_in_driver(target: TargetTable, sizes: Iterable[int]) -> bool:
-    """Whether a row operation runs in the driver, by the sizes in bytes of the files it reads.
+    """Whether the driver runs a row operation; `sizes` are the bytes of the files to read.
 
     Always true under Spark Connect, where Bayou can't start tasks on executors.
     """

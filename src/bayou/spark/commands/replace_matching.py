@@ -162,7 +162,7 @@ def check_aligned(
 def _pairs(
     target: TargetTable, schema: StructType, columns: Mapping[str, str], using: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return each column of `REPLACE USING` as its quoted names in the table and in the rows."""
+    """Return the quoted names of each `REPLACE USING` column in the table and in the rows."""
     assigned = {name.lower(): column for name, column in columns.items()}
     pairs = []
     for name in using:

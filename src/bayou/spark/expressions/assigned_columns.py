@@ -1,4 +1,4 @@
-"""Conversion of the values that UPDATE and MERGE assign to the types of their columns.
+"""Converts the new values of UPDATE and MERGE to the types of the assigned columns.
 
 Also evaluates column defaults. The SQL of a default comes from the table's log, which another
 program may have written. Therefore Spark never parses the SQL: it would run, for example,

@@ -19,7 +19,7 @@ def has_structs(data_type: DataType) -> bool:
 def assign_by_name(
     target: DataType, value: Any, source: DataType, before: tuple[Any, DataType] | None = None
 ) -> Any:
-    """Convert a value (a Column) to a type that `check_assignable` accepts for it.
+    """Convert a value (a Column) to the type of a column that `check_assignable` accepts for it.
 
     Args:
         target: the type of the result.

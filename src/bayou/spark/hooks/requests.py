@@ -1,4 +1,4 @@
-"""Requests: descriptions of calls of PySpark's readers and writers, which handlers get.
+"""Requests, which describe calls of PySpark's readers and writers to handlers.
 
 A request contains the settings of the reader or writer, such as its format and options. Classic
 readers and writers have them in private fields in the JVM; Connect's have them in Python.
@@ -288,7 +288,7 @@ def stream_write_request(
 def restored_request_options(
     request: ReadRequest | WriteRequest | StreamWriteRequest,
 ) -> Iterator[None]:
-    """Context manager that restores the options of a request's reader or writer at its end.
+    """Context manager that restores the options of a request's reader or writer afterwards.
 
     A program can use the reader for several tables. Options that handlers set, such as the version
     or the credentials, are valid for only one table.

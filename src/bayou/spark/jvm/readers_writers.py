@@ -90,7 +90,7 @@ def stream_writer_state(writer: Any) -> WriterState:
 @tested_with("4.2", "4.3")
 @contextmanager
 def restored_options(target: Any) -> Iterator[None]:
-    """Context manager that restores the options of a reader or writer at its end."""
+    """Context manager that restores the options of a reader or writer afterwards."""
     java = target._jreader if hasattr(target, "_jreader") else target._jwrite
     field = _field(java, "extraOptions")
     options = field.get(java)

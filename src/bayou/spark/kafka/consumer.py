@@ -125,7 +125,7 @@ class _RangeReader:
             raise self._error(error.str())
 
     def _handle_partition_end(self, offset: int) -> None:
-        """Handle the end of the partition at `offset`; complete the range if it ends before.
+        """Handle the end of the partition at `offset`; complete the range if it doesn't end later.
 
         If the range ends with transaction markers, `_position` doesn't reach the end of the range,
         because the client doesn't return the markers.

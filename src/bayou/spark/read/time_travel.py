@@ -60,7 +60,7 @@ _TIMESTAMP = re.compile(
 
 
 def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
-    """Parse a timestamp as delta-spark's `timestampAsOf`; return ms since the epoch.
+    """Parse a timestamp in the format of delta-spark's `timestampAsOf`; return ms since the epoch.
 
     If a local time occurs twice because clocks were set back, the earlier occurrence is used.
 

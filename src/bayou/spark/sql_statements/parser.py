@@ -70,7 +70,7 @@ class InvalidStatement:
 
 
 def may_be_delta_statement(word: str) -> bool:
-    """Whether a statement with this first keyword may be one that Bayou executes."""
+    """Whether Bayou may execute statements with this first keyword."""
     return word in _PARSERS or word in ("CREATE", "REPLACE")
 
 

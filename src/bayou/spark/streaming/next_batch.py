@@ -146,7 +146,7 @@ def next_feed_offset(
 
 
 def _end(commit: CommitFileSizes, bound: SourceOffset | None) -> int:
-    """Return the number of a commit's files that are not after `bound`."""
+    """Return the number of a commit's files at or before `bound`."""
     if bound is None or bound.version > commit.version:
         return commit.count
     return max(0, min(commit.count, bound.index + 1)) if bound.version == commit.version else 0

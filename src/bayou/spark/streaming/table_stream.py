@@ -493,7 +493,7 @@ class TableStream:
 
 
 def _corrected_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
-    """Take the version of the first batch's start offset from its end offset.
+    """For the first batch, replace the start offset's version by the end offset's version.
 
     Other start offsets are returned unchanged; see `TableStream.batch`.
     """

@@ -2,8 +2,8 @@
 
 The sink commits every micro-batch exactly once. Each commit has a transaction identifier: the id of
 the query from its checkpoint, and the number of the micro-batch. If Spark repeats a committed
-batch, the table already has its number, and nothing is written. After a restore of an older copy of
-the checkpoint, new batches can have numbers that the table already has. This is an error.
+batch, the table already has the batch's number, and nothing is written. After a restore of an older
+copy of the checkpoint, new batches can have numbers that the table already has. This is an error.
 """
 
 from __future__ import annotations

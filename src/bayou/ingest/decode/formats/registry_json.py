@@ -117,7 +117,7 @@ class _Bundle:
         return document
 
     def _local(self, response: Mapping[str, Any], place: str) -> Any:
-        """Return a schema whose references are rewritten for its position in the document."""
+        """Return a schema, with references rewritten for the schema's position in the document."""
         names = {r["name"]: self._add(r["subject"], r["version"]) for r in response["references"]}
         document = msgspec.json.decode(response["schema"])
         if isinstance(document, dict):

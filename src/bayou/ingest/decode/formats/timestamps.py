@@ -7,8 +7,8 @@
 | a pattern such as `%d.%m.%Y %H:%M` | a string that matches the pattern of Python's `strptime` |
 
 A string without a UTC offset is in UTC. Null stays null. A pattern must contain the year. It can't
-contain `%Z`, because the zone names that `strptime` accepts depend on the machine, and it ignores
-their offsets.
+contain `%Z`, because the zone names that `strptime` accepts depend on the machine, and `strptime`
+ignores the offsets of these zones.
 """
 
 from __future__ import annotations
