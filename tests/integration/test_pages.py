@@ -27,12 +27,6 @@ PRINTED = {
     "docs/guide/delta-table.md": ["num_affected_rows"],
     "docs/guide/scaling.md": ["\n89\n"],
     "docs/guide/spark.md": ["DELTA_MISSING_DELTA_TABLE 42P01"],
-    "docs/guide/sql-without-spark.md": [
-        "[('Ada', 40.8), ('Bo', 42.5), ('Cy', 39.2)]",
-        "[(7,)]",
-        "[(100,)]",
-        "\n100\n1\n",
-    ],
 }
 """What the blocks of a page print, apart from the output that the page shows."""
 

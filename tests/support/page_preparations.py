@@ -25,7 +25,6 @@ from support.unity_double import UnityDouble
 
 __all__ = ["PREPARATIONS", "Prepared", "create_dated_table"]
 
-SCHEMAS = Path(__file__).parents[2] / "examples" / "plan" / "schemas"
 VERSIONS = 45
 _FIRST_COMMIT = dt.datetime(2024, 1, 4, 12, tzinfo=dt.UTC)
 _KEPT_LOG = {"delta.enableExpiredLogCleanup": "false", "delta.enableChangeDataFeed": "true"}
@@ -139,11 +138,6 @@ def _altered(page: Prepared) -> None:
     bayou.write(str(page.folder / "lake" / "events"), pa.table(rows))
 
 
-def _items(page: Prepared) -> None:
-    rows = {"id": [1, 2, 3], "price": [1.0, 2.0, 3.0], "changes": [0, 0, 0]}
-    bayou.write(str(page.folder / "lake" / "items"), pa.table(rows))
-
-
 def _raw_files(page: Prepared) -> None:
     page.copy_dated_table("events")
     rows = pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]})
@@ -185,11 +179,6 @@ def _sql(page: Prepared) -> None:
         ]
     )
     bayou.create(str(lake / "inventory"), inventory)
-
-
-def _streaming(page: Prepared) -> None:
-    page.copy_dated_table("events")
-    page.runner.scope["spark"] = page.runner.spark()
 
 
 def _connectors(page: Prepared) -> None:
@@ -241,11 +230,6 @@ def _quick_start(page: Prepared) -> None:
     page.broker.produce("user.events.v1", records)
 
 
-def _topic_and_schemas(page: Prepared) -> None:
-    page.produce("user.events.v1")
-    shutil.copytree(SCHEMAS, page.folder / "schemas")
-
-
 def _example_table(page: Prepared) -> None:
     write_orders(str(page.folder / "lake" / "orders"))
 
@@ -254,16 +238,14 @@ PREPARATIONS: dict[str, Callable[[Prepared], None]] = {
     "README.md": _topic,
     "docs/connectors.md": _connectors,
     "docs/guide/altering.md": _altered,
-    "docs/guide/kafka.md": _topic_and_schemas,
+    "docs/guide/kafka.md": _quick_start,
     "docs/guide/maintenance.md": _raw_files,
-    "docs/guide/merge.md": _items,
     "docs/guide/migration.md": _json_files,
     "docs/guide/quickstart.md": _quick_start,
     "docs/guide/scaling.md": _many_files,
     "docs/guide/spark.md": _dated_events,
     "docs/guide/sql.md": _sql,
     "docs/guide/stores.md": _dated_events,
-    "docs/guide/streaming.md": _streaming,
     "docs/guide/tables.md": _orders,
     "docs/guide/unity-catalog.md": _unity,
     "docs/operations/recovery.md": _recovery,
