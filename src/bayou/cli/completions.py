@@ -45,7 +45,7 @@ def tables(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def versions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return tables, or the versions of the table before `@`."""
+    """Return tables or, after `@`, the versions of a table."""
     table, separator, _ = incomplete.rpartition("@")
     if not separator:
         return tables(ctx, incomplete)

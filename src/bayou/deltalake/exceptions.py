@@ -1,4 +1,4 @@
-"""The exceptions of `deltalake.exceptions`, as names of Bayou's errors."""
+"""Bayou's errors, under the names of the exceptions in `deltalake.exceptions`."""
 
 from bayou.errors import BayouError as DeltaError
 from bayou.errors import CommitError as CommitFailedError

@@ -307,7 +307,7 @@ def _positions(everything: pa.Table, kinds: Any) -> tuple[Any, Any]:
 
 
 def _per_key(ids: Any, values: Any, function: str) -> Any:
-    """Aggregate values by key with `function`; return the aggregate of its key for each row."""
+    """Aggregate values by key with `function`; return, for each row, the aggregate of its key."""
     grouped: Any = pa.table({"key": ids, "value": values}).group_by("key")
     result = grouped.aggregate([("value", function)])
     keys = result.column("key").combine_chunks()

@@ -306,7 +306,7 @@ class TaskRun:
 
 
 def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -> Any:
-    """Return a mask of the records at the offsets of each partition; None if there are none."""
+    """Return a mask of the records with these offsets; None if there are no such records."""
     column, partitions = batch.column("offset"), batch.column("partition")
     matches: Any = None
     for partition in pc.unique(partitions).to_pylist():
@@ -332,9 +332,8 @@ def crashing_offsets(
 
     Returns:
         For each Kafka partition, the sorted offsets of records that crash a worker each time they
-            are read alone. The result is empty if there are none or more than
-            `MAX_CRASHING_RECORDS`: then the
-        crash had another cause, such as a lack of memory.
+        are read alone. The result is empty if there are none or more than `MAX_CRASHING_RECORDS`:
+        then the crash had another cause, such as a lack of memory.
     """
     crashing: dict[int, list[int]] = {}
     waiting = [dict(spans)]

@@ -93,7 +93,7 @@ class MicroBatchWriter:
 
     @property
     def routed_topics(self) -> tuple[Topic, ...]:
-        """One topic for each existing table of `route-by`, with this table as its only table."""
+        """For each existing table of `route-by`, a copy of the topic with only this table."""
         return ()
 
     @property

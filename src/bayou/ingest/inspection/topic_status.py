@@ -50,7 +50,7 @@ class TopicTables:
 
     @property
     def letters_filter(self) -> str | None:
-        """SQL condition that selects the topic's dead letters; None if no other topic has any."""
+        """SQL condition that selects the topic's dead letters; None if the table isn't shared."""
         if not self.topic.shares_table:
             return None
         return f"topic = '{self.topic.config.kafka_topic}'"

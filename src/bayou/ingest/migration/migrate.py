@@ -416,7 +416,7 @@ def _is_complete(part: Part, file: JsonFile) -> bool:
 
 
 def _truncated(file: JsonFile, part: Part) -> JsonFile:
-    """Return the file as if it had the size that it had when the part was migrated.
+    """Return the file with the size that it had when the part was migrated.
 
     A compressed file is returned unchanged.
     """

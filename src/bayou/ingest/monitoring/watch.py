@@ -42,7 +42,7 @@ def _iceberg_lag(handles: Sequence[TableHandle]) -> int | None:
 class Watch:
     """Polls the end offsets of running and failed topics, and the tables of running topics.
 
-    A context manager, which polls in a background thread until its end.
+    A context manager; a background thread polls until the end of the `with` block.
     """
 
     def __init__(self, configuration: Configuration, store: StatusStore, interval: float) -> None:

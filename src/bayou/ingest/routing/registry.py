@@ -125,7 +125,7 @@ def relative_path(path: str, default: str) -> str:
 
 
 def absolute_path(path: str, default: str) -> str:
-    """Return the path that `relative_path` has made relative."""
+    """Convert a result of `relative_path` back to an absolute path."""
     if "://" in path:
         return path
     root, folder = _split(posixpath.dirname(default.rstrip("/")))

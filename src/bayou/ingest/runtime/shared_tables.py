@@ -1,4 +1,4 @@
-"""The maintenance and the catalog entry of each table, which topics of one table share."""
+"""The maintenance and the catalog entry of each table; topics with the same table share them."""
 
 from __future__ import annotations
 

@@ -169,8 +169,8 @@ class TopicRun:
         """Run one micro-batch.
 
         Args:
-            end: the end offset of the batch, for each partition. None reads no records, and only
-                prepares the topic again.
+            end: the end offset of the batch, for each partition. If None, no records are read, and
+                the topic is only prepared again.
 
         Returns:
             Seconds to wait before the next attempt if this attempt failed and is retried; else

@@ -40,10 +40,10 @@ class TopicUpkeep:
         self._registrations: dict[str, BackgroundRegistration] = {}
 
     def open(self, topics: Sequence[Topic]) -> None:
-        """Start maintenance and catalog entries of tables, unless they are already open.
+        """Open the maintenance and the catalog entries of tables, unless they are already open.
 
         Args:
-            topics: one topic for each table, with this table as its only table.
+            topics: for each table, a copy of the topic with only this table.
         """
         for topic in topics:
             path = topic.table_path

@@ -19,7 +19,8 @@ def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, 
     """Return a JSON Schema with the types that the fields have in the records.
 
     No field is required, and additional fields are allowed. A string field has the format `date` or
-    `date-time` if all its values have it. A field with values of several types allows all of them.
+    `date-time` if all its values have this format. A field with values of several types allows all
+    of them.
     """
     shape = _Shape()
     for record in records:

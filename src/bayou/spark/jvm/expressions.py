@@ -73,7 +73,7 @@ class CatalystFilter:
 
 @tested_with("4.3")
 def ansi_cast(column: Any, data_type: Any) -> Column:
-    """Cast a Column as in ANSI mode, where invalid values are errors, in a session of any mode."""
+    """Cast a Column in ANSI mode (invalid values are errors), whatever the session's mode."""
     cast = column.try_cast(data_type)._jc.node()
     mode = getattr(java_class(cast, "org.apache.spark.sql.internal.Cast$Ansi$"), "MODULE$")
     some = java_class(cast, "scala.Option").apply(mode)

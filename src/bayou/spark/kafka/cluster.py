@@ -210,7 +210,7 @@ class KafkaCluster:
         Args:
             specs: for each partition, the `OffsetSpec` of confluent-kafka: earliest, latest or a
                 timestamp.
-            none: negative number with which brokers report that there is no offset; it is returned
+            none: negative number that brokers return if there is no offset; it is returned
                 unchanged. Other negative numbers are errors.
         """
         from confluent_kafka import IsolationLevel, KafkaException

@@ -154,7 +154,7 @@ def batch_builder(
 
 
 def _timestamps(millis: list[int]) -> Any:
-    """Convert timestamps of records; null without a timestamp, or if it is after the year 9999.
+    """Convert timestamps of records; a missing timestamp, or one after the year 9999, becomes null.
 
     A client can send any number. If it sends microseconds instead of milliseconds, the year is
     about 55840, which Python and SQL don't support.

@@ -244,7 +244,7 @@ def _position(value: str, name: str) -> Position:
 def _timestamps(
     values: Mapping[str, str], bound: Literal["starting", "ending"], *, or_latest: bool
 ) -> TimestampPosition | None:
-    """Return the position of an option with timestamps; None if no such option is set.
+    """Return the position that an option with timestamps sets; None if no such option is set.
 
     A timestamp for all partitions takes precedence over timestamps by partition.
     """
