@@ -108,7 +108,7 @@ class DataFrames(ABC):
         columns: Sequence[str] | None = None,
         filters: RowFilter | None = None,
     ) -> pa.Table:
-        """Read rows into an Arrow table; the name of `to_arrow` in `deltalake`.
+        """Read rows into an Arrow table, like `to_arrow`. `deltalake` uses this name.
 
         Examples:
             >>> bayou.table("lake/orders").to_pyarrow_table(columns=["id", "price"])

@@ -18,7 +18,7 @@ class TableAtVersion(Table):
         self._snapshot = snapshot
 
     def latest_snapshot(self, engine: Engine) -> Snapshot:
-        """Return the fixed version, which is loaded already."""
+        """Return the snapshot of the fixed version, which is already loaded."""
         return self._snapshot
 
     def latest(self) -> Table:

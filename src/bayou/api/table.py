@@ -270,7 +270,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         the structs `null_count`, `min`, `max` and `partition` with a field for each column.
 
         Args:
-            flatten: whether each field of a struct is a column, such as `min.id`.
+            flatten: whether to return the fields of the structs as separate columns, such as
+                `min.id`.
 
         Examples:
             >>> bayou.table("lake/orders").get_add_actions(flatten=True).column_names

@@ -101,7 +101,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
             rows.
         schema_mode: the argument of `deltalake`: `merge` for `merge_schema`, `overwrite` for
             `overwrite_schema`.
-        predicate: the name of `replace_where` in `deltalake`.
+        predicate: another name for `replace_where`, which `deltalake` uses.
         commit_metadata: entries that the commit adds to its `commitInfo`, which `history` returns:
             a string (`userMetadata`, as in Spark), or a dictionary of JSON values.
         transaction: an application id and a version, which make the write idempotent. If the table
@@ -236,7 +236,7 @@ class _Request:
     def table_write(
         self, table: Table, schema: StructType, properties: Mapping[str, str]
     ) -> TableWrite:
-        """Return the kernel's write of rows with a schema."""
+        """Return the `TableWrite` with which the kernel writes rows with this schema."""
         return TableWrite(
             table=table.path,
             schema=schema,

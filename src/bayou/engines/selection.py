@@ -25,7 +25,7 @@ def for_path(path: str, storage_options: Mapping[str, str] | None = None) -> Eng
 
 
 def from_description(description: EngineDescription) -> Engine:
-    """Create an engine from the result of `Engine.description` of an equivalent engine.
+    """Create an engine from a description that `Engine.description` returned.
 
     Raises:
         SerializationError: the kind of engine is unknown, or its factory can't be imported.

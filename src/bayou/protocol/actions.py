@@ -19,7 +19,7 @@ from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructTy
 
 
 def _always(value: Any) -> Any:
-    """Return a field that is written even if it has its default value, despite `omit_defaults`."""
+    """Return a field with a default value that is always written, despite `omit_defaults`."""
     return msgspec.field(default_factory=lambda: value)
 
 

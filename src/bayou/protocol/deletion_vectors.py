@@ -40,7 +40,7 @@ class StoredVector:
 
     Attributes:
         path: path relative to the table's root, or an absolute URI, encoded like `add.path`.
-        offset: position in the file of the size, which precedes the deletion vector.
+        offset: position of the size in the file. The deletion vector follows the size.
         length: total bytes of size, deletion vector and checksum (see `unframe`).
     """
 

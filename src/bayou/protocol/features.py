@@ -364,7 +364,7 @@ def protocol_for(schema: StructType, configuration: Mapping[str, str]) -> Protoc
 
 
 def with_requested_versions(protocol: Protocol, configuration: Mapping[str, str]) -> Protocol:
-    """Raise a protocol to the versions in `delta.minReaderVersion` and `delta.minWriterVersion`."""
+    """Upgrade a protocol to `delta.minReaderVersion` and `delta.minWriterVersion`."""
     reader = _version(configuration, "delta.minReaderVersion")
     writer = _version(configuration, "delta.minWriterVersion")
     return with_versions(protocol, reader, writer) if reader or writer else protocol
@@ -390,7 +390,7 @@ def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
 
 
 def with_versions(protocol: Protocol, reader: int = 0, writer: int = 0) -> Protocol:
-    """Raise the versions of a protocol to at least `reader` and `writer`, and keep its features.
+    """Upgrade a protocol to at least the versions `reader` and `writer`, and keep its features.
 
     If the writer version becomes 7, the features that the old version implied are listed.
     """

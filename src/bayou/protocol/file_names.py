@@ -258,7 +258,8 @@ def canonical_path(uri: str) -> str:
 def _as_utf8(path: str) -> str:
     """Return a decoded path as a string of valid Unicode.
 
-    A path with bytes that aren't UTF-8 is percent-encoded again, after two NUL characters.
+    A path with bytes that aren't UTF-8 is percent-encoded again, and gets a prefix of two NUL
+    characters.
     """
     if path.isascii():
         return path

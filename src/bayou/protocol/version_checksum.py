@@ -108,7 +108,8 @@ class VersionChecksum(
 
     Attributes:
         num_metadata, num_protocol: always 1.
-        metadata, protocol: metadata and protocol of the version. Old writers don't write them.
+        metadata, protocol: metadata and protocol of the version. Checksums of old writers lack
+            them.
         in_commit_timestamp_opt: ms since the epoch; None if the table has no in-commit timestamps.
         num_deleted_records_opt, num_deletion_vectors_opt, deleted_record_counts_histogram_opt:
             statistics of the deletion vectors.

@@ -250,7 +250,8 @@ class TableAlterer(BoundTable):
             metadata: JSON values by key.
 
         Raises:
-            SchemaError: the column doesn't exist, or the meaning of a key is fixed (`delta.`).
+            SchemaError: the column doesn't exist, or a key is reserved, such as keys under
+                `delta.`.
 
         Examples:
             >>> bayou.table("lake/orders").alter.set_column_metadata("id", {"owner": "sales"})

@@ -49,7 +49,7 @@ def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.S
 def cast_batches(
     table: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema
 ) -> Iterable[pa.RecordBatch]:
-    """Cast batches to the schema that `fitting_schema` returned; closing it closes `batches`.
+    """Cast batches to the result of `fitting_schema`. Closing the result closes `batches`.
 
     Raises:
         SchemaError: a value doesn't fit the type of the table's column.

@@ -146,10 +146,9 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values need no conversion from `source` to `target`, which have equal types.
+    """Whether values of a nested type need no conversion from `source` to `target`.
 
-    Nested values may need a conversion: a field may be at another position, or dates may need
-    rebasing.
+    Even if the types are equal, a field may be at another position, or dates may need rebasing.
     """
     actual, requested = children(source), children(target)
     if any(legacy_time_zone(child) is not None for child in actual):

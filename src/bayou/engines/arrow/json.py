@@ -235,7 +235,7 @@ def _parse_fast(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | N
 
 
 def _read_as(kind: _AnyType) -> pa.DataType:
-    """Return the type with which `pyarrow.json` parses values of the type `kind`.
+    """Return the type to request from `pyarrow.json` for values of the type `kind`.
 
     Decimals are parsed with 38 digits, because `pyarrow.json` doesn't check their precision. The
     conversion to `kind` checks it.

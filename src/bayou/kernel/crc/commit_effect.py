@@ -69,7 +69,7 @@ _UNRELIABLE = frozenset({"Manual Update"})
 
 _MAX_TRANSACTIONS = 100
 _MAX_DOMAINS = 10
-"""As in delta-spark, a checksum omits its list of transactions or domains if it is longer."""
+"""Maximum length of a checksum's list of transactions or domains; longer lists are omitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,12 +30,12 @@ _METADATA_FILE = re.compile(r"v([0-9]{1,18})\.metadata\.json")
 
 
 def location(path: str) -> str:
-    """Return the URI of a file for Iceberg's metadata."""
+    """Convert a file's path to the URI that Iceberg's metadata contains."""
     return path if "://" in path else f"file://{path}"
 
 
 def engine_path(uri: str) -> str:
-    """Return the path of a URI in Iceberg's metadata, for the engine; inverse of `location`."""
+    """Convert a URI in Iceberg's metadata to a path for the engine; the inverse of `location`."""
     if uri.startswith("file:"):
         return "/" + uri.removeprefix("file:").lstrip("/")
     return uri

@@ -58,7 +58,7 @@ from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 MANIFEST_ENTRIES = 4000
 """Number of files in a manifest.
 
-A removed file rewrites one manifest of this size, and each commit rewrites the list of them.
+Removing a file rewrites one manifest of this size, and each commit rewrites the manifest list.
 """
 _SMALL_MANIFEST_ENTRIES = MANIFEST_ENTRIES // 4
 _SMALL_MANIFESTS_TO_MERGE = 100

@@ -22,7 +22,7 @@ _EPOCH_UTC = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _MICROSECOND = dt.timedelta(microseconds=1)
 _TRUNCATED_MICROSECONDS = 999
-"""Statistics have milliseconds, so a maximum may be this much too low."""
+"""A maximum may be this much too low, because statistics are truncated to milliseconds."""
 _DECIMAL_CONTEXT = Context(prec=76)
 
 

@@ -263,8 +263,8 @@ def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> l
 def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> list[str]:
     """List the sidecars that no checkpoint references. If a checkpoint can't be read, list none.
 
-    Newer sidecars than `modified_before` are left out, because their checkpoint may not be written
-    yet.
+    Sidecars modified at or after `modified_before` are left out, because their checkpoint may not
+    be written yet.
     """
     folder = f"{log_path(table)}/{SIDECAR_DIRECTORY}"
     try:

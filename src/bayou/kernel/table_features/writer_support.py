@@ -241,9 +241,8 @@ _COLUMN_IDS = frozenset(
 def only_enables_features(before: Metadata, after: Metadata) -> bool:
     """Whether the only change between two `metaData` actions is that features were enabled.
 
-    As in delta-spark, a commit can be rebased onto such a change. The result is False if row
-    tracking was enabled, other than in delta-spark, because the files of the commit have no row
-    ids.
+    As in delta-spark, a commit can be rebased onto such a change. Unlike in delta-spark, the result
+    is False if row tracking was enabled, because the files of the commit have no row ids.
     """
     without_configuration = msgspec.structs.replace(
         after, configuration=before.configuration, schema_string=before.schema_string
