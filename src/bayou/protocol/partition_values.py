@@ -89,7 +89,7 @@ def _serialize(value: PartitionValue, data_type: DataType, name: str) -> str:
             return value
         case "boolean" if isinstance(value, bool):
             return "true" if value else "false"
-        case _ if isinstance(value, bool):  # an int to Python
+        case _ if isinstance(value, bool):  # in Python, a bool is an int
             raise TypeError
         case "byte" | "short" | "integer" | "long" if isinstance(value, int):
             return str(_in_range(value, name))

@@ -208,7 +208,7 @@ class DeltaDataset(pads.FileSystemDataset):
 def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | None) -> DeltaDataset:
     """Create the dataset of a snapshot; see `SnapshotHandle.to_pyarrow_dataset`."""
     condition = checked_condition(filter, "filter")
-    snapshot.scan_builder().with_filter(condition).build()  # reports a filter that isn't valid
+    snapshot.scan_builder().with_filter(condition).build()  # raises an error for an invalid filter
     return DeltaDataset(engine, snapshot, condition)
 
 

@@ -172,7 +172,7 @@ def _parse_mixed(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch:
     matches: Any = pc.match_substring_regex(strings, _NON_FINITE)
     non_finite: pa.BooleanArray = pc.fill_null(matches, False)
     if 0 < (count := non_finite.true_count) < len(strings):
-        order = pc.array_sort_indices(non_finite)  # stable; strings with non-finite floats last
+        order = pc.array_sort_indices(non_finite)  # stable sort, non-finite floats last
         sorted_strings = strings.take(order)
         split = len(strings) - count
         fast = _parse_fast(sorted_strings.slice(0, split), schema)

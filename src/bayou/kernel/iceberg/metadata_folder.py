@@ -62,7 +62,7 @@ class MetadataFolder:
         return f"{self.path}/{uuid.uuid4()}-deletes.puffin"
 
     def metadata_file(self, number: int) -> str:
-        """Return the path of the metadata file with a number N."""
+        """Return the path of the metadata file with this number."""
         return f"{self.path}/v{number}.metadata.json"
 
     def numbers(self) -> list[int]:
@@ -79,7 +79,7 @@ class MetadataFolder:
         return sorted(numbers)
 
     def read(self, number: int) -> Json:
-        """Read the metadata file N.
+        """Read the metadata file with this number.
 
         Raises:
             FileMissingError: the file doesn't exist.

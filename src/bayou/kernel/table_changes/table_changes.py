@@ -189,7 +189,7 @@ def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
 
 
 def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
-    """Whether a range can be empty, because its ends are timestamps in ascending order."""
+    """Whether both ends of a range are timestamps in ascending order, so it may have no commit."""
     if start.timestamp is None or end is None or end.timestamp is None:
         return False
     return start.timestamp <= end.timestamp

@@ -54,7 +54,7 @@ class Projection:
         sources: list[_Source] = []
         first_leaves = list(accumulate((count_leaves(f.type) for f in file_schema), initial=0))
         finder = FieldFinder(list(file_schema))
-        positions: list[int] = []  # in file_schema, of the columns to decode
+        positions: list[int] = []  # indexes in `file_schema` of the columns to decode
         for field in requested:
             kind = (field.metadata or {}).get(METADATA_COLUMN_KEY)
             if kind is not None:

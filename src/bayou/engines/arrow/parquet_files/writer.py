@@ -217,7 +217,7 @@ def _writer(  # noqa: PLR0917
     try:
         yield writer
     except BaseException:
-        writer.is_open = False  # else it writes a footer to the discarded output
+        writer.is_open = False  # otherwise, the writer would write a footer
         raise
     with _write_errors(path):
         writer.close()

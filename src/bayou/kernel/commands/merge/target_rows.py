@@ -109,7 +109,7 @@ def _key_bounds(
     key: JoinKey, values: pa.Array[Any], partitions: Collection[str], *, bounds_only: bool
 ) -> Iterator[Predicate]:
     """Yield predicates that are true for target rows whose key is equal to a key of the source."""
-    if values.null_count:  # keys of <=>: NULL matches NULL, but no predicate on bounds or IN
+    if values.null_count:  # `<=>` matches NULL, but bounds and IN don't
         return
     try:
         data_type = from_arrow_type(key.arrow_type)

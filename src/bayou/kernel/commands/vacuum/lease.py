@@ -190,7 +190,7 @@ class HeldLease:
             self._renewed = began
 
     def _delete_old_leases(self) -> None:
-        """Delete the lease files of vacuums whose last heartbeat is a day older than this one's."""
+        """Delete leases whose heartbeat is a day older than the heartbeat of this lease."""
         files = self._engine.files
         with suppress(BayouError):
             now = files.status(self.lease.heartbeat_path).modification_time

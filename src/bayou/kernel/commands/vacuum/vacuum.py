@@ -55,7 +55,7 @@ It deletes each batch with `VacuumLease.delete_files`.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VacuumMetrics(Sequence[str]):
-    """Metrics of a vacuum, which are also a sequence of the paths of the unreferenced files.
+    """Metrics of a vacuum. The object is also a sequence of the unreferenced files' paths.
 
     Attributes:
         inventory: unreferenced files: `path` (decoded, fully qualified), `size` (bytes),

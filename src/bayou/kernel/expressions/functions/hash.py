@@ -133,7 +133,7 @@ def _murmur3(values: Any, seeds: Any) -> Any:
     Spark hashes each of the bytes after the last complete word as a signed word; standard Murmur3
     combines these bytes before it hashes them.
     """
-    # With descending lengths, the rows that have a k-th word are the first rows.
+    # Rows are sorted by descending length, so the rows with a k-th word come first.
     order = pc.array_sort_indices(pc.binary_length(values), order="descending")
     values, hashes = values.take(order), seeds.take(order)
     lengths = pc.binary_length(values)

@@ -68,7 +68,7 @@ class EntryEncoder:
 
     def __init__(self, format_version: int, fields: Sequence[Json], schema: Json) -> None:
         sources = {each["source-id"] for each in fields}
-        # Without other columns, whose types pyiceberg may not know.
+        # The other columns are left out, because pyiceberg may not know their types.
         columns = [column for column in schema["fields"] if column["id"] in sources]
         self.schema, self._partition = _schemas(
             format_version, json.dumps(list(fields)), json.dumps({**schema, "fields": columns})

@@ -78,7 +78,7 @@ class Range:
         return constant(True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Whether each file may contain a value that is within its bounds; true if unknown."""
+        """Whether each file may contain `value`; true if only the bounds are known."""
         return constant(True)
 
 
