@@ -50,6 +50,18 @@ from bayou.protocol.sql import (
                 )
             ),
         ),
+        (
+            "struct<a int COMMENT 'of a', b: int NOT NULL comment \"of b\", c int>",
+            StructType(
+                (
+                    StructField(name="a", data_type=INTEGER, metadata={"comment": "of a"}),
+                    StructField(
+                        name="b", data_type=INTEGER, nullable=False, metadata={"comment": "of b"}
+                    ),
+                    StructField(name="c", data_type=INTEGER),
+                )
+            ),
+        ),
         ("struct<>", StructType()),
     ],
 )
@@ -58,7 +70,18 @@ def test_a_type_is_read(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "bigints", "array<int", "decimal(10,", "int int", "varchar", "char(0)", "array"]
+    "text",
+    [
+        "",
+        "bigints",
+        "array<int",
+        "decimal(10,",
+        "int int",
+        "varchar",
+        "char(0)",
+        "array",
+        "struct<a int comment>",
+    ],
 )
 def test_what_is_not_a_type_is_refused_with_its_text(text):
     with pytest.raises(SchemaJsonError, match="isn't a type"):

@@ -341,7 +341,12 @@ class _Parser:
             self._accept(":")
             parsed = self.type()
             nullable = not (self._accept("not") and self._expect("null"))
-            fields.append(StructField(name=name, data_type=parsed.data_type, nullable=nullable))
+            metadata = {"comment": self._string()} if self._accept("comment") else {}
+            fields.append(
+                StructField(
+                    name=name, data_type=parsed.data_type, nullable=nullable, metadata=metadata
+                )
+            )
             members.append(f"{name}:{parsed.sql}")
             limits += _inside(name, parsed.limits)
         return _Parsed(StructType(tuple(fields)), f"struct<{','.join(members)}>", limits)
@@ -362,6 +367,12 @@ class _Parser:
     def _take(self) -> str:
         following = self._tokens[self._next : self._next + 1]
         if not following or following[0].kind not in ("word", "quoted", "number"):
+            raise self._error()
+        self._next += 1
+        return self._tokens[self._next - 1].text
+
+    def _string(self) -> str:
+        if self._next == len(self._tokens) or not self._tokens[self._next].is_string:
             raise self._error()
         self._next += 1
         return self._tokens[self._next - 1].text

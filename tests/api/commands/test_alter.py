@@ -269,6 +269,13 @@ def test_a_constraint_is_added_where_all_rows_keep_it(path):
         path, ConstraintViolationError, "c = None", lambda a: a.add_constraint({"n": "c < 'z'"})
     )
     alter = bayou.table(path).alter
+    for sql, message in (
+        ("3", "isn't a boolean expression, it has type integer"),
+        ("id + 1", "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT"),
+        ("nope > 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+        ("id > 0 AND length(nope.x) > 1", "cannot resolve 'nope.x' in the CHECK constraint n"),
+    ):
+        refused(path, PredicateError, message, lambda a, sql=sql: a.add_constraint({"n": sql}))
     refused(path, PredicateError, "results of ln", lambda a: a.add_constraint({"n": "ln(id) < 9"}))
     alter.add_constraint({"Small": "id < 100"})
     assert bayou.table(path).snapshot().properties == {"delta.constraints.small": "id < 100"}
@@ -284,7 +291,7 @@ def test_a_constraint_is_added_where_all_rows_keep_it(path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("id + 1", "isn't a condition"), ("nope > 1", "nope"), ("id >", "isn't valid SQL")],
+    [("id + 1", "isn't a boolean expression"), ("nope > 1", "nope"), ("id >", "isn't valid SQL")],
 )
 def test_a_constraint_that_is_no_condition_is_refused(path, text, message):
     refused(path, PredicateError, message, lambda alter: alter.add_constraint({"x": text}))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from bayou.errors import PredicateError, StatementError
 
@@ -106,3 +107,67 @@ def test_conditions_that_cannot_be_say_why(numbers):
             "MERGE INTO {t} t USING {t} s ON t.id = s.id WHEN MATCHED THEN DELETE "
             "WHEN MATCHED THEN UPDATE SET *"
         )
+
+
+@pytest.fixture
+def chosen(spark):
+    """A catalog table with the id 2."""
+    spark.range(2, 3).write.format("delta").mode("overwrite").saveAsTable("chosen")
+    yield
+    spark.sql("DROP TABLE chosen")
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("DELETE FROM {t} WHERE id IN (SELECT id FROM chosen)", [(0, "n0"), (1, "n1")]),
+        (
+            "DELETE FROM {t} x WHERE NOT EXISTS (SELECT 1 FROM chosen c WHERE c.id = x.id)",
+            [(2, "n2")],
+        ),
+        ("DELETE FROM {t} WHERE id = (SELECT max(id) FROM {t})", [(0, "n0"), (1, "n1")]),
+        (
+            "UPDATE {t} SET name = (SELECT id FROM chosen) WHERE id < (SELECT id FROM chosen c)",
+            [(0, "2"), (1, "2"), (2, "n2")],
+        ),
+        (
+            """MERGE INTO {t} t USING chosen s ON t.id = s.id
+            WHEN MATCHED AND t.id IN (SELECT id FROM chosen) THEN UPDATE SET name = 'in'""",
+            [(0, "n0"), (1, "n1"), (2, "in")],
+        ),
+    ],
+)
+def test_subqueries_read_delta_tables(numbers, chosen, statement, expected):
+    run = numbers(3)
+    run(statement)
+    assert [(row[0], row[2]) for row in run.rows()] == expected
+    assert "bayou_subquery" not in str(run.last()["operationParameters"])
+    assert not [t for t in run.spark.catalog.listTables() if "subquery" in t.name]
+
+
+def test_suggested_columns_are_columns_of_the_table(numbers):
+    run = numbers(1)
+    for statement in (
+        "UPDATE {t} SET name = 'x' WHERE nothing = 1",
+        "DELETE FROM {t} WHERE nothing IN (SELECT 1)",
+        """MERGE INTO {t} t USING (SELECT 1L i) s ON t.id = s.i AND nothing IN (SELECT 1)
+        WHEN MATCHED THEN DELETE""",
+    ):
+        with pytest.raises(AnalysisException, match="cannot be resolved") as refused:
+            run(statement)
+        assert refused.value.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+        assert "__bayou" not in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["row_number() OVER (ORDER BY s.i)", "max(s.i)"])
+@pytest.mark.parametrize(
+    "clause", ["MATCHED THEN UPDATE SET id = {v}", "NOT MATCHED THEN INSERT (id) VALUES ({v})"]
+)
+def test_a_merge_refuses_values_that_need_other_rows(numbers, clause, value):
+    run = numbers(1)
+    with pytest.raises(AnalysisException, match="unsupported here.*Invalid expressions"):
+        run(
+            "MERGE INTO {t} t USING (SELECT 0L i) s ON t.id = s.i WHEN "
+            + clause.replace("{v}", value)
+        )
+    assert run.rows() == [(0, 0, "n0")]

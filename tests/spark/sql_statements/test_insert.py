@@ -282,3 +282,12 @@ def test_an_overwrite_compares_no_column_of_other_equalities(run, kind):
         run("INSERT INTO {t} REPLACE WHERE s <> 'a' VALUES (9, 'c')")
     run("INSERT INTO {t} REPLACE WHERE id = 1 VALUES (1, 'c')")
     assert [i for i, _ in run.rows()] == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["table", "TABLE `table`"])
+def test_a_table_may_be_named_table(spark, name):
+    spark.sql("CREATE OR REPLACE TABLE table (id BIGINT) USING delta")
+    spark.sql(f"INSERT INTO {name} VALUES (1)")
+    spark.sql(f"INSERT INTO {name} SELECT 2L")
+    assert [row.id for row in spark.sql("SELECT * FROM `table` ORDER BY id").collect()] == [1, 2]
+    spark.sql("DROP TABLE table")

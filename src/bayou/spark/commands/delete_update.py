@@ -200,7 +200,12 @@ def _delete_by_spark(
         **_commit_info(target, condition),
     )
     rows = _with_alias(target, located_rows(target, snapshot))
-    check_row_expression(rows, condition, table=snapshot.path, what="condition of the DELETE")
+    check_row_expression(
+        rows.drop(FILE, POSITION),
+        condition,
+        table=snapshot.path,
+        what="condition of the DELETE",
+    )
     rows = rows.where(condition.column)
     _record_own_reads(target, snapshot, operation, rows)
     with operation.candidates(target.engine) as candidates:
@@ -235,9 +240,10 @@ def _update_by_spark(
     alias = target.alias or "target"
     rows = located_rows(target, snapshot).alias(alias)
     schema, kernel = snapshot.schema, KernelExpressions(target, snapshot.schema)
+    columns_only = rows.drop(FILE, POSITION)
     if condition is not None:
         check_row_expression(
-            rows,
+            columns_only,
             condition,
             table=snapshot.path,
             what="condition of the UPDATE",
@@ -246,7 +252,11 @@ def _update_by_spark(
     for value in values.values():
         if not value.is_default:
             check_row_expression(
-                rows, value, table=snapshot.path, what="value in the UPDATE", random_condition=None
+                columns_only,
+                value,
+                table=snapshot.path,
+                what="value in the UPDATE",
+                random_condition=None,
             )
     paths = assigned_fields(operation.task.state.transaction_state, map(kernel.column, values))
     columns = assigned_columns(

@@ -174,7 +174,7 @@ def _merge(
     task = MatchedRowsTask(state=merge.state, assigned=merge_plan.updated_columns)
     plan = _Plan(merge_plan, request, snapshot, columns)
     rows = located_rows(target, snapshot)
-    plan.check_conditions(rows, source)
+    plan.check_expressions(rows, source)
     plan.joined(rows, source)  # raises analysis errors before any job runs
     merged_rows = TargetRowPredicates(target, snapshot, merge_plan.names, request)
     requested_source = source
@@ -239,11 +239,14 @@ class _Plan:
             for clause in merge.clauses
         ]
 
-    def check_conditions(self, target: Any, source: Any) -> None:
-        """Raise `PredicateError` if a condition needs other rows or isn't deterministic."""
+    def check_expressions(self, target: Any, source: Any) -> None:
+        """Raise `PredicateError` if a condition or value can't be computed from one pair of rows.
+
+        Conditions must be deterministic too.
+        """
         if self._request.source_alias is not None:
             source = source.alias(self._request.source_alias)
-        target = target.alias(self._alias)
+        target = target.alias(self._alias).drop(FILE, POSITION)
         pairs = target.crossJoin(source)
         sides = {"NOT MATCHED": source, "NOT MATCHED BY SOURCE": target}
         conditions: list[tuple[str, RowExpression]] = [("search", self._request.on)]
@@ -259,6 +262,16 @@ class _Plan:
                 aggregate_condition="DELTA_AGGREGATION_NOT_SUPPORTED",
                 random_condition="DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED",
             )
+        for clause in self._request.clauses:
+            for value in (clause.values or {}).values():
+                if not value.is_default:
+                    check_row_expression(
+                        sides.get(clause.kind, pairs),
+                        value,
+                        table=self._table,
+                        what=f"value of the WHEN {clause.kind} clause",
+                        random_condition=None,
+                    )
 
     @property
     def reads_whole_source(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ from bayou.errors import PredicateError, StatementError
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.result_dataframes import empty_frame
+from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.jvm.catalog import CatalogTable
 from bayou.spark.jvm.objects import JvmError
 from bayou.spark.jvm.plans import relation_options, view_relation
@@ -65,12 +66,25 @@ class StatementContext:
         query: function that returns the DataFrame of an SQL query, which can read Delta tables and
             the DataFrames that were passed to `sql`.
         reads_delta_tables: function that returns whether an SQL query reads Delta tables.
+        resolve_subqueries: function that returns an expression whose subqueries can read Delta
+            tables while the statement runs.
     """
 
     spark: Any
     text: str
     query: Callable[[str], Any]
     reads_delta_tables: Callable[[str], bool]
+    resolve_subqueries: Callable[[RowExpression], RowExpression]
+
+    def condition(self, sql: Any) -> RowExpression | None:
+        """Return a condition of the statement; None if it has no condition."""
+        condition = parse_condition(self.spark, sql)
+        return None if condition is None else self.resolve_subqueries(condition)
+
+    def values(self, values: Mapping[str, Any]) -> dict[str, RowExpression]:
+        """Return the values that the statement assigns, by column name."""
+        parsed = parse_values(self.spark, values, "set")
+        return {name: self.resolve_subqueries(value) for name, value in parsed.items()}
 
     def find_table(self, table: Sequence[str]) -> TargetTable | None:
         """Return the Delta table with a name or path; None if no Delta table has the name.

@@ -11,7 +11,6 @@ from pyspark.sql.types import LongType, StructField, StructType
 from bayou.kernel.commands.truncate import truncate
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.delete_update import run_delete, run_update
-from bayou.spark.expressions.expressions import parse_condition, parse_values
 from bayou.spark.sql_statements.context import RowStatement, StatementContext, TableStatement
 from bayou.spark.sql_statements.token_cursor import TokenCursor
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
@@ -27,9 +26,7 @@ class Delete(RowStatement):
     where: str | None
 
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
-        metrics = run_delete(
-            _with_alias(target, self.alias), parse_condition(context.spark, self.where)
-        )
+        metrics = run_delete(_with_alias(target, self.alias), context.condition(self.where))
         rows = [] if metrics is None else [(metrics.num_deleted_rows,)]
         return context.spark.createDataFrame(rows, _AFFECTED)
 
@@ -45,8 +42,8 @@ class Update(RowStatement):
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         metrics = run_update(
             _with_alias(target, self.alias),
-            parse_condition(context.spark, self.where),
-            parse_values(context.spark, self.values, "set"),
+            context.condition(self.where),
+            context.values(self.values),
         )
         rows = [] if metrics is None else [(metrics.num_updated_rows,)]
         return context.spark.createDataFrame(rows, _AFFECTED)

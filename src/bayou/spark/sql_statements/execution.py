@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pyspark.errors import DateTimeException
 from pyspark.sql import DataFrame
 
 from bayou.errors import StatementError
@@ -14,7 +13,12 @@ from bayou.spark.exceptions import raise_spark_exceptions
 from bayou.spark.expressions.session_grammar import session_literal, session_sql
 from bayou.spark.hooks.hooks import check_session, plain_sql
 from bayou.spark.hooks.requests import SqlRequest
-from bayou.spark.sql_statements.context import Statement, StatementContext, location_of
+from bayou.spark.sql_statements.context import Statement, StatementContext
+from bayou.spark.sql_statements.delta_references import (
+    delta_references,
+    may_name_delta_tables,
+    read_reference,
+)
 from bayou.spark.sql_statements.parser import (
     InvalidStatement,
     bind_parameters,
@@ -24,13 +28,9 @@ from bayou.spark.sql_statements.parser import (
     parse_statement,
     reads_tables,
 )
-from bayou.spark.sql_statements.table_references import (
-    TableReference,
-    is_insert_target,
-    table_candidates,
-    table_references,
-)
-from bayou.spark.sql_statements.token_cursor import is_path_name, statement_tokens
+from bayou.spark.sql_statements.subquery_tables import SubqueryTables
+from bayou.spark.sql_statements.table_references import TableReference, is_insert_target
+from bayou.spark.sql_statements.token_cursor import statement_tokens
 
 
 @raise_spark_exceptions
@@ -72,7 +72,7 @@ def sql_hook(request: SqlRequest) -> Any:
     if not (reads_tables(first) or may_be_delta_statement(first) or "delta" in text.lower()):
         return NotImplemented
     scan_first = changes_rows(first) and len(text) > _LONG_STATEMENT
-    if (scan_first or not may_be_delta_statement(first)) and not _may_name_delta_tables(
+    if (scan_first or not may_be_delta_statement(first)) and not may_name_delta_tables(
         request.spark, text
     ):
         return NotImplemented
@@ -101,7 +101,7 @@ def _run(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
         result = _run_statement(spark, text, args, frames)
         if result is not NotImplemented:
             return result
-    references = _delta_references(spark, text)
+    references = delta_references(spark, text)
     if not references:
         return NotImplemented
     return _run_delta_query(spark, text, references, args, frames)
@@ -116,13 +116,18 @@ def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> 
     if args or values:
         statement, text = _bind(spark, statement, text, args, values)
     dataframes = {k: v for k, v in frames.items() if isinstance(v, DataFrame)}
+    subquery_tables = SubqueryTables(spark)
     context = StatementContext(
         spark=spark,
         text=text,
         query=partial(_run_query, spark, frames=dataframes),
-        reads_delta_tables=lambda query: bool(_delta_references(spark, query)),
+        reads_delta_tables=lambda query: bool(delta_references(spark, query)),
+        resolve_subqueries=subquery_tables.resolve,
     )
-    return statement.run(context)
+    try:
+        return statement.run(context)
+    finally:
+        subquery_tables.drop_views()
 
 
 def _bind(
@@ -141,46 +146,10 @@ def _bind(
 
 def _run_query(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
     """Run a query that may read Delta tables, and return its DataFrame."""
-    references = _delta_references(spark, text)
+    references = delta_references(spark, text)
     if references:
         return _run_delta_query(spark, text, references, None, dict(frames))
     return plain_sql(spark, text, None, **frames)
-
-
-def _delta_references(spark: Any, text: str) -> list[tuple[TableReference, str]]:
-    """Return each reference to a Delta table in a query, with the path of the table."""
-    locations = _candidate_locations(spark, text)
-    if not any(locations.values()):
-        return []
-    references = []
-    for reference in table_references(text):
-        location = reference.path
-        if location is None and reference.parts in locations:
-            location = locations[reference.parts]
-        elif location is None:
-            location = location_of(spark, reference.parts)
-        if location is not None:
-            references.append((reference, location))
-    return references
-
-
-def _may_name_delta_tables(spark: Any, text: str) -> bool:
-    return any(_candidate_locations(spark, text).values())
-
-
-def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
-    """Map each table candidate in a query to its path; to None if it isn't a Delta table."""
-    return {
-        parts: parts[-1] if _is_delta_syntax(parts) else location_of(spark, parts)
-        for parts in table_candidates(text)
-    }
-
-
-def _is_delta_syntax(parts: Sequence[str]) -> bool:
-    """Whether a table candidate is ``delta.`/path` `` or a table function such as table_changes."""
-    if len(parts) == 1:
-        return parts[0].lower() in ("table_changes", "table_changes_by_path")
-    return is_path_name(parts)
 
 
 def _run_delta_query(
@@ -202,7 +171,7 @@ def _run_delta_query(
                 statement=text,
             )
         name = f"bayou_{number}"
-        added[name] = _read(spark, reference, location)
+        added[name] = read_reference(spark, reference, location)
         alias = "" if reference.has_alias or reference.path else f" AS `{reference.parts[-1]}`"
         sql_parts += [_escape_braces(text[at : reference.start], frames), "{", name, "}", alias]
         at = reference.end
@@ -213,45 +182,3 @@ def _run_delta_query(
 def _escape_braces(text: str, frames: dict[str, Any]) -> str:
     """Double the braces in SQL, unless they are placeholders for the user's `frames`."""
     return text if frames else text.replace("{", "{{").replace("}", "}}")
-
-
-def _read(spark: Any, reference: TableReference, location: str) -> Any:
-    reader = spark.read.format("delta")
-    changes = reference.changes
-    if changes is not None:
-        reader = reader.option("readChangeFeed", "true")
-        for prefix, boundary in zip(("starting", "ending"), changes, strict=False):
-            reader = _with_boundary(spark, reader, prefix, boundary)
-    if reference.version is not None:
-        reader = reader.option("versionAsOf", str(reference.version))
-    if reference.timestamp is not None:
-        reader = reader.option("timestampAsOf", _timestamp(spark, reference.timestamp))
-    return reader.load(location)
-
-
-def _with_boundary(spark: Any, reader: Any, prefix: str, boundary: str) -> Any:
-    """Set the first or last version of a change data feed as an option of the reader.
-
-    Args:
-        prefix: `starting` or `ending`.
-        boundary: a version, or a timestamp expression in SQL.
-    """
-    if boundary.rstrip("lL").isdecimal():
-        return reader.option(f"{prefix}Version", boundary.rstrip("lL"))
-    return reader.option(f"{prefix}Timestamp", _timestamp(spark, boundary))
-
-
-def _timestamp(spark: Any, expression: str) -> str:
-    """Evaluate a timestamp expression in the session's time zone; the result has a UTC offset."""
-    value = f"date_format(CAST({expression} AS TIMESTAMP), \"yyyy-MM-dd'T'HH:mm:ss.SSSXXX\")"
-    try:
-        timestamp = plain_sql(spark, f"SELECT {value} AS value").first()["value"]
-    except DateTimeException:
-        timestamp = None
-    if timestamp is None:
-        raise StatementError(
-            f"TIMESTAMP AS OF {expression}: the expression isn't a timestamp. Use a string such as "
-            "'2024-01-05 10:00:00', or an expression of type TIMESTAMP.",
-            statement=expression,
-        )
-    return str(timestamp)

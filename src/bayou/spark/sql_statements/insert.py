@@ -257,7 +257,8 @@ def parse_insert(cursor: TokenCursor) -> Insert:
         cursor.take("INTO")
     else:
         cursor.expect("INTO")
-    cursor.take("TABLE")
+    if not cursor.next_are("TABLE", "VALUES|SELECT|("):  # the name of the table isn't "table"
+        cursor.take("TABLE")
     table = cursor.table()
     partition: tuple[tuple[str, str | None], ...] = ()
     if cursor.take("PARTITION"):

@@ -12,7 +12,7 @@ from bayou.kernel.commands.merge import ClauseKind, MergeClause
 from bayou.protocol.sql import Token, tokenize
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.delta_table import DeltaMergeBuilder
-from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
+from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.sql_statements.context import RowStatement, StatementContext
 from bayou.spark.sql_statements.delete_update import parse_assignments, path_sql
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
@@ -53,7 +53,7 @@ class Merge(RowStatement):
         source = context.query(query)
         names = target.table.latest_snapshot(target.engine).schema.names
         request = MergeRequest(
-            on=RowExpression(self.on),
+            on=context.resolve_subqueries(RowExpression(self.on)),
             clauses=tuple(
                 _requested_clause(_with_names(clause, names, context), context)
                 for clause in self.clauses
@@ -256,6 +256,6 @@ def _requested_clause(clause: MergeClause, context: StatementContext) -> Request
     return RequestedClause(
         kind=clause.kind,
         action=clause.action,
-        condition=parse_condition(context.spark, clause.condition),
-        values=None if values is None else parse_values(context.spark, values, "set"),
+        condition=context.condition(clause.condition),
+        values=None if values is None else context.values(values),
     )

@@ -19,16 +19,16 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.alter.alteration import Alteration, AlterationMetrics
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.functions import check_exact
-from bayou.kernel.expressions.model import IsNull, Predicate, col, referenced_columns
-from bayou.kernel.expressions.resolution import resolve, type_of
-from bayou.kernel.expressions.sql.parser import parse_predicate
+from bayou.kernel.expressions.model import Column, IsNull, Predicate, col, referenced_columns
+from bayou.kernel.expressions.resolution import resolve, resolve_expression, type_of
+from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.transform import read_scan_file
 from bayou.kernel.schema_enforcement import conform_to_schema
 from bayou.protocol.column_metadata import CONSTRAINT_PREFIX
-from bayou.protocol.schema import BOOLEAN, ArrayType, MapType, StructField, StructType
+from bayou.protocol.schema import BOOLEAN, VOID, ArrayType, MapType, StructField, StructType
 
 
 def check_rows(
@@ -159,13 +159,7 @@ def add_constraint(
             table=state.path,
             key=existing,
         )
-    predicate = resolve(parse_predicate(sql), state.schema)
-    check_exact(predicate)
-    if type_of(predicate, state.schema) != BOOLEAN:
-        raise PredicateError(
-            f"{state.path}: constraint {name} ({sql}) isn't a boolean expression. Use a condition.",
-            expression=sql,
-        )
+    predicate = constraint_predicate(state.path, state.schema, name, sql)
     check_rows(engine, state, name, sql, predicate)
     alteration = Alteration(
         engine=engine,
@@ -179,6 +173,30 @@ def add_constraint(
     return alteration.commit(
         lambda builder: builder.with_table_properties({key: sql}).with_files_checked()
     )
+
+
+def constraint_predicate(table: str, schema: StructType, name: str, sql: str) -> Predicate:
+    """Parse and resolve a CHECK constraint; `PredicateError` if it isn't a valid condition."""
+    expression = parse_expression(sql)
+    for path in referenced_columns(expression):
+        try:
+            type_of(Column(path), schema)
+        except PredicateError as error:
+            raise PredicateError(
+                f"{table}: cannot resolve {'.'.join(path)!r} in the CHECK constraint {name} "
+                f"({sql}) (UNRESOLVED_COLUMN.WITH_SUGGESTION). {error.message}",
+                expression=sql,
+            ) from error
+    data_type = type_of(resolve_expression(expression, schema), schema)
+    if data_type not in (BOOLEAN, VOID):
+        raise PredicateError(
+            f"{table}: the CHECK constraint {name} ({sql}) isn't a boolean expression, it has type "
+            f"{data_type} (DELTA_NON_BOOLEAN_CHECK_CONSTRAINT). Use a condition.",
+            expression=sql,
+        )
+    predicate = resolve(parse_predicate(sql), schema)
+    check_exact(predicate)
+    return predicate
 
 
 def drop_constraint(

@@ -1,0 +1,54 @@
+"""`SubqueryTables`: Delta tables in the subqueries of conditions and values."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
+
+from bayou.protocol.sql import quote_identifier, tokenize
+from bayou.spark.expressions.expressions import RowExpression
+from bayou.spark.session.connection import is_classic
+from bayou.spark.sql_statements.delta_references import delta_references, read_reference
+
+_SELECT = "SELECT "
+
+
+@dataclass(frozen=True, slots=True)
+class SubqueryTables:
+    """Replaces Delta tables in subqueries of a statement's expressions by temporary views.
+
+    Spark can't read a Delta table that an expression refers to by its name or path. The views
+    exist until `drop_views` is called.
+    """
+
+    spark: Any
+    views: list[str] = field(default_factory=list)
+
+    def resolve(self, expression: RowExpression) -> RowExpression:
+        """Return an expression whose subqueries read views; its string for the history is kept."""
+        sql = expression.sql
+        if sql is None or not is_classic(self.spark):
+            return expression
+        if not any(token.is_keyword("SELECT", "TABLE") for token in tokenize(sql)):
+            return expression
+        query = _SELECT + sql  # references are found in queries
+        parts, at = [], len(_SELECT)
+        for reference, location in delta_references(self.spark, query):
+            view = f"bayou_subquery_{uuid.uuid4().hex}"
+            read_reference(self.spark, reference, location).createOrReplaceTempView(view)
+            self.views.append(view)
+            named = reference.has_alias or reference.path is not None
+            alias = "" if named else f" AS {quote_identifier(reference.parts[-1])}"
+            parts.append(f"{query[at : reference.start]}{view}{alias}")
+            at = reference.end
+        if not parts:
+            return expression
+        parts.append(query[at:])
+        return replace(expression, user_column=F.expr("".join(parts)))
+
+    def drop_views(self) -> None:
+        while self.views:
+            self.spark.catalog.dropTempView(self.views.pop())
