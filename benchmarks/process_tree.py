@@ -53,7 +53,7 @@ def run_watched(
         limit: maximum duration in seconds; after that, the program and its descendants are killed.
 
     Raises:
-        RuntimeError: the program failed; the message has the end of its stderr.
+        RuntimeError: the program failed; the message has the end of its output.
         TimeoutError: the program was killed.
     """
     began, start = time.time(), time.perf_counter()
@@ -76,7 +76,7 @@ def run_watched(
             process.communicate()
         watch.end()
     if process.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{errors[-3000:]}")
+        raise RuntimeError(f"{' '.join(command)} failed:\n{output[-1000:]}{errors[-3000:]}")
     return Run(
         began=began,
         seconds=time.perf_counter() - start,

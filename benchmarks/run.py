@@ -20,6 +20,7 @@ import measure
 import optimize
 import plan_million_files
 import read_changes
+import scale
 import scan_rows
 import spark_many_files
 import spark_replay
@@ -71,6 +72,9 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
         console, 1, batch_sizes=(100_000, 1_000_000), upsert=True
     ),
     "latency": ingest_latency.run,
+    "scale": lambda console, _: scale.run(
+        console, files=scale.FILES[:-1], topics=scale.TOPICS[:-1]
+    ),
 }
 
 
