@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,17 +16,19 @@ import bayou
 from bayou.cli.main import app
 from bayou.ingest.runtime import pipeline
 from bayou.spark.kafka import EmbeddedBroker
-from support.page_blocks import RUN, SHOWN, blocks_of, documented_pages
+from support.page_blocks import ROOT, RUN, SHOWN, blocks_of, documented_pages
 from support.page_preparations import PREPARATIONS, Prepared, create_dated_table
 from support.page_runner import PageRunner
 from support.unity_double import UnityDouble
+
+_NEEDS = re.compile(r"^The (?:examples|commands)\b[^.]*\b(?:continue|need|read|use)", re.MULTILINE)
 
 PAGES = [page for page in documented_pages() if any(block.runs for block in blocks_of(page))]
 
 PRINTED = {
     "README.md": ["user_events_v1"],
     "docs/guide/delta-table.md": ["num_affected_rows"],
-    "docs/guide/scaling.md": ["\n89\n"],
+    "docs/guide/scaling.md": ["\n439\n"],
     "docs/guide/spark.md": ["DELTA_MISSING_DELTA_TABLE 42P01"],
 }
 """What the blocks of a page print, apart from the output that the page shows."""
@@ -46,6 +49,13 @@ def test_output_is_shown_of_blocks_that_run() -> None:
 
 def test_a_preparation_belongs_to_a_page_whose_blocks_run() -> None:
     assert {*PREPARATIONS, *PRINTED} <= set(PAGES)
+
+
+def test_a_page_says_what_its_examples_need() -> None:
+    for page in PREPARATIONS:
+        if not page.startswith("docs/reference/"):  # docstrings
+            before = (ROOT / page).read_text()
+            assert _NEEDS.search(before), f"{page}: add a sentence: The examples use ..."
 
 
 @pytest.fixture(scope="module")

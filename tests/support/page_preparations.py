@@ -6,11 +6,9 @@ without a preparation starts in an empty folder.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,14 +18,13 @@ import bayou
 from bayou.spark.kafka import EmbeddedBroker
 from bayou.spark.kafka.embedded_broker import ProducedRecord
 from support.docstring_examples import write_orders
+from support.page_blocks import blocks_of
 from support.page_runner import PageRunner
 from support.unity_double import UnityDouble
 
 __all__ = ["PREPARATIONS", "Prepared", "create_dated_table"]
 
-VERSIONS = 45
-_FIRST_COMMIT = dt.datetime(2024, 1, 4, 12, tzinfo=dt.UTC)
-_KEPT_LOG = {"delta.enableExpiredLogCleanup": "false", "delta.enableChangeDataFeed": "true"}
+SAMPLE_TABLES = "docs/get-started/sample-tables.md"
 
 
 class Prepared:
@@ -93,55 +90,24 @@ def _event(number: int) -> bytes:
 
 
 def create_dated_table(path: Path) -> None:
-    """Create a table with `VERSIONS` commits, one each three hours from January 4, 2024, 12:00."""
-    log = path / "_delta_log"
-    for version in range(VERSIONS):
-        time = _FIRST_COMMIT + dt.timedelta(hours=3 * version)
-        ids = range(version * 10, version * 10 + 10)
-        rows = {
-            "id": ids,
-            "day": [time.date().isoformat()] * 10,
-            "name": [f"name {i}" for i in ids],
-            "customer_id": [i % 3 for i in ids],
-            "user_id": [i % 7 for i in ids],
-            "time": pa.array([time] * 10, pa.timestamp("us", "UTC")),
-            "event_type": ["click"] * 10,
-        }
-        configuration = _KEPT_LOG if version == 0 else None
-        bayou.write(str(path), pa.table(rows), partition_by=["day"], configuration=configuration)
-        commit = log / f"{version:020}.json"
-        os.utime(commit, (time.timestamp(), time.timestamp()))
+    """Create the table `lake/events` of the page of sample tables."""
+    _run_samples({"lake/events": str(path)}, 1)
+
+
+def _run_samples(paths: Mapping[str, str], count: int) -> None:
+    """Run the first blocks of the page of sample tables, with other paths."""
+    text = "\n".join(block.text for block in blocks_of(SAMPLE_TABLES)[:count])
+    for old, new in paths.items():
+        text = text.replace(old, new)
+    exec(compile(text, SAMPLE_TABLES, "exec"), {})
+
+
+def _all_samples(page: Prepared) -> None:
+    _run_samples({"lake/": f"{page.folder}/lake/"}, 3)
 
 
 def _dated_events(page: Prepared) -> None:
     page.copy_dated_table("events")
-
-
-def _orders(page: Prepared) -> None:
-    page.copy_dated_table("events")
-    address = pa.array([{"city": "Ulm"}] * 3, pa.struct([("city", pa.string())]))
-    rows = {
-        "id": [1, 2, 7],
-        "day": pa.array([dt.date(2022, 1, 5), dt.date(2024, 1, 5), dt.date(2024, 1, 6)]),
-        "customer": ["Ada", "test", "Bo"],
-        "price": [1.0, 2.0, 3.0],
-        "country": ["NZ", "NZ", "AU"],
-        "address": address,
-        "note": ["a", "b", "c"],
-    }
-    bayou.write(str(page.folder / "lake" / "orders"), pa.table(rows))
-
-
-def _altered(page: Prepared) -> None:
-    address = pa.array([{"city": "Ulm"}], pa.struct([("city", pa.string())]))
-    rows = {"day": ["2024-01-05"], "amount": [1.5], "address": address}
-    bayou.write(str(page.folder / "lake" / "events"), pa.table(rows))
-
-
-def _raw_files(page: Prepared) -> None:
-    page.copy_dated_table("events")
-    rows = pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]})
-    _write_folders(rows, page.folder / "lake" / "raw")
 
 
 def _write_folders(rows: pa.Table, folder: Path) -> None:
@@ -155,11 +121,6 @@ def _json_files(page: Prepared) -> None:
         (page.folder / folder).mkdir(parents=True)
         lines = b"\n".join(_event(i) for i in range(5)) + b"\n"
         (page.folder / folder / f"batch_{folder[:4]}.jsonl").write_bytes(lines)
-
-
-def _many_files(page: Prepared) -> None:
-    rows = pa.table({"id": pa.array(range(100), pa.int64())})
-    bayou.write(str(page.folder / "lake" / "events"), rows)
 
 
 def _sql(page: Prepared) -> None:
@@ -237,16 +198,15 @@ def _example_table(page: Prepared) -> None:
 PREPARATIONS: dict[str, Callable[[Prepared], None]] = {
     "README.md": _topic,
     "docs/connectors.md": _connectors,
-    "docs/guide/altering.md": _altered,
     "docs/guide/kafka.md": _quick_start,
-    "docs/guide/maintenance.md": _raw_files,
+    "docs/guide/maintenance.md": _all_samples,
     "docs/guide/migration.md": _json_files,
     "docs/guide/quickstart.md": _quick_start,
-    "docs/guide/scaling.md": _many_files,
+    "docs/guide/scaling.md": _dated_events,
     "docs/guide/spark.md": _dated_events,
     "docs/guide/sql.md": _sql,
     "docs/guide/stores.md": _dated_events,
-    "docs/guide/tables.md": _orders,
+    "docs/guide/tables.md": _all_samples,
     "docs/guide/unity-catalog.md": _unity,
     "docs/operations/recovery.md": _recovery,
     "docs/operations/runbook.md": _running,
