@@ -123,8 +123,8 @@ class IcebergMetadata:
             raise
         except Exception as error:
             raise CatalogError(
-                f"{self._table.path}: the Iceberg catalog {catalog or 'default'} failed: {error} "
-                "Check pyiceberg's configuration and the catalog's server.",
+                f"{self._table.path}: the Iceberg catalog {catalog or 'default'} failed: "
+                f"{str(error).rstrip('.')}. Check pyiceberg's configuration and the catalog's server.",
                 path=identifier,
             ) from error
         return metadata
