@@ -124,7 +124,8 @@ class IcebergMetadata:
         except Exception as error:
             raise CatalogError(
                 f"{self._table.path}: the Iceberg catalog {catalog or 'default'} failed: "
-                f"{str(error).rstrip('.')}. Check pyiceberg's configuration and the catalog's server.",
+                f"{str(error).rstrip('.')}. Check pyiceberg's configuration and the catalog's "
+                "server.",
                 path=identifier,
             ) from error
         return metadata
