@@ -197,7 +197,7 @@ def usage_message(error: Any) -> str:
             options = [
                 name for name in ("settings", "security_setting") if ctx and ctx.params.get(name)
             ]
-            if options:  # may be a secret: the value of an option, after a space instead of =
+            if options:  # the argument may be a secret value after `KEY ` instead of `KEY=`
                 return f"{command}: unexpected argument. Write the options' values as KEY=VALUE."
             found = re.search(r"\(([^()]*)\)\.?$", error.message)
             extra = found[1] if found else error.message

@@ -202,7 +202,7 @@ class TopicRun:
         """
         retries = self._topic.config.processing.max_retries
         if isinstance(error, RecordsLostError):
-            retries = max(1, retries)  # the retry prepares the topic again, with on-data-loss
+            retries = max(1, retries)  # on-data-loss applies when the topic is prepared again
         if not isinstance(error, _RETRIED) or failures > retries:
             return None
         event = attempt_failed_event(self._topic, "topic", failures, error)

@@ -192,7 +192,7 @@ def _attribute(name: str) -> str:
     Without quotes, the column `2024` would be a number, and `a-b` a subtraction.
     """
     if name.upper() == "DEFAULT":
-        return name  # Spark represents the keyword DEFAULT as a column
+        return name  # the keyword DEFAULT, which Spark represents as a column
     if not _ATTRIBUTE.fullmatch(name):
         raise _OpaqueError(name)
     parts = (match[1] or match[2] for match in _NAME_PART.finditer(name))

@@ -143,7 +143,7 @@ class TargetUpserts:
         adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
         with discard_unless_committed(lambda: target.discard(adds)):
             version = target.commit(transaction, adds, spans)
-        assert version is not None  # a new table covers no offsets
+        assert version is not None  # not skipped, because a new table has no offsets
         return UpsertResult(version=version, inserted=rows.num_rows, updated=0, deleted=0)
 
     @contextlib.contextmanager
