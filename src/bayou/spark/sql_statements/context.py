@@ -66,8 +66,8 @@ class StatementContext:
         query: function that returns the DataFrame of an SQL query, which can read Delta tables and
             the DataFrames that were passed to `sql`.
         reads_delta_tables: function that returns whether an SQL query reads Delta tables.
-        resolve_subqueries: function that returns an expression whose subqueries can read Delta
-            tables while the statement runs.
+        resolve_subqueries: function that changes an expression, so that its subqueries can read
+            Delta tables while the statement runs.
     """
 
     spark: Any

@@ -1,4 +1,4 @@
-"""The Delta tables that a query reads: where they are, and their DataFrames."""
+"""Finds the Delta tables that a query reads, and creates their DataFrames."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def may_name_delta_tables(spark: Any, text: str) -> bool:
 
 
 def _candidate_locations(spark: Any, text: str) -> dict[tuple[str, ...], str | None]:
-    """Map each table candidate in a query to its path; to None if it isn't a Delta table."""
+    """Map each table candidate in a query to the path of its Delta table, or to None."""
     return {
         parts: parts[-1] if _is_delta_syntax(parts) else location_of(spark, parts)
         for parts in table_candidates(text)

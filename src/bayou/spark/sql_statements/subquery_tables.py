@@ -28,13 +28,13 @@ class SubqueryTables:
     views: list[str] = field(default_factory=list)
 
     def resolve(self, expression: RowExpression) -> RowExpression:
-        """Return an expression whose subqueries read views; its string for the history is kept."""
+        """Replace Delta tables in an expression by views; the history shows the original SQL."""
         sql = expression.sql
         if sql is None or not is_classic(self.spark):
             return expression
         if not any(token.is_keyword("SELECT", "TABLE") for token in tokenize(sql)):
             return expression
-        query = _SELECT + sql  # references are found in queries
+        query = _SELECT + sql  # `delta_references` parses a query, not an expression
         parts, at = [], len(_SELECT)
         for reference, location in delta_references(self.spark, query):
             view = f"bayou_subquery_{uuid.uuid4().hex}"
