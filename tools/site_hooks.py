@@ -1,8 +1,10 @@
-"""Hooks of mkdocs: comments for tests, links to files outside of docs, tables, Mermaid's script.
+"""Hooks of mkdocs: comments for tests, links to files and terms, tables, Mermaid's script.
 
 The site has no address of a repository. A link to a file or folder of `examples` and `deploy`
 downloads it from the site, a folder as a zip archive. A link to another source file becomes its
 text. On a forge the same links open the files.
+
+The first mention of a term on a page for users is a link to its row on the page of terms.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 CONSTRAINTS = ROOT / "constraints.txt"
 DOWNLOADS = (ROOT / "deploy", ROOT / "examples")
+TERMS = DOCS / "get-started" / "terms.md"
 MERMAID = ROOT / ".cache" / "site" / "node_modules" / "mermaid" / "dist" / "mermaid.min.js"
 
 _PICTURE = "```mermaid\n"
@@ -32,6 +35,13 @@ _SETTINGS = (
 )
 _COMMENT = re.compile(r"^ *<!-- (?:(?:not run|claim): .*?|output) -->\n", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
+_EXPLAINED = ("get-started/", "guide/", "operations/")
+"""Folders of the pages for users."""
+
+_TERM = re.compile(r"^\| (?!term )([A-Za-z]?[a-z][\w\- ]{6,}?)(?=,| \|)", re.MULTILINE)
+_NOT_PROSE = re.compile(
+    r"^ *```.*?^ *```|<!--.*?-->|^#.*?$|`[^`]*`|\[[^\]]*\]\([^)]*\)", re.MULTILINE | re.DOTALL
+)
 _CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 _CELL_TEXT = re.compile(r"(?<=>)[^<]+(?=<)")
 _LONG_NAME = re.compile(r"\w{20,}")
@@ -52,7 +62,31 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return link.group(0) if target.is_relative_to(DOCS) else link.group(1)
 
     text = _COMMENT.sub("", markdown).replace(_PICTURE, _PICTURE + _SETTINGS)
-    return _LINK.sub(replaced, text)
+    text = _LINK.sub(replaced, text)
+    if folder / page.file.name == TERMS.with_suffix(""):
+        return _TERM.sub(lambda row: f'| <a id="{_anchor(row[1])}"></a>{row[1]}', text)
+    if page.file.src_uri.startswith(_EXPLAINED):
+        text = _with_terms(text, os.path.relpath(TERMS, folder))
+    return text
+
+
+def _anchor(term: str) -> str:
+    return term.lower().replace(" ", "-")
+
+
+def _with_terms(text: str, page: str) -> str:
+    """Return Markdown in which the first mention of each term is a link."""
+    for term in sorted(_TERM.findall(TERMS.read_text()), key=len, reverse=True):
+        found = re.compile(rf"\b{re.escape(term)}(?:s|es)?\b", re.IGNORECASE)
+        start = 0
+        for other in (*_NOT_PROSE.finditer(text), None):
+            end = other.start() if other else len(text)
+            if mention := found.search(text, start, end):
+                link = f"[{mention[0]}]({page}#{_anchor(term)})"
+                text = text[: mention.start()] + link + text[mention.end() :]
+                break
+            start = other.end() if other else end
+    return text
 
 
 def on_page_content(html: str, **_: Any) -> str:
