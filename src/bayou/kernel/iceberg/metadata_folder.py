@@ -114,7 +114,7 @@ class MetadataFolder:
         return self.commit(number + 1, writer.table_metadata(metadata))
 
     def commit(self, number: int, data: bytes) -> bool:
-        """Create the metadata file N; return False if another conversion created it."""
+        """Create metadata file `number`; return False if another conversion created it."""
         path = self.metadata_file(number)
         self._engine.files.mkdirs(self.path)
         try:

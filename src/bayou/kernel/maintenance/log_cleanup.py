@@ -287,8 +287,8 @@ def _unreferenced_sidecars(engine: Engine, table: str, modified_before: int) -> 
 def _is_allowed(engine: Engine, state: TableState, cutoff: int) -> bool:
     """Whether the table feature `checkpointProtection` permits the cleanup.
 
-    It does if the cleanup deletes all protected versions, or if Bayou supports the protocols of all
-    versions that the cleanup deletes.
+    The cleanup is permitted if it deletes all protected versions, or if Bayou supports the
+    protocols of all versions that it deletes.
     """
     if features.CHECKPOINT_PROTECTION not in features.writer_features(state.protocol):
         return True

@@ -16,8 +16,8 @@ from bayou.kernel.expressions.model import Function as FunctionCall
 def all_functions() -> Mapping[str, tuple[Function | Macro, ...]]:
     """Return all functions by the section of the documentation that lists them.
 
-    The first call imports the functions' modules, because reads without expressions don't need
-    them.
+    The modules of the functions are imported by the first call and not earlier, because reads
+    without expressions don't need them.
     """
     from bayou.kernel.expressions.functions import (
         arithmetic,
