@@ -251,9 +251,10 @@ def _read_as(kind: _AnyType) -> pa.DataType:
 def _joined(strings: pa.Array[Any]) -> pa.Buffer | None:
     """Join strings to JSON lines; null becomes an empty object.
 
-    Returns None if there are no strings, or if a string isn't enclosed in braces. If all strings
-    are enclosed in braces, no valid object spans two lines. Therefore, if `pyarrow.json` returns as
-    many rows as there are strings, each row comes from the string at the same index.
+    Returns None if there are no strings, or if a string isn't enclosed in braces. An object
+    can't continue in the next line, because each line is enclosed in braces. But one string can
+    contain several objects. Callers therefore compare the number of rows of `pyarrow.json` with the
+    number of strings.
     """
     if len(strings) == 0:
         return None

@@ -35,7 +35,7 @@ _MAX_NAMES = 120
 
 
 class _AnyObject(msgspec.Struct):
-    """A JSON object without fields; decoding it checks that JSON is a valid object."""
+    """Any JSON object: the decoder checks that the JSON is valid and ignores the fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,7 +143,7 @@ class LedgerState:
 
 
 class Ledger:
-    """The migration ledger of one target."""
+    """The table that records which files of a migration have been written to a target table."""
 
     def __init__(self, table_path: str, storage_options: dict[str, str]) -> None:
         self._path = ledger_path(table_path)

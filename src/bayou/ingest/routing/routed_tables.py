@@ -188,8 +188,9 @@ class RoutedTables:
     def _refusal(self, table: RoutedTable) -> str | None:
         """Open the table of a new value; return the reason if the table can't be used, or None.
 
-        A value can lead to any folder beside the tables. It must neither stop the topic nor lead to
-        a table whose VACUUM deletes other files.
+        The value comes from a record, and the path of the table contains it. If the folder of this
+        path has files but no table, the topic must not create a table there, because VACUUM would
+        delete the files.
         """
         try:
             table.target.open()

@@ -237,8 +237,8 @@ class DirectWriter:
         Returns:
             The (partition, offset) pairs of the records that are already dead letters, and the
             transaction identifiers that the dead letter table doesn't have yet. Both are read from
-            one version of the table. If another process commits dead letters of the records after
-            this version, the commit with these identifiers fails with a conflict.
+            one version of the table. If another process has written dead letters since then, a
+            commit that sets these identifiers fails with a conflict.
         """
         table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
         ends = [pc.min_max(batch.column("offset")).as_py() for batch in records if batch.num_rows]

@@ -88,7 +88,7 @@ class TargetRowPredicates:
     def from_keys(self, source: Any) -> Predicate | None:
         """Return the predicate for the join keys in `source`; None if any target row may match.
 
-        If `source` is None, the keys are unknown.
+        If `source` is None, the predicate contains only what doesn't depend on the keys.
         """
         keys = None
         if source is not None and self._rows.key_columns:

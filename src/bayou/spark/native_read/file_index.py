@@ -97,8 +97,9 @@ class FileListing:
 
     Attributes:
         time_zone: the session's time zone, for timestamp partition values without an offset.
-        keys: `FileVectors.keys`; None if no file has a deletion vector.
-        kernel_keys: `FileVectors.kernel_keys`, whose files aren't listed.
+        keys: keys of the files with a deletion vector, see `FileVectors.keys`; None if no file has
+            one.
+        kernel_keys: keys of the files that aren't listed, because the kernel reads them.
     """
 
     spark: Any = field(repr=False)

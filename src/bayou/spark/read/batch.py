@@ -186,8 +186,8 @@ class DeltaReader(PlannedReader):
         """Plan tasks that read the files that match the filter; None if there are too many.
 
         Args:
-            limit: maximum number of files to list for a large log; None for no limit. With a limit,
-                a large log isn't listed if the scan has no filter.
+            limit: maximum number of files of a table with a large log; None for no limit. If there
+                are more files, or there is no filter, the result is None.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:

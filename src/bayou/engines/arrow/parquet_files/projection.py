@@ -192,8 +192,8 @@ def _first_leaf(field: pa.Field[Any], start: int) -> tuple[list[int], pa.Field[A
 def _cost(data_type: pa.DataType) -> int:
     """Return the approximate cost of decoding a field.
 
-    If no field of a requested struct is in the file, the cheapest field is decoded, because it
-    shows which structs are null.
+    The file may have none of the requested fields of a struct. Then the cheapest of the other
+    fields is decoded, only to find the structs that are null.
     """
     if pa.types.is_primitive(data_type):
         return data_type.bit_width

@@ -224,9 +224,11 @@ def without_files(
     length: int,
     snapshot: NewSnapshot,
 ) -> ManifestFile:
-    """Return the manifest list entry of a copy of `manifest` that marks files as deleted.
+    """Return the manifest list entry of a copy of a manifest with some of its files deleted.
 
-    The smallest sequence number and the partition bounds of `manifest` are still valid bounds.
+    The copy was written to `location`; it has the same entries, but those in `removed` have the
+    status deleted. The smallest sequence number and the partition bounds of `manifest` are still
+    valid bounds.
     """
     rows = sum(file.record_count for file in removed)
     return replace(
