@@ -160,12 +160,12 @@ BAD_TABLES: dict[str, BadTable] = {
     "a struct without a field": BadTable(
         wanted=columns(pa.field("s", pa.struct([]))),
         entrances={**NEW, **GROWN},
-        words=("'s'", "without a field"),
+        words=("'s'", "without fields"),
     ),
     "a struct without a field, in a map": BadTable(
         wanted=columns(pa.field("m", pa.map_(pa.string(), pa.struct([])))),
         entrances={**NEW, **GROWN},
-        words=("'m.value'", "without a field"),
+        words=("'m.value'", "without fields"),
     ),
     "nothing but nulls": BadTable(
         wanted=columns(pa.field("n", pa.null())),

@@ -145,7 +145,7 @@ def test_what_cant_be_asked_for_is_refused(table):
         table.changes(0).to_arrow(filter="nope = 1")
     with pytest.raises(VersionNotFoundError, match="latest version is 2"):
         table.changes(3)
-    with pytest.raises(ArgumentError, match="to the earlier version"):
+    with pytest.raises(ArgumentError, match="at the earlier version"):
         table.changes(2, 1)
 
 

@@ -110,7 +110,7 @@ def test_a_partition_that_came_later_is_read_from_its_first_record():
 
 
 def test_a_partition_that_is_gone_is_an_error():
-    with pytest.raises(PipelineError, match="has no such partition"):
+    with pytest.raises(PipelineError, match="this partition doesn't exist any more"):
         starting_offsets(TOPIC, {0: 8, 2: 1}, key="k")
 
 

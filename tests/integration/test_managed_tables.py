@@ -107,7 +107,7 @@ def test_the_short_api_makes_and_writes_managed_tables(path, catalog):
     assert bayou.write(path, rows(50, 1), mode="overwrite", catalog=catalog) == 5
     assert content(path, catalog) == [{"id": 50, "v": 50}]
     assert len(table.history()) == 6
-    with pytest.raises(UnsupportedFeatureError, match="a catalog manages it"):
+    with pytest.raises(UnsupportedFeatureError, match="a catalog manages the table"):
         bayou.write(path, rows(60, 1))
 
 
@@ -196,7 +196,7 @@ def test_what_makes_a_table_managed_stays(path, catalog, tmp_path):
     alter = bayou.table(path, catalog=catalog).alter
     with pytest.raises(UnsupportedFeatureError, match="can't be dropped"):
         alter.drop_feature("catalogManaged")
-    with pytest.raises(FeatureInUseError, match="catalogManaged requires it"):
+    with pytest.raises(FeatureInUseError, match="catalogManaged, which requires this feature"):
         alter.drop_feature("inCommitTimestamp")
     with pytest.raises(TablePropertyError, match="the table is catalog-managed"):
         alter.set_table_properties({"delta.enableInCommitTimestamps": "false"})

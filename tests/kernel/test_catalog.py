@@ -176,7 +176,7 @@ def test_a_table_with_no_published_commit_is_read(log, catalog):
 @pytest.mark.parametrize("name", NAMES)
 def test_without_its_catalog_the_table_is_refused_by_name(log, name):
     log.commit(at(0), *head(name), add("a"))
-    with pytest.raises(UnsupportedFeatureError, match="a catalog manages it") as caught:
+    with pytest.raises(UnsupportedFeatureError, match="a catalog manages the table") as caught:
         paths(Table.for_path(log.engine, log.table), log)
     assert caught.value.features == ("catalogManaged",)
 

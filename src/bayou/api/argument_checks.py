@@ -158,7 +158,8 @@ def checked_commit_metadata(value: object) -> CommitMetadata | None:
     for key in entries:
         if key in _WRITTEN_BY_BAYOU:
             raise ArgumentError(
-                f"commit_metadata: {key} is an entry that Bayou writes. Use another name.",
+                f"commit_metadata: {key} is reserved for an entry that Bayou writes. Use another "
+                "name.",
                 argument="commit_metadata",
             )
     return entries

@@ -93,21 +93,21 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
     if is_unity_name(location_path):
         if catalog is not None or engine is not None:
             raise ArgumentError(
-                f"{location_path}: a table of Unity Catalog has its own engine and catalog. Remove "
-                "the arguments engine and catalog.",
+                f"{location_path}: the arguments engine and catalog can't be used with a table "
+                "of Unity Catalog. Remove them.",
                 argument="engine" if engine is not None else "catalog",
             )
         return _create_in_unity(location_path, definition, mode, options, location)
     if location is not None:
         raise ArgumentError(
-            f"location: {location_path} isn't a name of Unity Catalog. Give the location as the "
-            "path.",
+            f"location: {location_path} isn't a table of Unity Catalog, so location can't be "
+            "set. Give the location as the path.",
             argument="location",
         )
     if engine is not None and options:
         raise ArgumentError(
             "storage_options: storage_options and engine are both set. Give the options to the "
-            "engine, or leave it out.",
+            "engine, or remove the argument engine.",
             argument="storage_options",
         )
     engine = engine or for_path(location_path, options)

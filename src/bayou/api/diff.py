@@ -77,8 +77,8 @@ def _compared_columns(
     compared = [*(name for name in key or () if name not in selected), *selected]
     if CHANGE in compared:
         raise ArgumentError(
-            f"columns: the result adds a column {CHANGE!r}, which the tables already have. Select "
-            "other columns.",
+            f"columns: the result has an additional column {CHANGE!r}, but the tables already "
+            "have a column of this name. Select other columns.",
             argument="columns",
         )
     return compared

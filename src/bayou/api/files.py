@@ -51,7 +51,8 @@ def file_batches(
     unknown = [name for name in selected if name not in _TYPES]
     if unknown:
         raise ArgumentError(
-            f"columns: files have no column {unknown[0]!r}. The columns are {', '.join(_TYPES)}.",
+            f"columns: the list of files has no column {unknown[0]!r}. The columns are "
+            f"{', '.join(_TYPES)}.",
             argument="columns",
         )
     schema = pa.schema([_TYPES[name] for name in selected])

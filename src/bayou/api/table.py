@@ -91,8 +91,8 @@ def _open(
     if is_unity_name(location):
         if engine is not None or catalog is not None:
             raise ArgumentError(
-                f"{location}: a table of Unity Catalog has its own engine and catalog. Remove "
-                "the arguments engine and catalog.",
+                f"{location}: the arguments engine and catalog can't be used with a table of "
+                "Unity Catalog. Remove them.",
                 argument="engine" if engine is not None else "catalog",
             )
         from bayou.unity.tables import open_table
@@ -104,7 +104,7 @@ def _open(
     elif options:
         raise ArgumentError(
             "storage_options: storage_options and engine are both set. Give the options to the "
-            "engine, or leave it out.",
+            "engine, or remove the argument engine.",
             argument="storage_options",
         )
     return TableHandle(engine, Table.for_path(engine, location, catalog))

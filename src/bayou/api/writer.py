@@ -181,8 +181,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         return _write_to_unity(request, data, options, catalog, location)
     if location is not None:
         raise ArgumentError(
-            f"location: {request.path} isn't a name of Unity Catalog. Give the location as the "
-            "path.",
+            f"location: {request.path} isn't a table of Unity Catalog, so location can't be set. "
+            "Give the location as the path.",
             argument="location",
         )
     engine = for_path(request.path, options)
@@ -267,7 +267,8 @@ def _write_to_unity(
 ) -> int:
     if catalog is not None:
         raise ArgumentError(
-            f"{request.path}: a table of Unity Catalog has its own catalog. Remove catalog.",
+            f"{request.path}: the argument catalog can't be used with a table of Unity Catalog. "
+            "Remove it.",
             argument="catalog",
         )
     from bayou.unity.tables import open_for_write

@@ -156,8 +156,8 @@ def with_properties(
     writer = _checked(writer, WriterProperties(), "writer_properties")
     if commit.app_transactions and operation is not None:
         raise ArgumentError(
-            f"app_transactions: {operation} can't record transactions, because it may have several "
-            "commits. Leave app_transactions out.",
+            f"app_transactions: {operation} can't record transactions, because it may have "
+            "several commits. Remove app_transactions.",
             argument="app_transactions",
         )
     skipped = {

@@ -276,8 +276,8 @@ def check_no_large_types(as_large_types: bool) -> None:
     """Refuse Arrow's large types, which Bayou doesn't return."""
     if as_large_types:
         raise ArgumentError(
-            "as_large_types: Bayou has no large Arrow types. Leave it out; Polars and others take "
-            "the usual types.",
+            "as_large_types: Bayou doesn't use large Arrow types. Remove the argument; Polars "
+            "and other libraries read the standard types.",
             argument="as_large_types",
         )
 

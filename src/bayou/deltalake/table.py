@@ -407,4 +407,6 @@ def _refuse_casts(error_on_type_mismatch: bool) -> None:
 
 
 def _unsupported(method: str, advice: str) -> ArgumentError:
-    return ArgumentError(f"{method}: Bayou doesn't have it. Instead, {advice}.", argument=method)
+    return ArgumentError(
+        f"{method}: Bayou doesn't have this method. Instead, {advice}.", argument=method
+    )

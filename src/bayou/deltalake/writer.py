@@ -119,7 +119,8 @@ def convert_to_deltalake(  # noqa: PLR0917 - deltalake's order of parameters
         if mode == "ignore":
             return
         raise TableAlreadyExistsError(
-            f"{handle.table_uri}: it is a Delta table already. Set mode='ignore' to keep it.",
+            f"{handle.table_uri}: there is already a Delta table. Set mode='ignore' to keep this "
+            "table.",
             table=handle.table_uri,
         )
     engine, table = engine_and_table(handle)

@@ -18,9 +18,9 @@ def check_field_ids(file_schema: pa.Schema, requested: pa.Schema, path: str) -> 
     for field in requested:
         if FIELD_ID_KEY in (field.metadata or {}):
             raise SchemaError(
-                f"{path}: the file has no field ids, and column {field.name!r} is matched by its "
-                f"id {(field.metadata or {})[FIELD_ID_KEY].decode()}. Rewrite the file with a "
-                "writer that supports column mapping by id.",
+                f"{path}: column {field.name!r} is matched by field id, but the file has no "
+                f"field ids. The column's id is {(field.metadata or {})[FIELD_ID_KEY].decode()}. "
+                "Rewrite the file with a writer that supports column mapping by id.",
                 table=path,
                 column=field.name,
             )

@@ -66,7 +66,7 @@ def check_footer(data: bytes) -> None:
     except ValueError as error:
         raise FooterError(str(error)) from error
     except (IndexError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError) as error:
-        raise FooterError("its footer is damaged") from error
+        raise FooterError("the footer is damaged") from error
 
 
 def _leaves(
@@ -81,11 +81,11 @@ def _leaves(
     if not is_root:
         kind = decode_zigzag(element.get((3, INT32), 0))
         if kind not in (0, 1, 2):  # required, optional, repeated
-            raise FooterError("a column of its schema has an unknown repetition type")
+            raise FooterError("a column of the schema has an unknown repetition type")
         repetition += kind == 2
         definition += kind != 0
     if definition > MAX_NESTING:
-        raise FooterError("its schema is nested too deeply")
+        raise FooterError("the schema is nested too deeply")
     children = decode_zigzag(element.get((5, INT32), 0))
     if children > 0 or is_root:
         for _ in range(children):
@@ -132,7 +132,7 @@ def _check_sizes(sizes: ThriftStruct, leaf: _Leaf) -> None:
 def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
     kind, values = fields[number, LIST]
     if values and kind != STRUCT:
-        raise FooterError("its footer is damaged")
+        raise FooterError("the footer is damaged")
     structs: list[ThriftStruct] = values
     return structs
 

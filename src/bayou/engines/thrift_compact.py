@@ -50,7 +50,7 @@ def encode_zigzag(number: int) -> int:
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[ThriftStruct, int]:
     if depth > MAX_NESTING:
-        raise ValueError("its footer is nested too deeply")
+        raise ValueError("the footer is nested too deeply")
     fields: ThriftStruct = {}
     number = 0
     while (head := data[at]) != 0:
@@ -74,7 +74,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind == BINARY:
         length, at = _varint(data, at)
         if at + length > len(data):
-            raise ValueError("its footer is truncated")
+            raise ValueError("the footer is truncated")
         return data[at : at + length], at + length
     if kind == STRUCT:
         return _struct(data, at, depth + 1)
@@ -86,7 +86,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return data[at : at + 8], at + 8
     if kind == _MAP:
         return _map(data, at, depth + 1)
-    raise ValueError(f"its footer has a value of the unknown type {kind}")
+    raise ValueError(f"the footer has a value of the unknown type {kind}")
 
 
 def _list(data: bytes, at: int, depth: int) -> tuple[tuple[int, list[Any]], int]:
@@ -96,7 +96,7 @@ def _list(data: bytes, at: int, depth: int) -> tuple[tuple[int, list[Any]], int]
     if count == _LONG_LIST:
         count, at = _varint(data, at)
     if count > len(data) - at:
-        raise ValueError("its footer is truncated")
+        raise ValueError("the footer is truncated")
     values = []
     for _ in range(count):
         value, at = _value(data, at, kind, depth)
@@ -111,7 +111,7 @@ def _map(data: bytes, at: int, depth: int) -> tuple[tuple[int, list[tuple[Any, A
     kinds = data[at]
     at += 1
     if count > len(data) - at:
-        raise ValueError("its footer is truncated")
+        raise ValueError("the footer is truncated")
     pairs = []
     for _ in range(count):
         key, at = _value(data, at, kinds >> 4, depth)
@@ -133,7 +133,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at + 1
         shift += 7
         if shift > 63:
-            raise ValueError("its footer has an integer of more than 64 bits")
+            raise ValueError("the footer has an integer of more than 64 bits")
 
 
 def _put_struct(out: bytearray, fields: ThriftStruct) -> None:

@@ -49,7 +49,7 @@ def reassemble_row(row: Mapping[str, Any] | None, shredded: _Type) -> dict[str, 
         return None
     metadata = row.get("metadata")
     if metadata is None:
-        raise VariantError("it has no metadata")
+        raise VariantError("the variant has no metadata")
     value = _value(row, shredded, _ids(metadata))
     return {"metadata": metadata, "value": variant.NULL if value is None else value}
 

@@ -34,8 +34,9 @@ def describe_topic(name: str, properties: Mapping[str, str]) -> KafkaTopic:
         raise KafkaError(f"connector.kafka is invalid: {error.message}", topic=name) from error
     if cluster_id is None:
         raise KafkaError(
-            f"The brokers {properties['bootstrap.servers']} report no cluster id, which a table "
-            "needs to identify the cluster of its offsets. Use Kafka 0.10.1 or newer.",
+            f"The brokers {properties['bootstrap.servers']} report no cluster id. Bayou stores "
+            "the id in the table, to identify the cluster of the recorded offsets. Use Kafka "
+            "0.10.1 or newer.",
             topic=name,
         )
     partitions = cluster.partitions(TopicSelection(topics=(name,)))

@@ -229,9 +229,9 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
     if missing:
         raise PipelineError(
             f"topic {key!r}: the table is at offset {covered[missing[0]]} of partition "
-            f"{missing[0]} of {topic.name!r}, which has no such partition: it was deleted and "
-            "recreated. Set another table-path for the new topic, or move this table and its "
-            "dead letter table away to start again.",
+            f"{missing[0]} of {topic.name!r}, but this partition doesn't exist any more: the "
+            "topic was deleted and recreated. Set another table-path for the new topic, or move "
+            "this table and its dead letter table away to start again.",
             topic=key,
         )
     result = {}
@@ -243,7 +243,7 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
         if position > bounds.end:
             raise PipelineError(
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
-                f"{topic.name!r}, but the topic ends at {bounds.end}: it was deleted and "
+                f"{topic.name!r}, but the topic ends at {bounds.end}: the topic was deleted and "
                 "recreated, or lost records. Set another table-path for the new topic, or move "
                 "this table and the tables beside it away to start again.",
                 topic=key,
@@ -252,9 +252,10 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
             raise PipelineError(
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
                 f"{topic.name!r}, but the topic begins at {bounds.start}: offsets {position} to "
-                f"{bounds.start - 1} were removed by retention before they were read. To continue "
-                f"without these records, set connector.topics.{section_key(key)}.on-data-loss: "
-                "continue. To start again with the remaining records, set another table-path.",
+                f"{bounds.start - 1} were removed by retention before they were read. To "
+                "continue without these records, set "
+                f"connector.topics.{section_key(key)}.on-data-loss: continue. To start again "
+                "with the remaining records, set another table-path.",
                 topic=key,
             )
         result[partition] = position

@@ -264,8 +264,8 @@ def _describe_row(parent: pa.StructArray | None, index: int) -> str:
 
 def _wrong_type(table: str, path: str, data_type: DataType, actual: pa.DataType) -> SchemaError:
     return SchemaError(
-        f"{table}: column {path!r} has type {data_type}, the data has {actual}; they can't be "
-        "merged (DELTA_FAILED_TO_MERGE_FIELDS). Cast the data first.",
+        f"{table}: column {path!r} has type {data_type}, but the data has {actual}; the types "
+        "can't be merged (DELTA_FAILED_TO_MERGE_FIELDS). Cast the data first.",
         table=table,
         column=path,
     )

@@ -106,7 +106,7 @@ def inline_data(descriptor: DeletionVectorDescriptor) -> bytes:
     size = descriptor.size_in_bytes
     # Z85 encodes groups of four bytes: writers pad the last group.
     if not size <= len(data) < size + 4:
-        raise DeletionVectorError(f"it has {len(data)} bytes, the log says {size}")
+        raise DeletionVectorError(f"the vector has {len(data)} bytes, but the log says {size}")
     return data[:size]
 
 
@@ -123,13 +123,16 @@ def unframe(data: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
         )
     (stored,) = struct.unpack_from(">i", data)
     if stored != size:
-        raise DeletionVectorError(f"the file gives its size as {stored} bytes, the log as {size}")
+        raise DeletionVectorError(
+            f"the size is {stored} bytes in the file, but {size} bytes in the log"
+        )
     body = data[4 : 4 + size]
     (expected,) = struct.unpack_from(">I", data, 4 + size)
     actual = zlib.crc32(body)
     if actual != expected:
         raise DeletionVectorError(
-            f"its checksum is {actual:08x}, the file says {expected:08x}: the file is damaged"
+            f"the file is damaged: the checksum of the bitmap is {actual:08x}, but the file says "
+            f"{expected:08x}"
         )
     return body
 
@@ -148,7 +151,7 @@ def decode_bitmap(body: bytes) -> bytes:
             if struct.unpack_from(f"{order}I", body)[0] == _NATIVE_MAGIC:
                 return _portable(body, order)
     magic = int.from_bytes(body[:4], "little")
-    raise DeletionVectorError(f"its magic number is {magic}, not {_MAGIC}")
+    raise DeletionVectorError(f"the magic number is {magic}, not {_MAGIC}")
 
 
 def encode_bitmap(bitmap: bytes) -> bytes:
@@ -160,7 +163,7 @@ def z85_decode(string: str) -> bytes:
     """Decode a Z85 string."""
     if len(string) % 5:
         raise DeletionVectorError(
-            f"the length of its Z85 string is {len(string)}, not a multiple of 5"
+            f"the length of the Z85 string is {len(string)}, not a multiple of 5"
         )
     result = bytearray()
     for start in range(0, len(string), 5):
@@ -201,13 +204,13 @@ def check_bitmap(bitmap: bytes) -> None:
         for _ in range(count):
             (key,) = struct.unpack_from("<I", bitmap, position)
             if key <= last or key >> 31:
-                raise DeletionVectorError("the keys of its buckets aren't sorted")
+                raise DeletionVectorError("the keys of the buckets aren't sorted")
             last = key
             position = _check_bucket(bitmap, position + 4)
     except struct.error as error:
-        raise DeletionVectorError("its bitmap is truncated") from error
+        raise DeletionVectorError("the bitmap is truncated") from error
     if position != len(bitmap):
-        raise DeletionVectorError(f"its bitmap has {len(bitmap) - position} bytes too many")
+        raise DeletionVectorError(f"the bitmap has {len(bitmap) - position} bytes too many")
 
 
 # The 32-bit format: a cookie, a (key, cardinality - 1) pair per container, offsets, containers.
@@ -232,13 +235,15 @@ def _check_bucket(bitmap: bytes, start: int) -> int:
         (count,) = struct.unpack_from("<I", bitmap, position)
         position += 4
     else:
-        raise DeletionVectorError(f"its bitmap has the unknown cookie {cookie}")
+        raise DeletionVectorError(f"the bitmap has the unknown cookie {cookie}")
     if count > 1 << 16:
-        raise DeletionVectorError(f"its bitmap has {count} containers, more than {1 << 16}")
+        raise DeletionVectorError(
+            f"its bitmap has {count} containers, but the maximum is {1 << 16}"
+        )
     descriptions = struct.unpack_from(f"<{2 * count}H", bitmap, position)
     position += 4 * count
     if any(a >= b for a, b in pairwise(descriptions[::2])):
-        raise DeletionVectorError("the keys of its containers aren't sorted")
+        raise DeletionVectorError("the keys of the containers aren't sorted")
     if cookie == _COOKIE_WITHOUT_RUNS or count >= _MIN_CONTAINERS_WITH_OFFSETS:
         offsets = struct.unpack_from(f"<{count}I", bitmap, position)
         position += 4 * count
@@ -246,7 +251,7 @@ def _check_bucket(bitmap: bytes, start: int) -> int:
         offsets = ()
     for i in range(count):
         if offsets and offsets[i] != position - start:
-            raise DeletionVectorError("the offsets of its containers are wrong")
+            raise DeletionVectorError("the offsets of the containers are wrong")
         cardinality = descriptions[2 * i + 1] + 1
         if run_flags >> i & 1:
             position = _check_runs(bitmap, position, cardinality)
@@ -266,16 +271,16 @@ def _check_runs(bitmap: bytes, position: int, cardinality: int) -> int:
             raise DeletionVectorError("the runs of a container aren't sorted")
         end = first + length
     if end >= 1 << 16 or sum(numbers[1::2]) + count != cardinality:
-        raise DeletionVectorError("the runs of a container don't match its cardinality")
+        raise DeletionVectorError("the runs of a container don't match the container's cardinality")
     return position + 2 + 4 * count
 
 
 def _check_bitset(bitmap: bytes, position: int, cardinality: int) -> int:
     words = bitmap[position : position + _BITSET_BYTES]
     if len(words) < _BITSET_BYTES:
-        raise DeletionVectorError("its bitmap is truncated")
+        raise DeletionVectorError("the bitmap is truncated")
     if int.from_bytes(words, "little").bit_count() != cardinality:
-        raise DeletionVectorError("the rows of a container don't match its cardinality")
+        raise DeletionVectorError("the rows of a container don't match the container's cardinality")
     return position + _BITSET_BYTES
 
 
@@ -296,12 +301,12 @@ def _portable(body: bytes, order: str) -> bytes:
             (size,) = struct.unpack_from(f"{order}I", body, position)
             position += 4 + size
             if position > len(body):
-                raise DeletionVectorError("its bitmap is truncated")
+                raise DeletionVectorError("the bitmap is truncated")
             buckets.append(struct.pack("<I", key) + body[position - size : position])
     except struct.error as error:
-        raise DeletionVectorError("its bitmap is truncated") from error
+        raise DeletionVectorError("the bitmap is truncated") from error
     if position != len(body):
-        raise DeletionVectorError(f"its bitmap has {len(body) - position} bytes too many")
+        raise DeletionVectorError(f"the bitmap has {len(body) - position} bytes too many")
     return struct.pack("<Q", count) + b"".join(buckets)
 
 
@@ -317,6 +322,6 @@ def _relative_path(encoded: str) -> str:
 def _check_sizes(descriptor: DeletionVectorDescriptor) -> None:
     if descriptor.size_in_bytes < 0 or descriptor.cardinality < 0:
         raise DeletionVectorError(
-            f"its size or cardinality in the log is negative ({descriptor.size_in_bytes} bytes, "
+            f"the size or cardinality in the log is negative ({descriptor.size_in_bytes} bytes, "
             f"{descriptor.cardinality} rows)"
         )

@@ -223,7 +223,11 @@ def validate(configuration: Mapping[str, str]) -> None:
             known.read({known.key: value})
         elif key.lower().startswith("delta.feature.") and value.lower() not in _FEATURE_STATES:
             raise PropertyValueError(
-                key, f"table property {key!r} has the invalid value {value!r}: expected supported"
+                key,
+                (
+                    f"table property {key!r} has the invalid value {value!r}. The only valid "
+                    "value is 'supported'"
+                ),
             )
         elif key.lower().startswith("delta.") and not key.lower().startswith(_OPEN_PREFIXES):
             raise PropertyValueError(key, _unknown(key))

@@ -72,22 +72,24 @@ def metadata(names: Iterable[str]) -> bytes:
 def field_ids(metadata: bytes) -> dict[str, int]:
     """Decode the ids of a variant's field names from its metadata."""
     if not metadata or metadata[0] & 0x0F != 1:
-        raise VariantError("its metadata doesn't have version 1")
+        raise VariantError("the variant's metadata doesn't have version 1")
     width = (metadata[0] >> 6) + 1
     count = _unsigned(metadata, 1, width)
     first = 1 + width * (count + 2)
     if first > len(metadata):
-        raise VariantError("its metadata is truncated")
+        raise VariantError("the variant's metadata is truncated")
     ends = [_unsigned(metadata, 1 + width * (i + 1), width) for i in range(count + 1)]
     if ends[0] != 0 or first + ends[-1] > len(metadata):
-        raise VariantError("its metadata is truncated")
+        raise VariantError("the variant's metadata is truncated")
     try:
         return {
             metadata[first + start : first + end].decode(): i
             for i, (start, end) in enumerate(pairwise(ends))
         }
     except UnicodeDecodeError as error:
-        raise VariantError(f"a field name in its metadata isn't UTF-8: {error}") from error
+        raise VariantError(
+            f"a field name in the variant's metadata isn't UTF-8: {error}"
+        ) from error
 
 
 def boolean(value: bool) -> bytes:
@@ -165,7 +167,7 @@ def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
     names = sorted(fields, key=str.encode)
     missing = next((name for name in names if name not in ids), None)
     if missing is not None:
-        raise VariantError(f"its metadata lacks the field name {missing!r}")
+        raise VariantError(f"the variant's metadata lacks the field name {missing!r}")
     is_large = len(names) > 255  # more than a byte can count
     values = [fields[name] for name in names]
     offsets, width = _offsets(values)

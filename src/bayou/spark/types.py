@@ -42,8 +42,8 @@ def to_spark(schema: StructType) -> spark_types.StructType:
         return spark_types.StructType.fromJson(json.loads(public_schema.to_json()))
     except IllegalArgumentException as error:
         raise SchemaError(
-            f"Schema: this version of Spark doesn't support it: {error}. Read the table with "
-            "bayou.table.",
+            f"Schema: this version of Spark doesn't support a type of the table: {error}. Read "
+            "the table with bayou.table.",
             table="",
         ) from error
 

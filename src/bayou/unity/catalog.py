@@ -148,8 +148,9 @@ class UnityCatalog:
     def _ratified(self, commit: Commit) -> RatifiedCommit:
         if "/" in commit.file_name:
             raise CorruptTableError(
-                f"{self._name}: the catalog names {commit.file_name!r} as the commit of version "
-                f"{commit.version}, which isn't the name of a file. Correct the catalog's entry.",
+                f"{self._name}: the catalog's entry of version {commit.version} has the commit "
+                f"file {commit.file_name!r}, which isn't a valid file name. Correct the "
+                "catalog's entry.",
                 table=str(self._name),
                 file=commit.file_name,
             )

@@ -101,7 +101,7 @@ def open_for_write(
         if properties.get(key, value) != value:
             raise ArgumentError(
                 f"{name}: the catalog requires {key} = {value} of a managed table, not "
-                f"{properties[key]!r}. Leave the property out.",
+                f"{properties[key]!r}. Remove the property.",
                 argument="configuration",
             )
     return _new_managed(client, name, options, staging, required)

@@ -94,7 +94,7 @@ def test_a_column_is_added_at_its_place_with_a_comment(path):
     [
         ("ID", "int", SchemaError, "already"),
         ("s.A", "int", SchemaError, "already"),
-        ("c.x", "int", SchemaError, "only to a struct"),
+        ("c.x", "int", SchemaError, "only be added to a struct"),
         ("q.x", "int", SchemaError, "no column"),
         ("a b", "int", SchemaError, "column mapping"),
         ("x", "struct<a: int not null>", SchemaError, "NOT NULL"),
@@ -242,7 +242,7 @@ def test_a_varchar_may_only_hold_more(path):
 def test_not_null_is_set_where_all_rows_keep_it(path):
     error = refused(path, ConstraintViolationError, "1 of 3", lambda a: a.set_column_not_null("c"))
     assert error.constraint == "NOT NULL c"
-    assert "The first such row has id = " in error.message
+    assert "The first affected row has id = " in error.message
     alter = bayou.table(path).alter
     alter.set_column_not_null("id")
     alter.set_column_not_null("s.a")

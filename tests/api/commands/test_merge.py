@@ -241,7 +241,7 @@ def test_wrong_arguments_are_refused_in_a_sentence(path: str) -> None:
         merge.execute()
     with pytest.raises(ArgumentError, match="updates: 'v' is 3"):
         merge.when_matched_update({"v": 3})  # type: ignore[dict-item]
-    with pytest.raises(ArgumentError, match="source: its items are int"):
+    with pytest.raises(ArgumentError, match="source: the items have the type int"):
         table.merge([1], "true").when_matched_delete().execute()  # type: ignore[arg-type]
     with pytest.raises(PredicateError, match="AMBIGUOUS_REFERENCE"):
         table.merge(source, "id = 1").when_matched_delete().execute()

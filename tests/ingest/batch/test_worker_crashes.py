@@ -68,7 +68,7 @@ def test_a_record_that_ends_its_worker_is_set_aside_and_all_others_are_rows(pipe
     poison = {(r["partition"], r["offset"]) for r in letters if b"poison" in r["value"]}
     assert poison == {(0, 20), (1, 20)}
     assert {r["reason"] for r in letters if b"poison" in r["value"]} == {
-        "a worker process ended each time it read this record alone"
+        "the worker process crashed in each attempt to read this record"
     }
     (again,) = take_in(pipeline.file, session=context)
     assert (again.rows, again.dead_letters) == (0, 0)

@@ -98,7 +98,7 @@ def test_the_fields_of_the_layout_are_those_that_derived_columns_read(tmp_path):
 @pytest.mark.parametrize(
     ("routes", "more", "text"),
     [
-        ("expression: kind", {}, "the tables are missing; set table-path with {value}"),
+        ("expression: kind", {}, "no tables are defined; set table-path with {value}"),
         ("table-path: 'a_{value}'", {}, "the key 'expression' is missing"),
         ("expression: 'kind +', table-path: 'a_{value}'", {}, "route-by.expression"),
         (
@@ -124,7 +124,7 @@ def test_the_fields_of_the_layout_are_those_that_derived_columns_read(tmp_path):
         ),
         ("expression: kind, tables: {a: lake/events}", {}, "is the default table"),
         ("expression: kind, tables: {a: lake/events_dead_letters}", {}, "the dead letter table"),
-        ("expression: kind, table-path: 'lake/events/{value}'", {}, "are in one folder"),
+        ("expression: kind, table-path: 'lake/events/{value}'", {}, "are nested"),
         ("expression: kind, table-path: 'lake/{value}'", {"path": "lake/x/y"}, None),
         ("expression: kind, max-tables: 0, tables: {a: b}", {}, "must be more than 0"),
         ("expression: kind, on-null: drop, tables: {a: b}", {}, "must be 'default-table' or"),

@@ -87,7 +87,7 @@ def test_a_delete_whose_key_debezium_says_as_null_is_that_of_the_kafka_key(tmp_p
     assert rows.column("id") == [0, 2]
     assert sorted(rows.reasons()) == [
         "no value in the key (id)",
-        "the record has neither value nor key",
+        "the record has neither a value nor a key",
     ]
 
 
@@ -119,7 +119,7 @@ def test_the_payload_of_a_connect_envelope_is_the_key_whatever_its_type(tmp_path
     rows.send(*((envelope, None) for envelope in envelopes))
     assert rows.column("id") == ["true"]
     assert rows.reasons() == [
-        "the Kafka key of a record without value is null instead of a value of 'id'"
+        "the Kafka key of a record without a value is null instead of a value of 'id'"
     ]
     rows.send((b"true", None))
     assert rows.column("id") == []

@@ -267,5 +267,5 @@ def test_a_sidecar_that_leaves_the_tables_folder_is_an_error(log, path):
         if "sidecar" in line:
             line["sidecar"]["path"] = path
     log.engine.files.put(log.path(top), "\n".join(map(json.dumps, lines)).encode())
-    with pytest.raises(CorruptTableError, match="outside of the table's directory"):
+    with pytest.raises(CorruptTableError, match="outside the table's directory"):
         paths(log)

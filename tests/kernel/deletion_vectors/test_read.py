@@ -201,7 +201,7 @@ def test_a_missing_vector_file_is_named(log):
     [
         (lambda data: data[:7] + bytes([data[7] ^ 1]) + data[8:], "checksum"),
         (lambda data: data[:-1], "the file ends after"),
-        (lambda data: data[:1] + b"\x00\x00\x00\x01" + data[5:], "gives its size as 1"),
+        (lambda data: data[:1] + b"\x00\x00\x00\x01" + data[5:], "the size is 1 bytes in the file"),
         (lambda data: b"", "the file ends after 0"),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_damaged_vector_file_is_named(log, damage, message):
     [
         ({"pathOrInlineDv": "!"}, "not a multiple of 5"),
         ({"sizeInBytes": 3}, "the log says 3"),
-        ({"cardinality": 4}, "deletes 3 rows, but its cardinality in the log is 4"),
+        ({"cardinality": 4}, "deletes 3 rows, but the cardinality in the log is 4"),
     ],
 )
 def test_a_wrong_vector_in_the_log_is_refused(log, change, message):
@@ -243,7 +243,7 @@ def test_a_vector_that_cannot_be_found_is_refused(log, change, message):
 def test_another_cardinality_than_the_log_s_names_the_file(log):
     (vector,) = write_vectors(log.engine, log.table, [1, 2])
     with pytest.raises(
-        DataFileError, match="deletes 2 rows, but its cardinality in the log is 5"
+        DataFileError, match="deletes 2 rows, but the cardinality in the log is 5"
     ) as caught:
         load_wire(log, {**vector, "cardinality": 5})
     assert caught.value.file == vector_path(log)

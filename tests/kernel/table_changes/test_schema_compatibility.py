@@ -118,7 +118,7 @@ def test_under_column_mapping_columns_may_be_added_and_it_may_be_turned_on(earli
         (
             shape(MAPPED, mode="name"),
             shape(field("id", LONG, "col-9"), mode="name"),
-            "column 'id' was dropped, or replaced by one of the same name",
+            "column 'id' was dropped, or replaced by another column of the same name",
         ),
         (
             shape(field("s", struct(field("x", LONG, "c-2")), "c-1"), mode="name"),

@@ -82,7 +82,7 @@ def test_a_time_after_the_last_commit_is_an_error(five, start, end):
     ],
 )
 def test_a_range_that_ends_before_it_begins_is_an_error(five, start, end):
-    with pytest.raises(ArgumentError, match="to the earlier version"):
+    with pytest.raises(ArgumentError, match="at the earlier version"):
         load(five, start, end)
 
 

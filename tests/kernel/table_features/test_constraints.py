@@ -171,7 +171,7 @@ def test_a_generated_column_is_made_and_where_given_checked(engine, table_path):
     table = create(engine, table_path, column("at", TIMESTAMP), day, by=("day",))
     at = pa.array([0, 86_400_000_000, None], pa.timestamp("us", "UTC"))
     wrong = pa.table({"at": at, "day": pa.array([0, 0, None], pa.date32())})
-    error = refused(engine, table, wrong, r"its expression CAST\(at AS DATE\) returns")
+    error = refused(engine, table, wrong, r"the generation expression CAST\(at AS DATE\) returns")
     assert error.constraint == "generated column day"
     found = append(engine, table, pa.table({"at": at}))
     assert sorted(str(row["day"]) for row in found) == ["1970-01-01", "1970-01-02", "None"]

@@ -104,7 +104,7 @@ def test_tables_with_an_early_name_of_the_feature_are_written(engine, catalog, t
     )
     assert "catalogManaged" not in snapshot.protocol.writer_features
     without_catalog = Table.for_path(engine, table.path)
-    with pytest.raises(UnsupportedFeatureError, match="a catalog manages it"):
+    with pytest.raises(UnsupportedFeatureError, match="a catalog manages the table"):
         begin(engine, without_catalog)
 
 
@@ -193,7 +193,7 @@ def test_without_its_catalog_a_table_is_not_written(engine, catalog, table):
     with pytest.raises(UnsupportedFeatureError, match="catalog"):
         begin(engine, Table.for_path(engine, table.path))
     other = Table.for_path(engine, f"{table.path}2")
-    with pytest.raises(UnsupportedFeatureError, match="Open the table with its catalog"):
+    with pytest.raises(UnsupportedFeatureError, match="Open the table with this catalog"):
         begin(engine, other, MANAGED)
     append(engine, begin(engine, other))
     with pytest.raises(UnsupportedFeatureError):

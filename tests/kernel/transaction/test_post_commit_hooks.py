@@ -71,7 +71,7 @@ def test_a_hook_that_fails_is_logged_and_the_others_run(engine, table_path, capl
     with caplog.at_level(logging.WARNING):
         results[1].run_post_commit_hooks(faulty)
     assert ": the checksum of" in caplog.text
-    assert "the commit is valid" in caplog.text
+    assert "The commit is valid" in caplog.text
     segment = Table.for_path(engine, table_path).latest_snapshot(engine).log_segment
     assert (segment.checksum, segment.version) == (None, 1)
     listed = [s.path for s in engine.files.list_from(f"{table_path}/_delta_log/0")]
@@ -88,7 +88,7 @@ def test_an_exception_of_any_type_in_a_hook_does_not_look_like_a_failed_commit(
     monkeypatch.setattr(PostCommitHook, "run", fails)
     with caplog.at_level(logging.WARNING):
         result.run_post_commit_hooks(engine)
-    assert "the commit is valid" in caplog.text
+    assert "The commit is valid" in caplog.text
     assert "RuntimeError: a bug in checksum" in caplog.text
 
 

@@ -341,7 +341,7 @@ def test_a_checkpoint_that_fails_leaves_the_commit_standing(engine, table, caplo
     faulty = FaultInjectingEngine(engine, Fault(operation="write_parquet_file_atomically"))
     with caplog.at_level(logging.WARNING):
         result.run_post_commit_hooks(faulty)
-    assert "the commit is valid" in caplog.text
+    assert "The commit is valid" in caplog.text
     assert table.latest_snapshot(engine).version == 1
     assert table.latest_snapshot(engine).log_segment.checkpoint is None
 

@@ -57,7 +57,7 @@ def test_a_provider_that_fails_is_one_error_at_once(provider):
 
 @pytest.mark.parametrize("result", [None, "token", ("token",), (b"token", 1.0)])
 def test_a_provider_that_returns_no_token_is_an_error(provider, result):
-    with pytest.raises(KafkaError, match="it returned no token. Return a tuple"):
+    with pytest.raises(KafkaError, match="the function returned no token. Return a tuple"):
         TokenCallback(provider(lambda _: result), "")
 
 

@@ -88,7 +88,7 @@ def test_a_range_is_narrowed_and_filtered(spark, path):
         ({"startingVersion": 0, "endingVersion": 1, "endingTimestamp": "2024-01-05"}, "MULTIPLE"),
         ({"startingVersion": "one"}, "startingVersion: 'one' isn't"),
         ({"startingVersion": 9}, "version 9 doesn.t exist"),
-        ({"startingVersion": 2, "endingVersion": 1}, "to the earlier version 1"),
+        ({"startingVersion": 2, "endingVersion": 1}, "at the earlier version 1"),
         ({"startingVersion": 0, "versionAsOf": 1}, "readChangeFeed doesn't support versionAsOf"),
     ],
 )

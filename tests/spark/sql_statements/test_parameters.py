@@ -45,7 +45,7 @@ def test_values_of_braces_are_filled_in_and_frames_are_not():
     [
         ("a = :x", {"y": 1}, "parameter :x has no value"),
         ("a = ? OR b = ?", [1], "more parameters than the 1 values"),
-        ("a = ?", [object()], "no literal in SQL"),
+        ("a = ?", [object()], "SQL has no literal"),
     ],
 )
 def test_a_parameter_that_cannot_be_filled_in_is_said(text, args, message):

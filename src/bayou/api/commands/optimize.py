@@ -75,7 +75,8 @@ class TableOptimizer(BoundTable):
         if not state.clustering_columns:
             if full:
                 raise ArgumentError(
-                    f"{state.path}: full=True requires a clustered table. Leave it out.",
+                    f"{state.path}: full=True requires a clustered table. Remove the argument "
+                    "full.",
                     argument="full",
                 )
             return self._compact(
@@ -144,8 +145,8 @@ class TableOptimizer(BoundTable):
         state = self._table.latest_snapshot(self._engine)
         if state.clustering_columns:
             raise ArgumentError(
-                f"{state.path}: the table has clustering columns, which compaction doesn't keep. "
-                "Call optimize() instead, which clusters the files.",
+                f"{state.path}: the table is clustered, and compaction doesn't preserve the "
+                "clustering. Call optimize() instead.",
                 argument="compact",
             )
         return self._compact(

@@ -151,7 +151,7 @@ class RowOperations(BoundTable):
         condition = checked_condition(predicate, "predicate")
         if condition is None:
             raise ArgumentError(
-                "predicate: the value is None. Give the condition by which rows match.",
+                "predicate: the value is None. Give a condition on rows.",
                 argument="predicate",
             )
         return TableMerger(

@@ -33,8 +33,8 @@ def open_snapshot(
         return source.snapshot(version, timestamp)
     if version is not None or timestamp is not None:
         raise ArgumentError(
-            f"version: the handle already has version {source.version}. Remove version and "
-            "timestamp, or give the handle of the table.",
+            f"version: the table was opened at version {source.version}. Remove version and "
+            "timestamp, or open the table without a version.",
             argument="version",
         )
     return source

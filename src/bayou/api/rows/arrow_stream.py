@@ -52,7 +52,8 @@ def _of_batches(batches: Iterator[object], argument: str) -> pa.RecordBatchReade
     first = next(batches, None)
     if first is None:
         raise ArgumentError(
-            f"{argument}: it has no record batches, so its columns are unknown. Give at least one.",
+            f"{argument}: there are no record batches, so the columns are unknown. Give at least "
+            "one batch.",
             argument=argument,
         )
     schema = _batch(first, argument).schema
@@ -62,8 +63,8 @@ def _of_batches(batches: Iterator[object], argument: str) -> pa.RecordBatchReade
             batch = _batch(item, argument)
             if batch.schema != schema:
                 raise ArgumentError(
-                    f"{argument}: its record batches have different schemas: {batch.schema} after "
-                    f"{schema}. Give batches with one schema.",
+                    f"{argument}: the record batches have different schemas: {batch.schema} "
+                    f"after {schema}. Give batches with one schema.",
                     argument=argument,
                 )
             yield batch
@@ -77,7 +78,7 @@ def _batch(item: object, argument: str) -> pa.RecordBatch:
     if hasattr(item, "__arrow_c_array__"):
         return pa.record_batch(item)
     raise ArgumentError(
-        f"{argument}: its items are {type(item).__name__}. Give record batches; "
+        f"{argument}: the items have the type {type(item).__name__}. Give record batches; "
         "pyarrow.Table.from_pylist converts dictionaries.",
         argument=argument,
     )

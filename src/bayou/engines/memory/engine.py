@@ -34,7 +34,8 @@ class MemoryFiles:
     def resolve_path(self, path: str) -> str:
         if not path.startswith("memory://") or path.strip("/") == "memory:":
             raise ArgumentError(
-                f"path {path!r}: not a path of a MemoryEngine. Use one such as memory://name/table.",
+                f"path {path!r}: not a path of a MemoryEngine. Use a path such as "
+                "memory://name/table.",
                 argument="path",
             )
         return path.rstrip("/")

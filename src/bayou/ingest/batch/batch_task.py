@@ -29,7 +29,7 @@ from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 _WAITING_BYTES = 32 << 20
 """Size in bytes at which a task writes the dead letters that it holds in memory to a file."""
 
-_CRASH_REASON = "a worker process ended each time it read this record alone"
+_CRASH_REASON = "the worker process crashed in each attempt to read this record"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -270,7 +270,7 @@ class RowExpression:
         if self.data_type is not None and not is_widening(self.data_type, target):
             raise PredicateError(
                 f"{self.setting}: the type is {self.data_type}, but the table's column has the "
-                f"type {target}. Cast the expression, or use another name.",
+                f"type {target}. Cast the expression, or use another column name.",
                 expression=self.setting,
             )
         cast: Expression = Cast(self.expression, target, safe=self.data_type is None)

@@ -41,7 +41,7 @@ def mask_problem(schema: pa.Schema, path: str, mask: str) -> str | None:
         if inside and not (exists and _is_scalar(_element_type(kind))):
             return f"{path!r} is inside a {kind}, which can only be masked as a whole"
         if not (inside or mask == "drop" or pa.types.is_string(_element_type(kind))):
-            return f"{path!r} is a {kind}, but {mask} needs a string; write drop"
+            return f"{path!r} is a {kind}, but {mask} needs a string; use the mask drop"
     return None
 
 

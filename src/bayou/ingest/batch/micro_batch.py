@@ -482,10 +482,10 @@ class MicroBatchWriter:
             if covered is not None and covered < span.start:
                 key = self._topic.key
                 raise PipelineError(
-                    f"topic {key!r}: {self._target.path} is at offset {covered} of partition "
-                    f"{partition}, but the next batch begins at {span.start}: the table was rolled "
-                    "back while this pipeline wrote to it. Start the pipeline again to read the "
-                    "missing records from Kafka again, or restore the table first.",
+                    f"topic {key!r}: {self._target.path} was rolled back while this pipeline "
+                    f"wrote to it. The table is at offset {covered} of partition {partition}, "
+                    f"but the next batch begins at {span.start}. Start the pipeline again to "
+                    "read the missing records from Kafka again, or restore the table first.",
                     topic=key,
                 )
 

@@ -313,7 +313,7 @@ def _refuse_values(decoded: Decoded, name: str, values: Any, *, folders: bool) -
     if pa.types.is_binary(values.type):
         bad = [value for value in values.unique().to_pylist() if not _is_utf8(value)]
         refused = pc.is_in(values, value_set=pa.array(bad, values.type))
-        reason = f"field {name!r} isn't UTF-8, as a binary value of a partition column must be"
+        reason = f"field {name!r} isn't UTF-8, which a binary partition column requires"
         decoded = decoded.refuse(refused, reason)
         values = values.filter(pc.invert(refused)).cast(pa.string())
     if not folders:

@@ -393,8 +393,9 @@ def _route_problems(topic: Topic, topics: Iterable[Topic]) -> Iterator[str]:
         for inner, outer in ((table, default), (default, table)):
             if inner.startswith(f"{outer}/"):
                 yield (
-                    f"route-by: the table {path} and the default table {topic.table_path} are in "
-                    "one folder, where VACUUM of one deletes the other; choose a path beside it"
+                    f"route-by: the table {path} and the default table {topic.table_path} are "
+                    "nested, so VACUUM of one table would delete the other; choose a path "
+                    "outside the default table"
                 )
         is_listed = VALUE not in path
         if is_listed and table == default:

@@ -13,8 +13,10 @@ from bayou.protocol import properties
 from bayou.protocol.property_strings import PropertyValueError, column_path
 
 _RESERVED = {
-    "delta.setTransactionRetentionDuration": "it lets the offsets in the table expire, so records "
-    "are read twice; remove it",
+    "delta.setTransactionRetentionDuration": (
+        "the property lets the offsets in the table expire, so records are read twice; remove "
+        "the property"
+    ),
     "delta.feature.clustering": "the feature needs clustering columns; set cluster-by instead",
 }
 """Table properties that the pipeline refuses, each with the reason and what to do instead."""
@@ -326,9 +328,9 @@ class DestinationConfig(Section):
             return self
         if self.upsert_keys:
             raise ValueError(
-                "route-by isn't possible with enable-upsert: a record without a value deletes the "
-                "row of its key, but has no field that tells in which table the row is; write a "
-                "section with processing.where and on-filtered: delete for each table"
+                "route-by isn't possible with enable-upsert: a record without a value deletes "
+                "the row of its key, but doesn't say which table has the row; instead, write a "
+                "section for each table, with processing.where and on-filtered: delete"
             )
         for path in routes.paths:
             if (TOPIC in path) != self.is_template:

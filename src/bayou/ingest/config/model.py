@@ -85,8 +85,8 @@ class ConnectorConfig(Section):
                 raise ValueError(f"topics.{key}.destination: {error}") from error
             if topic.destination.is_template and TOPIC not in topic.destination.name:
                 raise ValueError(
-                    f"topics.{key}.destination: all its tables have the name {name} in the "
-                    "catalog; write {topic} in table-name"
+                    f"topics.{key}.destination: all tables of the section have the name {name} "
+                    "in the catalog; write {topic} in table-name"
                 )
             names = [name, *_route_names(key, destination, self.catalog)]
             for name in names:

@@ -209,7 +209,9 @@ def refusals(config: PipelineConfig, document: Document) -> tuple[Notice, ...]:
             and topic.decode in ("avro", "protobuf", "json-schema")
         ):
             strategy = registry.subject_name_strategy
-            reason = f"subject-name-strategy {strategy} needs it; set the full name of the type"
+            reason = (
+                f"subject-name-strategy {strategy} requires this key; set the full name of the type"
+            )
             at = ("connector", "topics", key, "schema-record")
             result.append(_notice(document, at, reason))
         if topic.decode == "avro" and not (config.connector.schema_registry or topic.schema_file):

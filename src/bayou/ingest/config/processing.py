@@ -122,7 +122,7 @@ class ProcessingConfig(Section):
     @classmethod
     def _check_drop(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not all(name.strip() for name in value):
-            raise ValueError("it has an empty name; remove it")
+            raise ValueError("a name is empty; remove it")
         for name in value:
             if _is_reserved(name):
                 raise ValueError(f"{name} isn't a field of records, but a column of the pipeline")

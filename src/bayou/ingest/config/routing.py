@@ -169,7 +169,7 @@ class RouteByConfig(Section):
     def _check_tables(self) -> RouteByConfig:
         if self.table_path is None and not self.tables:
             raise ValueError(
-                f"the tables are missing; set table-path with {VALUE}, or list values in tables"
+                f"no tables are defined; set table-path with {VALUE}, or list values in tables"
             )
         for key, template in (("table-path", self.table_path), ("table-name", self.table_name)):
             if template is not None and VALUE not in template:

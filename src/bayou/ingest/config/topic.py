@@ -424,7 +424,7 @@ def _not_a_start(value: object) -> ValueError:
 def _offsets_by_partition(value: dict[object, object]) -> dict[int, int]:
     offsets: dict[int, int] = {}
     if not value:
-        raise ValueError("it has no offsets; write offsets such as {0: 23, 1: 0}, or earliest")
+        raise ValueError("the mapping is empty; write offsets such as {0: 23, 1: 0}, or earliest")
     for partition, offset in value.items():
         number = str(partition)
         if not number.isdecimal() or type(offset) is not int or offset < 0:

@@ -118,8 +118,8 @@ class DeadLetterTable:
         )
         if TRANSACTION_RETENTION in snapshot.properties:
             raise PipelineError(
-                f"topic {self._topic.key!r}: {self.path} has the property {TRANSACTION_RETENTION}, "
-                "so that the table's offsets expire. Unset the property.",
+                f"topic {self._topic.key!r}: {self.path} has the property "
+                f"{TRANSACTION_RETENTION}, so the table's offsets expire. Unset the property.",
                 topic=self._topic.key,
             )
         ahead = {

@@ -96,7 +96,7 @@ def _check_expressions(configuration: Configuration, topic: Topic, columns: Stru
     if reason is not None:
         key = f"connector.topics.{topic.section}.{setting}"
         raise ConfigurationError(
-            f"{configuration.file}: {key}: {reason}. The fields are those in {topic.schema_file}",
+            f"{configuration.file}: {key}: {reason}. Use the fields of {topic.schema_file}",
             file=configuration.file,
             key=key,
         )

@@ -217,18 +217,18 @@ class ChangeReader:
         """Convert the Kafka key to a JSON object with the key columns."""
         columns = self._keys.columns
         if any(self._columns.get(name) is None for name in columns):
-            raise _UnfitError("the record deletes a key, but no record has had all key columns yet")
+            raise _UnfitError("the record deletes a key, but no earlier record had all key columns")
         key: Any = source.column("key")[at].as_py()
         if key is None:
-            raise _UnfitError("the record has neither value nor key")
+            raise _UnfitError("the record has neither a value nor a key")
         try:
             key = self._decoder.key_json(key)
         except ValueError as error:
-            raise _UnfitError(f"the Kafka key of a record without value: {error}") from error
+            raise _UnfitError(f"the Kafka key of a record without a value: {error}") from error
         if key[:1] == b"\0":
             raise _UnfitError(
-                "the Kafka key of a record without value is neither JSON nor a string, but may "
-                "have a schema registry's header; set decode-key"
+                "the Kafka key of a record without a value is neither JSON nor a string, but "
+                "may have a schema registry's header; set decode-key"
             )
         _check_nesting(key)
         string = _utf8(key)
@@ -243,18 +243,20 @@ class ChangeReader:
             fields = self._flat(value)
             missing = [name for name in columns if name not in fields]
             if missing:
-                raise _UnfitError(f"the Kafka key of a record without value has no {missing[0]!r}")
+                raise _UnfitError(
+                    f"the Kafka key of a record without a value has no {missing[0]!r}"
+                )
             return self._encode_key(fields)
         if len(columns) > 1:
             raise _UnfitError(
-                "the Kafka key of a record without value isn't a JSON object with "
+                "the Kafka key of a record without a value isn't a JSON object with "
                 f"{', '.join(columns)}"
             )
         if self._is_string_key and string and not isinstance(value, str):
             value = string
         if value is None:
             raise _UnfitError(
-                "the Kafka key of a record without value is null instead of a value of "
+                "the Kafka key of a record without a value is null instead of a value of "
                 f"{columns[0]!r}"
             )
         return self._encode_key({columns[0]: value})

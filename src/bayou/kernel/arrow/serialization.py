@@ -69,7 +69,8 @@ class WireFormat(Generic[_BodyT]):
             if envelope.number > self._number:
                 raise SerializationError(
                     f"This {self._name} has format {envelope.number}, but this version of Bayou "
-                    f"reads formats up to {self._number}. Use the same version in every process."
+                    f"reads formats up to {self._number}. Use the same version of Bayou in every "
+                    "process."
                 )
             if envelope.checksum != zlib.crc32(envelope.body):
                 raise SerializationError(

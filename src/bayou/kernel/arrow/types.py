@@ -307,7 +307,7 @@ def _from_geo_arrow(parameters: bytes, table: str, column: str) -> GeometryType 
     raise SchemaError(
         f"{f'Column {column!r}' if column else 'A column'}{f' of {table}' if table else ''}: the "
         f"coordinate reference system {str(crs)[:80]!r} with edges {edges.lower()!r} isn't "
-        "supported. Use the name of an authority and a code, such as EPSG:3857.",
+        "supported. Use an authority and a code, such as EPSG:3857.",
         table=table,
         column=column,
     )

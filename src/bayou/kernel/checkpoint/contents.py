@@ -256,8 +256,8 @@ def _check_sidecars(
         path = checkpoint.files[0].path
         raise damaged_checkpoint(
             table,
-            f"checkpoint file {path} is incomplete: it lists sidecars of {actual} bytes, but its "
-            f"metadata says {expected} bytes",
+            f"checkpoint file {path} is incomplete: the listed sidecars have {actual} bytes, but "
+            f"the checkpoint metadata says {expected} bytes",
             path,
         )
 
@@ -269,8 +269,7 @@ def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
     if ".." in path.split("/") or name in ("", "."):
         raise damaged_checkpoint(
             table,
-            f"a checkpoint references the sidecar {path!r}, which is outside of the table's "
-            "directory",
+            f"a checkpoint references the sidecar {path!r}, which is outside the table's directory",
             path,
         )
     return FileStatus(

@@ -118,7 +118,7 @@ class CheckpointPlan:
         if missing:
             raise ArgumentError(
                 f"{self.state.path}: {len(missing)} of {len(self.parts)} parts of the checkpoint "
-                f"are missing; {missing[0]} wasn't written. Write all parts first.",
+                f"are missing, for example {missing[0]}. Write all parts first.",
                 argument="written",
             )
         parts = [by_path[part.path] for part in self.parts]

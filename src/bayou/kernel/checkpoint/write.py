@@ -129,18 +129,19 @@ def load_for_checkpoint(
     unpublished = _first_unpublished(engine, state)
     if unpublished is not None:
         raise ArgumentError(
-            f"{state.path}: no checkpoint of version {state.version} can be written, because "
-            f"version {unpublished} is ratified but not published. Publish it first with "
-            "Table.publish_commits.",
+            f"{state.path}: the checkpoint of version {state.version} can't be written, because "
+            f"the commit of version {unpublished} is ratified but not published. Publish the "
+            "commit first with Table.publish_commits.",
             argument="version",
         )
     table_features = features.all_features(state.protocol)
     unknown = [name for name in table_features if name not in features.FEATURES]
     if unknown:
         raise UnsupportedFeatureError(
-            f"{state.path}: no checkpoint can be written, because this version of Bayou doesn't "
-            f"know the table features {', '.join(unknown)}, which may add actions to checkpoints. "
-            "Write the checkpoint with a newer version, or with delta-spark.",
+            f"{state.path}: this version of Bayou can't write checkpoints of the table, because "
+            f"it doesn't know the table features {', '.join(unknown)}. These features may add "
+            "actions to checkpoints. Write the checkpoint with a newer version, or with "
+            "delta-spark.",
             table=state.path,
             features=unknown,
         )

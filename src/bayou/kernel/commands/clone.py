@@ -342,9 +342,9 @@ def _check_mapping(path: str, source: TableState, configuration: Mapping[str, st
     mode = configuration.get("delta.columnMapping.mode", "none").lower()
     if mode != source.column_mapping:
         raise SchemaError(
-            f"{path}: column mapping mode {mode!r} differs from {source.column_mapping!r} of the "
-            f"clone's source {source.path}. Don't set delta.columnMapping.mode, or clone to "
-            "another path.",
+            f"{path}: the column mapping mode would be {mode!r}, but the clone's source "
+            f"{source.path} has {source.column_mapping!r}. Don't set delta.columnMapping.mode, "
+            "or clone to another path.",
             table=path,
         )
 

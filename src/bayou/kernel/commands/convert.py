@@ -187,9 +187,9 @@ def _partition_values(folder: str, path: str, partitions: StructType) -> dict[st
     names = [name for name, _ in pairs]
     if [n.lower() for n in names] != [f.name.lower() for f in partitions]:
         raise SchemaError(
-            f"{folder}/{path}: its folders have the partition columns ({', '.join(names)}), but "
-            f"the partition schema has ({', '.join(partitions.names)}). Pass a partition_schema "
-            "with the names and types of the folders.",
+            f"{folder}/{path}: the path has the partition columns ({', '.join(names)}), but the "
+            f"partition schema has ({', '.join(partitions.names)}). Pass a partition_schema with "
+            "the partition columns of the path.",
             table=folder,
             column=names[0] if names else None,
         )

@@ -106,7 +106,7 @@ class FileCopy:
             if self.size is not None and copied != self.size:
                 raise CorruptTableError(
                     f"{self.table}: file {self.source} has {copied} bytes, but {self.size} bytes "
-                    "according to the log. Restore the file, or an earlier version of the table.",
+                    "in the log. Restore the file, or an earlier version of the table.",
                     table=self.table,
                     file=self.source,
                 )

@@ -317,7 +317,8 @@ def _format(schema: StructType) -> str:
 
 def _exists(table: Table) -> TableAlreadyExistsError:
     return TableAlreadyExistsError(
-        f"{table.path}: a Delta table already exists (TABLE_OR_VIEW_ALREADY_EXISTS). Open it, or "
-        "ignore or replace it: createIfNotExists or createOrReplace, in bayou.create a mode.",
+        f"{table.path}: a Delta table already exists (TABLE_OR_VIEW_ALREADY_EXISTS). Open the "
+        "table, or use createIfNotExists or createOrReplace (in bayou.create: the argument "
+        "mode).",
         table=table.path,
     )

@@ -263,11 +263,11 @@ def _commit_info(commit: CommitActions) -> CommitInfo:
 
 def _vacuum_runs(target: TableState, start: CommitActions) -> CommitConflictError:
     return CommitConflictError(
-        f"{target.path}: version {target.version} can't be restored, because the vacuum that "
-        f"started at version {start.version}, or a concurrent vacuum, hasn't ended and may be "
-        "deleting the version's files. Nothing was changed; repeat the restore after the end of "
-        "the vacuum. If the vacuum was killed, set ignore_missing_files, which doesn't check "
-        "whether files exist.",
+        f"{target.path}: version {target.version} can't be restored, because a vacuum that "
+        f"started at version {start.version} or later may still be deleting files of this "
+        "version. Nothing was changed. Repeat the restore when the vacuum has ended. If the "
+        "vacuum was killed, set ignore_missing_files to restore without checking that all files "
+        "exist.",
         table=target.path,
         winning_version=start.version,
         winning_operation=Operation.VACUUM_START,

@@ -51,8 +51,8 @@ def compare_totals(
         return
     _LOG.warning(
         "%s: the version checksum %s has %d files of %d bytes, but the log has %d files of %d "
-        "bytes. Delete the checksum if a tool changed the log without updating it. Otherwise "
-        "compare the log with a backup.",
+        "bytes. Delete the checksum file if a tool changed the log without updating the "
+        "checksum. Otherwise compare the log with a backup.",
         table,
         f"{log_path(table)}/{checksum_file_name(version)}",
         checksum_totals.files,

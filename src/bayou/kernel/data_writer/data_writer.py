@@ -121,7 +121,7 @@ def get_write_context(
             serialized[state.physical_name(name)] = value
         except ValueError as error:
             raise SchemaError(
-                f"{state.table}: partition column {name!r}: {error}.",
+                f"{state.table}: the value of partition column {name!r} is invalid: {error}.",
                 table=state.table,
                 column=name,
             ) from error

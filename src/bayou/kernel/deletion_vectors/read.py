@@ -102,7 +102,7 @@ def vector_file_errors(
         ) from error
     except (StorageError, DeletionVectorError) as error:
         raise DataFileError(
-            f"{table}: deletion vector file {location.path}: the vector of "
+            f"{table}: deletion vector file {location.path}: the deletion vector of "
             f"{descriptor.size_in_bytes} bytes at offset {location.offset} can't be read: "
             f"{str(error).rstrip('.')}. Restore the file, or an earlier version of the table.",
             table=table,
@@ -145,10 +145,10 @@ def _bitmap(body: bytes, descriptor: DeletionVectorDescriptor) -> BitMap64:
     try:
         bitmap = BitMap64.deserialize(serialized)
     except (ValueError, IndexError) as error:
-        raise DeletionVectorError(f"its bitmap can't be read: {error}") from error
+        raise DeletionVectorError(f"the bitmap can't be read: {error}") from error
     if len(bitmap) != descriptor.cardinality:
         raise DeletionVectorError(
-            f"it deletes {len(bitmap)} rows, but its cardinality in the log is "
+            f"the vector deletes {len(bitmap)} rows, but the cardinality in the log is "
             f"{descriptor.cardinality}"
         )
     return bitmap

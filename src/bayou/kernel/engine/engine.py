@@ -64,8 +64,8 @@ class EngineDescription:
         if not module or not name or module == "__main__" or "<" in name:
             raise ArgumentError(
                 f"Engine factory {name or type(factory).__name__!r} of {module or 'no module'}: "
-                "workers can't import it. Define it as a function or class at the top level of a "
-                "module that is installed on the workers.",
+                "worker processes can't import the factory. Define it as a function or class at "
+                "the top level of a module that is installed on the workers.",
                 argument="factory",
             )
         return cls(kind=f"{module}:{name}", options=dict(options))
@@ -84,8 +84,8 @@ class EngineDescription:
             factory: EngineFactory = reduce(getattr, name.split("."), imported)
         except (ImportError, AttributeError) as error:
             raise SerializationError(
-                f"Engine factory {self.kind}: this process can't import it: {error}. Install its "
-                "package in all processes that use the table."
+                f"Engine factory {self.kind}: this process can't import the factory: {error}. "
+                "Install the factory's package in all processes that use the table."
             ) from error
         return factory
 

@@ -127,7 +127,7 @@ def _parse_string(string: str, other: DataType) -> LiteralValue:
                 raise ValueError(string)
     except (ValueError, KeyError, OverflowError, InvalidOperation) as error:
         raise PredicateError(
-            f"{string!r} can't be parsed as {other}, the type that it is compared with.",
+            f"{string!r} is compared with a value of type {other}, but can't be parsed as {other}.",
             expression=string,
         ) from error
 

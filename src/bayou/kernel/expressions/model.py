@@ -226,7 +226,9 @@ class Or(Predicate):
 def _check_operands(name: str, operands: tuple[Predicate, ...]) -> None:
     """Reject an AND or OR without operands; such an AND would be true for every row."""
     if not operands:
-        raise ArgumentError(f"{name}: it has no operands. Use at least one.", argument="operands")
+        raise ArgumentError(
+            f"{name}: the predicate has no operands. Use at least one.", argument="operands"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -82,7 +82,10 @@ def to_tree(expression: Expression) -> list[Any]:
         case Function(name, arguments):
             return ["call", name, *map(to_tree, arguments)]
         case _:
-            raise SerializationError(f"{type(expression).__name__} has no serialized form.")
+            raise SerializationError(
+                f"Expressions of type {type(expression).__name__} can't be serialized. Use the "
+                "classes of bayou.kernel.expressions."
+            )
 
 
 def from_tree(tree: Sequence[Any]) -> Any:
@@ -139,7 +142,10 @@ def _value_to_wire(value: Any) -> tuple[str, Any]:
         case dt.date():
             return "date", value.isoformat()
         case _:
-            raise SerializationError(f"{value!r} has no serialized form.")
+            raise SerializationError(
+                f"The literal {value!r} can't be serialized: values of type "
+                f"{type(value).__name__} aren't supported."
+            )
 
 
 def _value_from_wire(kind: str, value: Any) -> Any:

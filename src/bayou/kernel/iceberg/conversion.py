@@ -125,8 +125,9 @@ def convert(
         if result is not None:
             return result
     raise UniversalFormatError(
-        f"{state.path}: the Iceberg metadata of version {state.version} lost {_MAX_ATTEMPTS} times "
-        f"in a row to other conversions. Run bayou uniform sync {state.path}.",
+        f"{state.path}: the Iceberg metadata of version {state.version} wasn't written, because "
+        f"other processes wrote Iceberg metadata first {_MAX_ATTEMPTS} times in a row. Run bayou "
+        f"uniform sync {state.path}.",
         table=state.path,
     )
 
@@ -306,7 +307,9 @@ class _Run:
         try:
             self._folder.delete(snapshots.written)
         except BayouError as error:
-            _LOG.debug("%s: files of a conversion remain: %s", self._state.path, error)
+            _LOG.debug(
+                "%s: files of a failed conversion can't be deleted: %s", self._state.path, error
+            )
         snapshots.written.clear()
 
     def _clean_up(self, unreferenced: list[str]) -> None:

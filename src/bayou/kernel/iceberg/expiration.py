@@ -117,7 +117,7 @@ def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
     try:
         return _read_files(engine, table, snapshot)
     except UniversalFormatError as error:
-        _LOG.debug("%s: files of a snapshot aren't deleted: %s", table, error)
+        _LOG.debug("%s: files of an expired Iceberg snapshot can't be deleted: %s", table, error)
         return set()
 
 

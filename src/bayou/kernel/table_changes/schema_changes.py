@@ -51,7 +51,7 @@ def _mapping_change(earlier: TableShape, later: TableShape) -> str | None:
     # When column mapping is enabled, the existing names become the physical names.
     for path, name in _physical_paths(earlier.schema, ()):
         if path not in names:
-            return f"column {name!r} was dropped, or replaced by one of the same name"
+            return f"column {name!r} was dropped, or replaced by another column of the same name"
         if names[path] != name:
             return f"column {name!r} was renamed to {names[path]!r}"
     return None

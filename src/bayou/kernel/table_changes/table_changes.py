@@ -131,8 +131,8 @@ def load_table_changes(
         if _between_commits(start, end):
             return TableChanges(commits=None, read_state=latest, partitioned=False)
         raise ArgumentError(
-            f"{table}: the changes are requested from version {first} to the earlier version "
-            f"{last}. Use an end at or after the start.",
+            f"{table}: the requested changes start at version {first} and end at the earlier "
+            f"version {last}. Use an end at or after the start.",
             argument="end",
         )
     last = min(last, latest.version)

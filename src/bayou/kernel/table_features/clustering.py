@@ -70,9 +70,9 @@ def resolve_clustering_columns(
             )
         if isinstance(data_type, _NESTED_OR_GEOSPATIAL) or data_type in _WITHOUT_BOUNDS:
             raise SchemaError(
-                f"{table} can't be clustered by column {column!r}: statistics have no bounds for "
-                f"its type {data_type} (DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED). Use "
-                "another column.",
+                f"{table} can't be clustered by column {column!r}: file statistics have no "
+                f"minimum and maximum for its type {data_type} "
+                "(DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED). Use another column.",
                 table=table,
                 column=column,
             )

@@ -141,13 +141,16 @@ def check_statistics_columns(
         names, data_type = match
         if len(names) == 1 and names[0] in partition_columns:
             raise _invalid(
-                table, f"{name!r} is a partition column, and the log has its values already"
+                table, f"{name!r} is a partition column, and its values are already in the log"
             )
         if len(names) == 1 and (
             isinstance(data_type, ArrayType | MapType | GeometryType | GeographyType)
             or data_type in _WITHOUT_BOUNDS
         ):
-            raise _invalid(table, f"{name!r} has type {data_type}, which has no bounds")
+            raise _invalid(
+                table,
+                f"{name!r} has type {data_type}, for which statistics have no minimum and maximum",
+            )
         if any(names[: len(p)] == p or p[: len(names)] == names for p in columns):
             raise _invalid(table, f"{name!r} is listed twice")
         columns.append(names)

@@ -120,8 +120,8 @@ class RowConstraints:
             if not self._schema.select([name]).fields[0].nullable:
                 raise ConstraintViolationError(
                     f"{self._table}: NOT NULL constraint violated: partition column {name!r} is "
-                    f"NOT NULL, and a row has {strings[row].as_py()!r}, which the table's log "
-                    "stores as null (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). No rows were written. "
+                    f"NOT NULL, but a row has {strings[row].as_py()!r}, which is stored as null "
+                    "in the log (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). No rows were written. "
                     "Correct or remove the rows.",
                     table=self._table,
                     constraint=f"NOT NULL {name}",
@@ -156,8 +156,8 @@ class RowConstraints:
                 sql = field.metadata[GENERATION_EXPRESSION_KEY]
                 raise self._violation(
                     f"generated column {name}",
-                    f"its expression {sql} returns {expected[index].as_py()!r}, and a row has "
-                    f"{actual[index].as_py()!r}",
+                    f"the generation expression {sql} returns {expected[index].as_py()!r}, but a "
+                    f"row has {actual[index].as_py()!r}",
                 )
 
     def _check_conditions(self, rows: pa.RecordBatch) -> None:

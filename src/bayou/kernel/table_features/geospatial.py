@@ -29,10 +29,10 @@ def check_geospatial_columns(table: str, schema: StructType) -> None:
         for data_type in _geospatial_types(field):
             if data_type.crs.upper() == "SRID:ANY":
                 raise SchemaError(
-                    f"{table}: column {field.name!r} has the type {data_type}, whose values may be "
-                    "in different coordinate reference systems "
-                    "(DELTA_GEOSPATIAL_SRID_NOT_SUPPORTED). Use a fixed one, such as "
-                    "geometry(4326).",
+                    f"{table}: column {field.name!r} has the type {data_type}, whose values may "
+                    "be in different coordinate reference systems "
+                    "(DELTA_GEOSPATIAL_SRID_NOT_SUPPORTED). Use a type with a fixed coordinate "
+                    "reference system, such as geometry(4326).",
                     table=table,
                     column=field.name,
                 )
@@ -53,7 +53,7 @@ def conform_geospatial(
     """
     if {f.name for f in array.type} != {"srid", "wkb"}:
         raise SchemaError(
-            f"{table}: column {path!r} has type {data_type}, which is binary (WKB) in Arrow, and "
+            f"{table}: column {path!r} has type {data_type}, which is binary (WKB) in Arrow, but "
             f"the data has type {array.type}. Convert the data to WKB.",
             table=table,
             column=path,

@@ -296,7 +296,7 @@ def _check_deletion_vectors(change: _Change) -> None:
         raise change.error(
             "DELETION_VECTORS_SHOULD_BE_DISABLED",
             "doesn't allow deletion vectors. Set delta.enableDeletionVectors = false in a "
-            "statement of its own, then run REORG TABLE ... APPLY (PURGE).",
+            "separate statement, then run REORG TABLE ... APPLY (PURGE).",
         )
     if (
         change.version == 1
@@ -361,8 +361,8 @@ def _check_universal_format(
         return
     if "iceberg" in universal_formats(configuration):
         raise IcebergCompatError(
-            f"{table}: {properties.UNIVERSAL_FORMATS.key} contains iceberg, which requires that a "
-            f"version of Iceberg compatibility is enabled. Also set {compat_property(2)} = true.",
+            f"{table}: {properties.UNIVERSAL_FORMATS.key} contains iceberg, which requires "
+            f"IcebergCompat. Also set {compat_property(2)} = true.",
             table=table,
             version=None,
             condition=_FORMAT_VIOLATION,

@@ -50,9 +50,9 @@ class IdentityValues:
                 )
             if self.is_generated(name):
                 raise SchemaError(
-                    f"{self._state.table}: the rows have values for identity column {name!r}, and "
-                    "the transaction was built for rows without it. Pass the rows' schema to "
-                    "with_schema.",
+                    f"{self._state.table}: the rows have values for identity column {name!r}, "
+                    "but the transaction was built for rows without this column. Pass the "
+                    "schema of the rows to with_schema.",
                     table=self._state.table,
                     column=name,
                 )
@@ -73,7 +73,8 @@ class IdentityValues:
         last = begin + step * max(0, count - 1)
         if not -(1 << 63) <= last < 1 << 63:
             raise ArgumentError(
-                f"{self._state.table}: the int64 values of identity column {name!r} are exhausted.",
+                f"{self._state.table}: identity column {name!r} has no more values, because the "
+                "next value exceeds the range of bigint.",
                 argument="rows",
             )
         numbers = pa.array(range(count), pa.int64())

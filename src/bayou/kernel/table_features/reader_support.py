@@ -122,8 +122,8 @@ def check_readable(
         )
     if not managed and is_catalog_managed(protocol.reader_features or ()):
         raise UnsupportedFeatureError(
-            f"{table} can't be read by path: a catalog manages it (table feature "
-            f"{features.CATALOG_MANAGED}) and provides its latest commits. Pass the catalog to "
+            f"{table} can't be read by path: a catalog manages the table (table feature "
+            f"{features.CATALOG_MANAGED}) and provides the latest commits. Pass the catalog to "
             "bayou.table(path, catalog=...) or Table.for_path, or read the table by its name in "
             "the catalog.",
             table=table,

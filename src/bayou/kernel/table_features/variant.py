@@ -105,8 +105,8 @@ def _check_bytes(table: str, path: str, metadata: Any, values: Any) -> None:
 
 def _invalid(table: str, path: str, problem: str) -> SchemaError:
     return SchemaError(
-        f"{table}: column {path!r} has type variant, a struct of binary `metadata` and `value` in "
-        f"Parquet's encoding, and the data {problem}. Use bayou.variants_from_json to create "
+        f"{table}: column {path!r} has type variant, a struct of binary `metadata` and `value` "
+        f"in Parquet's encoding, but the data {problem}. Use bayou.variants_from_json to create "
         "variants from JSON.",
         table=table,
         column=path,

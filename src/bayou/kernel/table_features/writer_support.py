@@ -69,7 +69,10 @@ def check_catalog(
             check_maintenance(table, catalog, maintenance)
         return
     if catalog is None:
-        reason = "a catalog manages it and must ratify its commits. Open the table with its catalog"
+        reason = (
+            "a catalog manages the table and must ratify its commits. Open the table with this "
+            "catalog"
+        )
     elif isinstance(catalog, CommittingCatalog):
         reason = (
             "an existing table can't become catalog-managed by a commit. Create a new table with "
@@ -77,8 +80,8 @@ def check_catalog(
         )
     else:
         reason = (
-            "the catalog that manages it is read-only here: the catalog object has no method "
-            "`commit`. Pass a catalog with that method"
+            "the catalog that manages the table is read-only here: the catalog object has no "
+            "method `commit`. Pass a catalog object with that method"
         )
     raise UnsupportedFeatureError(
         f"{table} can't be written: {reason} (table feature {features.CATALOG_MANAGED}).",
@@ -192,7 +195,7 @@ def check_row_tracking_columns(
         if {field.name.lower(), physical_name(field).lower()} & reserved:
             raise SchemaError(
                 f"{table}: the column name {field.name!r} is reserved, because row tracking "
-                "materializes its values in a column of this name. Rename the column.",
+                "stores row ids or commit versions in a column of this name. Rename the column.",
                 table=table,
                 column=field.name,
             )

@@ -123,8 +123,8 @@ class TransactionBuilder:
         """
         if self._read_state is not None and not self._replaces_schema:
             raise ArgumentError(
-                f"{self._table}: the table exists, and the transaction uses the partition columns "
-                "of its snapshot. Don't call with_partition_columns.",
+                f"{self._table}: partition columns can't be set, because the table already "
+                "exists. Remove the call of with_partition_columns.",
                 argument="columns",
             )
         builder = copy.copy(self)
@@ -195,8 +195,8 @@ class TransactionBuilder:
         """
         if not (0 <= reader <= 3 and 0 <= writer <= 7):
             raise ArgumentError(
-                f"{self._table}: protocol ({reader}, {writer}) doesn't exist. Use reader versions "
-                "1 to 3 and writer versions 1 to 7.",
+                f"{self._table}: protocol versions ({reader}, {writer}) don't exist. Use reader "
+                "versions 1 to 3 and writer versions 1 to 7.",
                 argument="reader" if not 0 <= reader <= 3 else "writer",
             )
         builder = copy.copy(self)

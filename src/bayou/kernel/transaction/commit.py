@@ -147,9 +147,9 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
             version += 1
         if version == tried:
             raise CommitFailedError(
-                f"{attempt.table}: commit {version} failed, because the storage reports both that "
-                "the commit exists and that it doesn't. Check which processes write to the log "
-                "directory.",
+                f"{attempt.table}: commit {version} failed, because the storage gives "
+                "contradictory answers: the commit file can't be created because it exists, but "
+                "it can't be found. Check which processes write to the log directory.",
                 table=attempt.table,
                 version=version,
             )
@@ -190,10 +190,10 @@ def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
     first = min(commits, default=next_version)
     if first > next_version:
         raise CommitConflictError(
-            f"{attempt.table}: the commit can't be checked for conflicts, because log cleanup has "
-            f"deleted the commits up to version {first - 1} since this transaction read version "
-            f"{attempt.read_version} {_duration(attempt.read_seconds_ago)} ago. Nothing was "
-            "changed; read the table again and repeat the operation, or set "
+            f"{attempt.table}: the commit can't be checked for conflicts. This transaction read "
+            f"version {attempt.read_version} {_duration(attempt.read_seconds_ago)} ago, and log "
+            f"cleanup has since deleted the commits up to version {first - 1}. Nothing was "
+            "changed. Read the table again and repeat the operation, or set "
             "delta.logRetentionDuration to more than the duration of a transaction.",
             table=attempt.table,
             winning_version=first,
@@ -202,10 +202,10 @@ def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
 
 def _replaced(attempt: CommitAttempt) -> CommitConflictError:
     return CommitConflictError(
-        f"{attempt.table}: the log no longer has the commit of version {attempt.read_version} that "
-        f"this transaction read {_duration(attempt.read_seconds_ago)} ago. The table was deleted "
-        "or recreated, or its log was replaced by a copy. Nothing was changed; read the table "
-        "again and repeat the operation.",
+        f"{attempt.table}: this transaction read version {attempt.read_version} "
+        f"{_duration(attempt.read_seconds_ago)} ago, but the log no longer has this commit. The "
+        "table was deleted or recreated, or its log was replaced by a copy. Nothing was "
+        "changed; read the table again and repeat the operation.",
         table=attempt.table,
         winning_version=attempt.read_version,
     )

@@ -68,7 +68,13 @@ class CatalogCommitter:
             publish_ratified(engine, table, self._catalog, version)
         except Exception as error:  # noqa: BLE001 - the catalog is foreign code
             # The ratified commit is valid; the next commit also publishes this one.
-            _LOG.warning("%s: version %d isn't published yet: %s", table, version, error)
+            _LOG.warning(
+                "%s: the commit of version %d is valid, but couldn't be published: %s. The next "
+                "commit publishes it.",
+                table,
+                version,
+                error,
+            )
         return True
 
     def find(self, engine: Engine, table: str, version: int) -> CommitActions | None:

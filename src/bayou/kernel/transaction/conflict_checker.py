@@ -108,9 +108,11 @@ def check_winner(
     raise error_type(
         f"{table}: the commit conflicts with version {winner.version}"
         + ("" if operation is None else f" ({operation})")
-        + f", which {cause}. The rule is '{_RULES[error_type]}', with isolation level "
-        f"{writes.isolation_level} ({_CONDITIONS[error_type]}). Nothing was changed; "
-        f"read the table again and repeat the operation. (Attempts: {attempts}.)",
+        + (
+            f", which {cause}. The kind of conflict is '{_RULES[error_type]}', and the isolation "
+            f"level is {writes.isolation_level} ({_CONDITIONS[error_type]}). Nothing was "
+            f"changed; read the table again and repeat the operation. (Attempts: {attempts}.)"
+        ),
         table=table,
         winning_version=winner.version,
         winning_operation=operation,
@@ -216,8 +218,8 @@ def _identifier_conflict(
         # This isn't a rule of delta-spark. RESTORE keeps transaction identifiers although it may
         # remove the rows of their batches.
         return CommitConflictError, (
-            "restored the table, and may have removed rows that earlier commits with the "
-            "application ids of this commit added"
+            "restored the table, and may have removed rows that earlier commits with this "
+            "commit's application ids added"
         )
     return None
 

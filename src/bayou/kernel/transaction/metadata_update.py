@@ -211,7 +211,7 @@ def _evolve_schema(
     if not widened:
         return merged
     for path in widened:
-        check_not_referenced(state, path, "changed to a wider type, which the rows have")
+        check_not_referenced(state, path, "changed to the wider type of the new rows")
     return with_type_changes(schema, merged, preview_version(state))
 
 

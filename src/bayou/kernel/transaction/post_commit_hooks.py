@@ -120,8 +120,8 @@ def due_hooks(
         ]
     except PropertyValueError as error:  # written by another writer; the commit is valid
         _LOG.warning(
-            "%s: only the checksum of version %d is written, because a table property is invalid: "
-            "%s. Correct the property.",
+            "%s: the post-commit hooks of version %d, except the version checksum, are skipped, "
+            "because a table property is invalid: %s. Correct the property.",
             table,
             version,
             error,
@@ -129,7 +129,8 @@ def due_hooks(
         hooks = [checksum]
     except Exception:  # noqa: BLE001 - the catalog is foreign code, and the commit is valid
         _LOG.warning(
-            "%s: only the checksum of version %d is written, because the catalog failed.",
+            "%s: the post-commit hooks of version %d, except the version checksum, are skipped, "
+            "because the catalog failed.",
             table,
             version,
             exc_info=True,
@@ -192,8 +193,8 @@ def _run(engine: Engine, hook: PostCommitHook) -> None:
         hook.run(engine)
     except Exception as error:  # noqa: BLE001 - the commit is valid
         _LOG.warning(
-            "%s: the %s of version %d failed; the commit is valid, and a later commit tries "
-            "again. %s",
+            "%s: the %s of version %d failed. The commit is valid, and a later commit tries "
+            "again. Cause: %s",
             hook.table,
             hook.name.replace("_", " "),
             hook.version,

@@ -117,8 +117,8 @@ def check_names(table: str, schema: StructType, prefix: str = "", *, mapped: boo
     if prefix and not schema.fields:
         path = prefix.removesuffix(".")
         raise SchemaError(
-            f"{table}: column {path!r} is a struct without a field, which Parquet doesn't support. "
-            "Add a field, or drop the column.",
+            f"{table}: column {path!r} is a struct without fields, which Parquet doesn't "
+            "support. Add a field, or drop the column.",
             table=table,
             column=path,
         )
@@ -211,8 +211,9 @@ class SchemaMerge:
                 if self.from_parquet_files and other.name != field.name:
                     raise SchemaError(
                         f"{self.table}: column {path!r} is named {prefix + other.name!r} in "
-                        "another file, but columns of Parquet files are matched case-sensitively. "
-                        "Rewrite one of the files with the name of the other.",
+                        "another file, but columns of Parquet files are matched "
+                        "case-sensitively. Rewrite one of the files so that both have the same "
+                        "column name.",
                         table=self.table,
                         column=path,
                     )
@@ -234,8 +235,8 @@ class SchemaMerge:
     def _new_field(self, field: StructField, path: str) -> StructField:
         if field.data_type == VOID:
             raise SchemaError(
-                f"{self.table}: column {path!r} can't be added, because its type is unknown: the "
-                "data has only nulls in it"
+                f"{self.table}: column {path!r} can't be added: the data has only nulls in this "
+                "column, so its type is unknown"
                 + (" (DELTA_MERGE_ADD_VOID_COLUMN)" if self.casts else "")
                 + ". Cast or drop the column.",
                 table=self.table,
@@ -266,8 +267,9 @@ class SchemaMerge:
                 return current  # nulls fit any type
             case _:
                 raise SchemaError(
-                    f"{self.table}: column {path!r} has type {current}, the data has {incoming}; "
-                    "they can't be merged (DELTA_FAILED_TO_MERGE_FIELDS). Cast the data first.",
+                    f"{self.table}: column {path!r} has type {current}, but the data has "
+                    f"{incoming}; the types can't be merged (DELTA_FAILED_TO_MERGE_FIELDS). Cast "
+                    "the data first.",
                     table=self.table,
                     column=path,
                 )

@@ -252,8 +252,8 @@ class OptimizeCommands:
         if state.clustering_columns:
             if where is not None:
                 raise ArgumentError(
-                    f"{state.path}: a clustered table has no partitions to select by WHERE. Leave "
-                    "WHERE out (DELTA_CLUSTERING_WITH_PARTITION_PREDICATE).",
+                    f"{state.path}: WHERE selects partitions, but a clustered table has none. "
+                    "Remove WHERE (DELTA_CLUSTERING_WITH_PARTITION_PREDICATE).",
                     argument="where",
                 )
             return self._run(
@@ -263,7 +263,7 @@ class OptimizeCommands:
             )
         if full:
             raise ArgumentError(
-                f"{state.path}: the table isn't clustered. Leave FULL out "
+                f"{state.path}: the table isn't clustered, so FULL isn't supported. Remove FULL "
                 "(DELTA_OPTIMIZE_FULL_NOT_SUPPORTED).",
                 argument="full",
             )

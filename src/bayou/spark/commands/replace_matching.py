@@ -213,7 +213,7 @@ def _check_options(request: WriteRequest, lower_case: Mapping[str, str]) -> None
     for option in ("compression", "dataChange", "maxRecordsPerFile", "txnAppId", "userMetadata"):
         if option.lower() in lower_case:
             raise ArgumentError(
-                f"{option}: the option isn't supported together with {name}. Leave out {option}.",
+                f"{option}: the option isn't supported together with {name}. Remove {option}.",
                 argument=option,
             )
     if request.mode != "overwrite":

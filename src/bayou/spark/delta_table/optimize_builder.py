@@ -102,7 +102,7 @@ class DeltaReorgBuilder:
         """
         if self._where is not None:
             raise ArgumentError(
-                f"{self._target.path}: UPGRADE UNIFORM rewrites all partitions. Leave where() out.",
+                f"{self._target.path}: UPGRADE UNIFORM rewrites all partitions. Remove where().",
                 argument="partitionFilter",
             )
         metrics = _commands(self._target).upgrade_uniform(icebergCompatVersion)

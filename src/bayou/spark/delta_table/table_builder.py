@@ -195,8 +195,8 @@ class DeltaTableBuilder(Generic[TableT]):
         else:
             if name is not None and not by_path and self._location not in (None, name.path):
                 raise ArgumentError(
-                    f"{self._name}: the table is at {name.path}, not at {self._location}. Leave "
-                    "location out (DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
+                    f"{self._name}: the table is at {name.path}, not at {self._location}. Remove "
+                    "location (DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
                     argument="location",
                 )
             self._create(target, definition, self._mode)
@@ -236,8 +236,8 @@ class DeltaTableBuilder(Generic[TableT]):
             )
         if named.is_path and self._location not in (None, named.path):
             raise ArgumentError(
-                f"{name}: the location {self._location} isn't the path in the name. Leave location "
-                "out (DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
+                f"{name}: the location {self._location} differs from the path in the name. "
+                "Remove location (DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
                 argument="location",
             )
         return named

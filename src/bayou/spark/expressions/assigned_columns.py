@@ -41,7 +41,7 @@ def default_literal(schema: StructType, field: StructField, *, table: str) -> st
     try:
         expression = parse_expression(default)
         if any(referenced_columns(expression)):
-            raise _unsupported(field, table, "it refers to a column")
+            raise _unsupported(field, table, "the expression refers to a column")
         evaluator = ArrowEngine().expressions.evaluator(StructType(), expression, field.data_type)
         (value,) = evaluator.eval(row).to_pylist()
     except PredicateError as error:

@@ -107,9 +107,9 @@ def _expression(spark: Any, value: Any, argument: str) -> RowExpression:
             return RowExpression(value)
         if not is_classic(spark):
             raise ArgumentError(
-                f"{argument}: {value!r} has a backslash or a doubled quote, which the setting "
-                "spark.sql.parser.escapedStringLiterals keeps in the string. Unset the setting; "
-                "with Spark Connect, Bayou can't evaluate such strings.",
+                f"{argument}: {value!r} has a backslash or a doubled quote. With Spark Connect, "
+                "Bayou can't evaluate such strings if spark.sql.parser.escapedStringLiterals is "
+                "set. Unset this setting.",
                 argument=argument,
             )
         value = F.expr(value)

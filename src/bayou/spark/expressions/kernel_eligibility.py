@@ -112,8 +112,8 @@ class KernelExpressions:
         casts = assigned is None or has_timestamps(assigned)
         if casts and not self._is_plain:
             raise OnlySparkError(
-                f"{value.display_string}: the value is cast in the session's time zone, so only "
-                "Spark can evaluate it.",
+                f"{value.display_string}: the cast depends on the session's time zone, so only "
+                "Spark can evaluate this expression.",
                 expression=value.display_string,
             )
         self._check(expression, value, assigned)
@@ -151,16 +151,16 @@ class KernelExpressions:
             return
         if not matches_session(spark, expression, [self.schema], assigned=assigned):
             raise OnlySparkError(
-                f"{source.display_string}: the kernel's result may differ from the session's, so "
-                "only Spark can evaluate it.",
+                f"{source.display_string}: the result depends on the session's settings, so only "
+                "Spark can evaluate this expression.",
                 expression=source.display_string,
             )
 
     def _sql(self, expression: RowExpression) -> str:
         if expression.sql is None:
             raise OnlySparkError(
-                f"{expression.display_string}: it contains a part that can't be written as SQL, "
-                "such as a Python UDF. Only Spark can evaluate it.",
+                f"{expression.display_string}: the expression can't be converted to SQL, for "
+                "example because of a Python UDF. Only Spark can evaluate this expression.",
                 expression=expression.display_string,
             )
         return expression.sql

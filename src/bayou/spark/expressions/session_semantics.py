@@ -225,8 +225,8 @@ def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> N
         if field.name.lower() in names and _has_special_comparison(field):
             raise ArgumentError(
                 f"{name}: {condition!r} compares column {field.name!r}, which is a CHAR or has a "
-                "collation. Spark and Bayou compare its strings by different rules. Use DELETE and "
-                "an append, or a condition on other columns.",
+                "collation. Spark and Bayou compare the strings of this column by different "
+                "rules. Use DELETE and an append, or a condition on other columns.",
                 argument=name,
             )
 

@@ -128,10 +128,12 @@ def _check_tokens(properties: Mapping[str, str]) -> None:
         required = required[:1]  # an assertion identifies the client instead
     for name in required:
         if not properties.get(name) and not properties.get(_ALIASES.get(name, name)):
-            raise _invalid(name, "it is missing or empty. Set it, because OIDC needs it.")
+            raise _invalid(
+                name, "the option is missing or empty, but OIDC requires it. Set the option."
+            )
     endpoint = properties[_OIDC[0]]
     if not endpoint.startswith(("http://", "https://")):
-        raise _invalid(_OIDC[0], "it isn't an http or https URL. Correct it.")
+        raise _invalid(_OIDC[0], "the value isn't an http or https URL. Correct the URL.")
 
 
 def _invalid(name: str, problem: str) -> ArgumentError:
@@ -171,8 +173,8 @@ class TokenCallback:
             case (str(), int() | float(), *_):
                 return token
         raise KafkaError(
-            f"Kafka token provider {self._provider}: it returned no token. Return a tuple of the "
-            "token and its expiration in seconds since the epoch."
+            f"Kafka token provider {self._provider}: the function returned no token. Return a "
+            "tuple of the token and its expiration in seconds since the epoch."
         )
 
 

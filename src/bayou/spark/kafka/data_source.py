@@ -50,7 +50,7 @@ class KafkaBatchReader(DataSourceReader):
         for partition in partitions:
             if start[partition] > end[partition]:
                 raise ArgumentError(
-                    f"Option startingOffsets of {partition} ({start[partition]}) is after its "
+                    f"Option startingOffsets of {partition} ({start[partition]}) is after "
                     f"endingOffsets ({end[partition]}). Set endingOffsets to a later offset.",
                     argument="endingOffsets",
                 )

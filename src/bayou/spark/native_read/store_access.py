@@ -57,7 +57,8 @@ def store_access(spark: Any, path: str, options: Mapping[str, str]) -> Unreachab
     names = {key.lower() for key in options}
     if any(key.startswith(_OPTIONS) for key in names):
         return Unreachable(
-            scheme=scheme, reason="its credentials are in options that Hadoop doesn't support"
+            scheme=scheme,
+            reason="the store's credentials are in options that Hadoop doesn't support",
         )
     if not has_file_system(spark, scheme):
         package = _PACKAGES.get(scheme)
@@ -68,7 +69,8 @@ def store_access(spark: Any, path: str, options: Mapping[str, str]) -> Unreachab
         )
     if scheme == "s3a" and "fs.s3a.endpoint" not in names and _S3_ENDPOINTS & os.environ.keys():
         return Unreachable(
-            scheme=scheme, reason="its endpoint is in an environment variable that Hadoop ignores"
+            scheme=scheme,
+            reason="the store's endpoint is in an environment variable that Hadoop ignores",
         )
     variables, settings = _CREDENTIALS.get(scheme, (None, ""))
     if (
@@ -78,6 +80,6 @@ def store_access(spark: Any, path: str, options: Mapping[str, str]) -> Unreachab
     ):
         return Unreachable(
             scheme=scheme,
-            reason="its credentials are in environment variables that Hadoop ignores",
+            reason="the store's credentials are in environment variables that Hadoop ignores",
         )
     return None

@@ -12,10 +12,10 @@ from bayou.errors import ArgumentError
 
 _NO_PATH = (
     "path: the format 'delta' got no path. Read with spark.read.format('delta').load(path) and "
-    "write with df.write.format('delta').save(path): Spark passes no path to a Python data source "
-    "for catalog tables (saveAsTable, insertInto, CREATE TABLE ... USING delta, spark.table). Call "
-    "bayou.spark.enable(spark) to read and write catalog tables, or create a temporary view over a "
-    "DataFrame."
+    "write with df.write.format('delta').save(path). Catalog tables (saveAsTable, insertInto, "
+    "CREATE TABLE ... USING delta, spark.table) require bayou.spark.enable(spark), because "
+    "Spark passes no path to a Python data source for them. Without it, create a temporary view "
+    "over a DataFrame."
 )
 
 

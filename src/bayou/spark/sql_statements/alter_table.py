@@ -65,8 +65,8 @@ class SetLocation(TableStatement):
         new_schema = new.table.latest_snapshot(new.engine).schema
         if _names_and_types(old_schema) != _names_and_types(new_schema):
             raise SchemaError(
-                f"{name}: the table at {self.location} has other columns "
-                f"({', '.join(new_schema.names)}) than the current one "
+                f"{name}: the table at {self.location} has the columns "
+                f"({', '.join(new_schema.names)}), but the current table has "
                 f"({', '.join(old_schema.names)}) (DELTA_SET_LOCATION_SCHEMA_MISMATCH). Choose a "
                 "table with the same columns, or drop the name and create it again.",
                 table=new.path,

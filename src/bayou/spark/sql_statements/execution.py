@@ -165,9 +165,9 @@ def _run_delta_query(
     for number, (reference, location) in enumerate(references):
         if is_insert_target(text, reference):
             raise StatementError(
-                f"Table {'.'.join(reference.parts)}: the statement inserts into it after WITH or "
-                "FROM. Start with INSERT and put the clause into its query: INSERT INTO table "
-                "WITH ... SELECT ...",
+                f"Table {'.'.join(reference.parts)}: the statement has WITH or FROM before "
+                "INSERT INTO, which isn't supported. Start with INSERT, and move the clause "
+                "into the query: INSERT INTO table WITH ... SELECT ...",
                 statement=text,
             )
         name = f"bayou_{number}"

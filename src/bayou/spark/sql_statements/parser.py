@@ -239,7 +239,8 @@ def _literal(value: Any, text: str, string_literal: Callable[[str], str]) -> str
             return f"X'{value.hex()}'"
         case _:
             raise StatementError(
-                f"SQL statement: parameter value {value!r} has no literal in SQL. Write the value "
-                "into the statement.",
+                f"SQL statement: parameter value {value!r} can't be passed as a parameter, "
+                "because SQL has no literal for it. Write the value into the statement as an "
+                "expression.",
                 statement=text,
             )

@@ -46,10 +46,10 @@ class ReadSchema:
             raise streaming_error(
                 "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
                 f"Table {table}: {when}, the schema changes by more than added columns "
-                f"({columns or change.other}) between version {version} and version "
-                f"{self.state.version}, whose schema the stream uses. Set the option "
-                "'schemaTrackingLocation' to a folder below the checkpointLocation to follow "
-                "schema changes, or start after the change with a new checkpointLocation.",
+                f"({columns or change.other}). The stream uses the schema of version "
+                f"{self.state.version}, and version {version} has another schema. To follow "
+                "schema changes, set the option 'schemaTrackingLocation' to a folder below the "
+                "checkpointLocation. Or start after the change with a new checkpointLocation.",
                 table=table,
                 version=version,
             )
@@ -79,8 +79,9 @@ class ReadSchema:
         )
         return streaming_error(
             condition,
-            f"Table {self.state.path}: version {version} changes the schema. Compared with version "
-            f"{self.state.version}, whose schema the stream uses, {problem}. {action}",
+            f"Table {self.state.path}: version {version} changes the schema. The stream uses the "
+            f"schema of version {self.state.version}. Compared with this schema, {problem}. "
+            f"{action}",
             table=self.state.path,
             version=version,
         )

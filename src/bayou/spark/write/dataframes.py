@@ -149,8 +149,8 @@ def _cast_function(spark: Any, policy: str) -> Callable[[Any, Any], Any]:
     if conf_flag(spark, "spark.sql.ansi.enabled", default=True):
         return lambda column, data_type: column.cast(data_type)
     raise ArgumentError(
-        "spark.sql.ansi.enabled: it is false. Under Spark Connect, values that don't fit a column "
-        "would therefore become NULL. Set it to true, or cast the columns.",
+        "spark.sql.ansi.enabled: the setting is false. Under Spark Connect, values that don't "
+        "fit a column would become NULL. Set the setting to true, or cast the columns.",
         argument="spark.sql.ansi.enabled",
     )
 

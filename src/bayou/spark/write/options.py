@@ -339,10 +339,10 @@ def with_session_defaults(
 def _session_condition(spark: Any, condition: str) -> str:
     if has_raw_strings(spark, condition):
         raise ArgumentError(
-            f"replaceWhere: {condition!r} has a backslash or a doubled quote, whose meaning the "
-            "session's setting spark.sql.parser.escapedStringLiterals or "
-            "spark.sql.legacy.consecutiveStringLiterals.enabled changes. Unset the setting, or use "
-            "DELETE and an append.",
+            f"replaceWhere: {condition!r} has a backslash or a doubled quote. Its meaning "
+            "depends on the settings spark.sql.parser.escapedStringLiterals and "
+            "spark.sql.legacy.consecutiveStringLiterals.enabled, which Bayou doesn't support. "
+            "Unset these settings, or use DELETE and an append.",
             argument="replaceWhere",
         )
     return session_sql(spark, condition)

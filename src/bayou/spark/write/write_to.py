@@ -58,8 +58,8 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
         )
     if exists and request.properties:
         raise ArgumentError(
-            f"{request.table}: {request.method} keeps the table's properties. Leave tableProperty "
-            "out, and change properties with ALTER TABLE.",
+            f"{request.table}: {request.method} keeps the table's properties. Remove "
+            "tableProperty, and change properties with ALTER TABLE.",
             argument="tableProperty",
         )
     _check_properties(request)

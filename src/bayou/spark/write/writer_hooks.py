@@ -97,8 +97,7 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
     if request.method == "insertInto":
         if request.partition_columns:
             raise ArgumentError(
-                "partitionBy: insertInto uses the table's partition columns. Leave partitionBy "
-                "out.",
+                "partitionBy: insertInto uses the table's partition columns. Remove partitionBy.",
                 argument="partitionBy",
             )
         mode = WriteMode.OVERWRITE if request.mode == "overwrite" else WriteMode.APPEND

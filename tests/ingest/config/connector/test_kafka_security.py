@@ -78,7 +78,7 @@ def test_settings_that_contradict_each_other_are_refused_at_once(load, lines, sa
         ),
         (
             (*OAUTH, f"oauth: {{{ENDPOINT}}}".replace("https:", "ldap:")),
-            r"oauth\.token-endpoint-url: it isn't an http or https URL",
+            r"oauth\.token-endpoint-url: the value isn't an http or https URL",
         ),
         (
             (*OAUTH, "oauth: {token-provider: 'no_such_module:token'}"),

@@ -223,9 +223,9 @@ def test_what_cannot_be_dropped_says_why(path):
         table.alter.drop_feature("deletionVectors")
     with pytest.raises(UnsupportedFeatureError, match="can't be dropped"):
         table.alter.drop_feature("appendOnly")
-    with pytest.raises(FeatureInUseError, match="rowTracking requires it"):
+    with pytest.raises(FeatureInUseError, match="rowTracking, which requires this feature"):
         table.alter.drop_feature("domainMetadata")
-    with pytest.raises(FeatureInUseError, match="needn't be truncated"):
+    with pytest.raises(FeatureInUseError, match="doesn't require truncating"):
         table.alter.drop_feature("rowTracking", truncate_history=True)
     assert operations(table) == ["WRITE"]
 
@@ -235,7 +235,7 @@ def test_with_its_history_truncated_a_feature_goes_in_two_calls(path):
     table.delete("id = 2")
     with pytest.raises(FeatureInUseError, match="24 hours"):
         table.alter.drop_feature("deletionVectors", truncate_history=True)
-    with pytest.raises(FeatureInUseError, match="version 0 still uses it"):
+    with pytest.raises(FeatureInUseError, match="version 0 still uses the feature"):
         table.alter.drop_feature("deletionVectors", truncate_history=True)
     drop_feature(
         table._engine,

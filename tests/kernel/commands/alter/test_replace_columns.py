@@ -89,7 +89,7 @@ def test_types_become_wider_with_type_widening(table):
     [
         ({}, ["id int", S], "name would be dropped without column mapping"),
         ({}, ["id bigint", "name string", S], "id would change from integer to long"),
-        (MAPPED, ["id int", "called string", S], "meant as a rename"),
+        (MAPPED, ["id int", "called string", S], "could be a rename"),
         ({}, ["id int", "name string", "s struct<x: int>"], "s.y would be dropped without"),
         (WIDENED, ["id smallint", "name string", S], "id would change"),
     ],

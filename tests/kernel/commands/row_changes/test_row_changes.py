@@ -254,7 +254,7 @@ def test_numbers_of_rows_come_from_the_footer_where_the_log_has_none(tmp_path):
 
 def test_a_position_beyond_the_file_and_a_mark_without_the_property_are_refused(tmp_path):
     subject = Subject(tmp_path / "one", properties=VECTORS)
-    with pytest.raises(ArgumentError, match="has 10 rows, so row 10"):
+    with pytest.raises(ArgumentError, match="has 10 rows, so there is no row 10"):
         apply_row_changes(subject.engine, subject.state, [change(subject.files[0], 10)])
     subject = Subject(tmp_path / "two")
     with pytest.raises(ArgumentError, match="must be rewritten"):

@@ -166,7 +166,7 @@ def test_a_damaged_manifest_is_an_error(damage: str) -> None:
         case _:
             blocks = [deflated([b"x"] * 3)]
     broken = AvroFile(metadata, blocks).to_bytes()
-    with pytest.raises(ValueError, match="index is damaged|lengths of its entries"):
+    with pytest.raises(ValueError, match="index is damaged|lengths of the manifest's entries"):
         without(broken, manifest, [path_of(1)], SNAPSHOTS[1])
 
 

@@ -86,16 +86,16 @@ def is_local_path(path: str) -> bool:
         raise _mistyped(path, scheme)
     if scheme == "uc" and match[2]:
         raise ArgumentError(
-            f"{path}: names of Unity Catalog work with bayou.table, bayou.write and the commands "
-            "that take a table. Use the path of an external table here; a managed table can't be "
-            "used.",
+            f"{path}: a name of Unity Catalog can't be used here. Use the path of an external "
+            "table; a managed table can't be used. Names work with bayou.table, bayou.write and "
+            "the commands that take a table.",
             argument="path",
         )
     if match[2] or rest.startswith("/") or scheme in _REMOTE:
         raise ArgumentError(
             f"{_without_credentials(path)}: no engine for the scheme {match[1]!r}. Use a local "
-            "path or one of file://, s3://, s3a://, gs://, az://, abfs://, abfss://, hdfs://; "
-            f"write a local folder of this name as ./{match[1]}:...",
+            "path or one of file://, s3://, s3a://, gs://, az://, abfs://, abfss://, hdfs://. "
+            f"For a local folder of this name, write ./{match[1]}:...",
             argument="path",
         )
     return True
@@ -141,8 +141,8 @@ def _check_local_name(path: str) -> None:
 
 def _mistyped(path: str, scheme: str) -> ArgumentError:
     return ArgumentError(
-        f"{_without_credentials(path)}: a mistyped URI. Write it as {scheme}://bucket/key, or a "
-        f"local folder of this name as ./{_without_credentials(path)}.",
+        f"{_without_credentials(path)}: a mistyped URI. Write it as {scheme}://bucket/key, or, "
+        f"for a local folder of this name, ./{_without_credentials(path)}.",
         argument="path",
     )
 

@@ -125,7 +125,7 @@ def _complete_endpoint(
                 key, endpoint = name, str(value)
     if endpoint and not _URL.match(endpoint):
         raise ArgumentError(
-            f"storage option {key!r}: not a URL. Use one such as https://host:9000.",
+            f"storage option {key!r}: not a URL. Use a URL such as https://host:9000.",
             argument="storage_options",
         )
     if endpoint.startswith("http://"):
@@ -193,7 +193,7 @@ def _duration(key: str, value: str) -> dt.timedelta:
     match = _DURATION.fullmatch(str(value).strip())
     if match is None:
         raise ArgumentError(
-            f"storage option {key!r}: not a duration. Use one such as '30s'.",
+            f"storage option {key!r}: not a duration. Use a duration such as '30s'.",
             argument="storage_options",
         )
     return dt.timedelta(milliseconds=int(match.group(1)) * _UNIT_MS[match.group(2)])

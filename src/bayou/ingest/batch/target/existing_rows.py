@@ -83,8 +83,9 @@ def _missing_offsets_error(topic: Topic, kafka: KafkaTopic, path: str) -> Pipeli
     setting = f"connector.topics.{topic.section}.on-missing-offsets"
     return PipelineError(
         f"topic {topic.key!r}: {path} has rows of the Kafka topic {kafka.name!r}, but no "
-        "transaction identifier with their offsets, as in a copy of rows or a clone without "
-        f"identifiers. Set {setting}: from-rows to resume after the last offset of the rows, or "
-        "begin-anew to read the topic again in addition to them, or set another table-path.",
+        "transaction identifier with their offsets. This happens if rows are copied, or if a "
+        "clone doesn't copy transaction identifiers. To resume after the last offset of the "
+        f"rows, set {setting}: from-rows. To keep the rows and read the topic again from its "
+        f"start, set {setting}: begin-anew. Or set another table-path.",
         topic=topic.key,
     )

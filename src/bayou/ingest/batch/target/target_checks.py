@@ -52,9 +52,9 @@ def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> 
         )
     if topic.upsert_keys is not None and "_kafka_timestamp" not in snapshot.schema.names:
         raise PipelineError(
-            f"topic {key!r}: {snapshot.path} has no column '_kafka_timestamp', so its rows were "
-            "appended and a key may have several rows. Set another table-path for enable-upsert, "
-            "or disable it.",
+            f"topic {key!r}: {snapshot.path} was written without enable-upsert (it has no column "
+            "'_kafka_timestamp'), so a key may have several rows. Disable enable-upsert, or set "
+            "another table-path.",
             topic=key,
         )
     check_keys(topic, snapshot)
@@ -68,8 +68,8 @@ def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> 
         )
     if TRANSACTION_RETENTION in snapshot.properties:
         raise PipelineError(
-            f"topic {key!r}: {snapshot.path} has the property {TRANSACTION_RETENTION}, with which "
-            "the table's offsets expire and records are read twice. Unset the property.",
+            f"topic {key!r}: {snapshot.path} has the property {TRANSACTION_RETENTION}, so the "
+            "table's offsets expire and records are read twice. Unset the property.",
             topic=key,
         )
 
@@ -112,8 +112,8 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
     if stored is None:
         if keys is not None and any(a.startswith(_PIPELINES) for a in snapshot.transactions):
             raise PipelineError(
-                f"topic {key!r}: {path} has records that were appended, so a key may have several "
-                "rows. Set another table-path for enable-upsert, or disable it.",
+                f"topic {key!r}: {path} was written without enable-upsert, so a key may have "
+                "several rows. Disable enable-upsert, or set another table-path.",
                 topic=key,
             )
         return
@@ -133,10 +133,9 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
     ordering = snapshot.properties.get(_ORDERING_COLUMN)
     if ordering is not None and ordering != (keys.ordering or ""):
         raise PipelineError(
-            f"topic {key!r}: the rows of {path} are the last record of each key by "
+            f"topic {key!r}: each row of {path} is the last record of its key by "
             f"{_order(ordering)}, but ordering-column is now {keys.ordering or 'not set'}. "
-            "Restore the original ordering-column, or set another "
-            "table-path.",
+            "Restore the original ordering-column, or set another table-path.",
             topic=key,
         )
     stored_hashed: list[str] = json.loads(snapshot.properties.get(_HASHED_KEY_COLUMNS, "[]"))
@@ -144,8 +143,8 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
     if sorted(stored_hashed) != hashed:
         raise PipelineError(
             f"topic {key!r}: masks hash the key columns ({', '.join(hashed)}), but the rows in "
-            f"{path} were written with hashes of ({', '.join(stored_hashed)}), so each key would "
-            "get a second row. Restore the original masks, or set another table-path.",
+            f"{path} have hashes of the key columns ({', '.join(stored_hashed)}), so each key "
+            "would get a second row. Restore the original masks, or set another table-path.",
             topic=key,
         )
     formatted = json.loads(snapshot.properties.get(_FORMATTED_KEY_COLUMNS, "[]"))
@@ -241,11 +240,12 @@ def check_not_restored(
     if has_offsets and restored > max(accepted, recorded):
         key = topic.key
         raise PipelineError(
-            f"topic {key!r}: version {restored} of {table.path} is a RESTORE. It may have "
-            "removed rows, but the offsets of their records are still recorded, so they won't be "
-            f"read again. To continue without these rows, set {topic.restore_setting(restored)}. "
-            f"To recover the rows, RESTORE the table to version {restored - 1}, and accept the "
-            "version of the new RESTORE. To read all records again, set another table-path.",
+            f"topic {key!r}: version {restored} of {table.path} is a RESTORE. The RESTORE may "
+            "have removed rows, but the table still records the offsets of these rows, so their "
+            "records won't be read again. To continue without these rows, set "
+            f"{topic.restore_setting(restored)}. To recover the rows, RESTORE the table to "
+            f"version {restored - 1}, and accept the version of the new RESTORE. To read all "
+            "records again, set another table-path.",
             topic=key,
         )
     return restored

@@ -102,7 +102,7 @@ def _address_problem(server: str) -> str | None:
     The message doesn't show the address, because it may contain a password.
     """
     if "@" in server:
-        return "a broker's address has no user or password; use connector.kafka.security"
+        return "a broker's address can't contain a user or password; use connector.kafka.security"
     scheme, separator, rest = server.rpartition("://")
     if separator and f"{scheme.lower()}://" not in _LISTENERS:
         return f"{scheme}:// isn't the address of a broker; write host:port"

@@ -114,8 +114,8 @@ class Registry:
                     scheme, host, port = origin(error.url)
                     raise KafkaError(
                         f"The schema registry {self.url} redirects to {scheme}://{host}:{port}, "
-                        "to which no password is sent. If the registry runs there, set "
-                        "connector.schema-registry.url to that address.",
+                        "but Bayou doesn't send the password to another address. If the "
+                        "registry runs there, set connector.schema-registry.url to that address.",
                         topic="",
                     ) from error
                 if error.code == 404 and error.error_code == _SCHEMA_NOT_FOUND:

@@ -134,18 +134,18 @@ def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructTy
     if not is_widening(field.data_type, to.data_type):
         raise SchemaError(
             f"{table}: the type of column {quote_path(path)!r} can't be changed from "
-            f"{field.data_type} to {to.data_type}, because that isn't a type widening "
-            "(DELTA_ALTER_TABLE_CHANGE_COL_NOT_SUPPORTED). Add a column of the new type, and fill "
-            "it.",
+            f"{field.data_type} to {to.data_type}, because this change isn't a type widening "
+            "(DELTA_ALTER_TABLE_CHANGE_COL_NOT_SUPPORTED). Add a column of the new type, and "
+            "fill it.",
             table=table,
             column=quote_path(path),
         )
     if state.properties.get("delta.enableTypeWidening", "false").strip().lower() != "true":
         raise UnsupportedFeatureError(
-            f"{table}: the type of column {quote_path(path)!r} can't be changed to {to.data_type} "
-            "without type widening. Enable it with "
-            "alter.set_table_properties({'delta.enableTypeWidening': 'true'}); readers must then "
-            "support it.",
+            f"{table}: the type of column {quote_path(path)!r} can't be changed to "
+            f"{to.data_type} without type widening. Enable type widening with "
+            "alter.set_table_properties({'delta.enableTypeWidening': 'true'}); all readers "
+            "must then support it.",
             table=table,
             features=[features.TYPE_WIDENING],
         )
@@ -160,7 +160,8 @@ def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructTy
     if GENERATION_EXPRESSION_KEY in field.metadata:
         raise SchemaError(
             f"{table}: the type {field.data_type} of generated column {quote_path(path)!r} can't "
-            "be changed, because its expression has this type. Add a column of the new type.",
+            "be changed, because the column's generation expression has this type. Add a column "
+            "of the new type.",
             table=table,
             column=quote_path(path),
         )
@@ -241,8 +242,9 @@ def change_metadata(
     for key in entries:
         if key.startswith("delta.") or key in (CURRENT_DEFAULT_KEY, CHAR_VARCHAR_KEY):
             raise SchemaError(
-                f"{state.path}: metadata {key!r} of column {quote_path(path)!r} can't be set, "
-                "because its meaning is fixed. Use the operation that changes it.",
+                f"{state.path}: metadata {key!r} of column {quote_path(path)!r} can't be set "
+                "directly, because Delta or Spark reserves this key. Use the ALTER operation "
+                "for this change.",
                 table=state.path,
                 column=quote_path(path),
             )

@@ -68,8 +68,8 @@ def check_default(
     if features.ALLOW_COLUMN_DEFAULTS not in features.writer_features(state.protocol):
         raise UnsupportedFeatureError(
             f"{state.path}: column {column!r} can't have a default without the table feature "
-            "allowColumnDefaults. Add it with alter.add_feature('allowColumnDefaults'); writers "
-            "must then support it.",
+            "allowColumnDefaults. Add the feature with "
+            "alter.add_feature('allowColumnDefaults'); all writers must then support it.",
             table=state.path,
             features=[features.ALLOW_COLUMN_DEFAULTS],
         )
@@ -261,8 +261,8 @@ def _parent(table: str, schema: StructType, path: ColumnPath) -> StructType:
     data_type = field_at(table, schema, path[:-1]).data_type if path[:-1] else schema
     if not isinstance(data_type, StructType):
         raise SchemaError(
-            f"{table}: {quote_path(path)!r} is part of a {data_type} and has no name. Rename a "
-            "column or struct field.",
+            f"{table}: {quote_path(path)!r} can't be renamed, because it is part of a "
+            f"{data_type} and has no name. Only columns and struct fields can be renamed.",
             table=table,
             column=quote_path(path),
         )

@@ -43,14 +43,19 @@ def check_rows(
             try:
                 valid = evaluator.eval(batch)
             except EvaluationError as error:
-                raise _violated(state, name, sql, f"it can't be evaluated: {error}") from error
+                raise _violated(
+                    state, name, sql, f"the condition can't be evaluated: {error}"
+                ) from error
             if valid.true_count == len(valid):
                 continue
             index: int = valid.index(False).as_py()
             row = batch.slice(index, 1).to_pylist()[0]
             values = ", ".join(f"{column} = {_format(value)}" for column, value in row.items())
             raise _violated(
-                state, name, sql, f"it isn't true for a row with {values or 'its values'}"
+                state,
+                name,
+                sql,
+                f"the condition isn't true for a row with {values or 'its values'}",
             )
 
 
@@ -68,7 +73,7 @@ def check_not_null(engine: Engine, state: TableState, column: StructField) -> No
         row = _first_violation(engine, state, column, is_null)
         values = ", ".join(f"{name} = {_format(value)}" for name, value in row.items())
         raise ConstraintViolationError(
-            f"{error.message} The first such row has {values}.",
+            f"{error.message} The first affected row has {values}.",
             table=error.table,
             constraint=error.constraint,
         ) from error

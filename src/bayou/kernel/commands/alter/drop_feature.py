@@ -63,12 +63,12 @@ def drop_feature(
     _check_not_required(dropping)
     if truncate_history and not own_history:
         raise dropping.in_use(
-            "the history needn't be truncated for this feature "
+            "dropping this feature doesn't require truncating the history "
             "(DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED). Remove truncate_history."
         )
     if name == features.CHECKPOINT_PROTECTION and not truncate_history:
         raise dropping.in_use(
-            "the versions that it protects must be deleted first "
+            "the versions that the feature protects must be deleted first "
             "(DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION). Set "
             "truncate_history=True."
         )
@@ -125,8 +125,8 @@ def _check_not_required(dropping: FeatureDrop) -> None:
     dependent = [other for other in features.features_requiring(dropping.name) if other in present]
     if dependent:
         raise dropping.in_use(
-            f"{', '.join(dependent)} requires it (DELTA_FEATURE_DROP_DEPENDENT_FEATURE). Drop the "
-            "dependent features first."
+            f"the table has {', '.join(dependent)}, which requires this feature "
+            "(DELTA_FEATURE_DROP_DEPENDENT_FEATURE). Drop the dependent features first."
         )
 
 
@@ -142,10 +142,10 @@ def _truncate(dropping: FeatureDrop, removal: FeatureRemoval, *, changed: bool, 
     _barrier(dropping)
     if changed:
         raise dropping.in_use(
-            "its traces were removed from the latest version, but older versions still use it "
+            "the latest version no longer uses the feature, but older versions do "
             "(DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD). Call drop_feature again with "
-            "truncate_history=True when they are 24 hours old. To keep these versions, call it "
-            "without truncate_history."
+            "truncate_history=True when these versions are 24 hours old. To keep these "
+            "versions, call drop_feature without truncate_history."
         )
     _clean_up(dropping, now)
     uses = removal.is_in_commit
@@ -156,9 +156,10 @@ def _truncate(dropping: FeatureDrop, removal: FeatureRemoval, *, changed: bool, 
         using = next((c.version for c in commits if uses(c)), None)
     if using is not None:
         raise dropping.in_use(
-            f"version {using} still uses it (DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST). Call "
-            "drop_feature again with truncate_history=True when that version is 24 hours old, or "
-            "now without truncate_history."
+            f"version {using} still uses the feature "
+            "(DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST). Call drop_feature again with "
+            "truncate_history=True when that version is 24 hours old, or now without "
+            "truncate_history."
         )
 
 
@@ -171,8 +172,8 @@ def _truncate_protected(dropping: FeatureDrop, now: int) -> None:
     first = _first_version(dropping)
     if first < before:
         raise dropping.in_use(
-            f"versions {first} to {before - 1} still exist. Call drop_feature again when they are "
-            "24 hours old."
+            f"versions {first} to {before - 1} still exist. Call drop_feature again when these "
+            "versions are 24 hours old."
         )
 
 
@@ -203,7 +204,7 @@ def _lower_once_clean(
     for remaining in reversed(range(_MAX_ATTEMPTS)):
         if removal.is_clean is not None and not removal.is_clean(dropping):
             raise dropping.in_use(
-                "another writer has used the feature again since. Repeat the drop."
+                "another writer has started to use the feature again. Call drop_feature again."
             )
         try:
             _lower(dropping, removal, truncate_history=truncate_history)

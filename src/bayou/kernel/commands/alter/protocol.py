@@ -47,8 +47,8 @@ def upgrade_protocol(
     """
     if not (1 <= reader <= 3 and 1 <= writer <= 7):
         raise ArgumentError(
-            f"{state.path}: protocol ({reader}, {writer}) doesn't exist. Use reader versions 1 to "
-            "3 and writer versions 1 to 7.",
+            f"{state.path}: protocol versions ({reader}, {writer}) don't exist. Use reader "
+            "versions 1 to 3 and writer versions 1 to 7.",
             argument="reader" if not 1 <= reader <= 3 else "writer",
         )
     current = state.protocol

@@ -102,8 +102,8 @@ class _Replacement:
         if removed and added:
             names = ", ".join(map(quote_path, removed))
             raise self._refused(
-                f"{names} would be dropped and {', '.join(added)} added, which may be meant as a "
-                "rename",
+                f"dropping {names} and adding {', '.join(added)} in one statement is ambiguous, "
+                "because it could be a rename",
                 removed[0],
             )
         if removed and self.state.column_mapping == "none":

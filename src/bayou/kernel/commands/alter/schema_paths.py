@@ -58,8 +58,9 @@ def with_field(
     def add(level: DataType) -> DataType:
         if not isinstance(level, StructType):
             raise SchemaError(
-                f"{table}: fields can't be added to {quote_path(parent)!r} of type {level}, only "
-                "to a struct. Add element, key or value to the path of an array or map.",
+                f"{table}: {quote_path(parent)!r} has type {level}, but fields can only be added "
+                "to a struct. For a struct in an array or map, append element, key or value to "
+                "the path.",
                 table=table,
                 column=quote_path(parent),
             )

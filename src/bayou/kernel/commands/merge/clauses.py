@@ -78,16 +78,17 @@ def check_clauses(clauses: Sequence[MergeClause]) -> None:
             )
         if clause.kind == "NOT MATCHED BY SOURCE" and clause.sets_all_columns:
             raise ArgumentError(
-                "WHEN NOT MATCHED BY SOURCE can't set all columns, because it has no source row. "
-                "Set columns by name.",
+                "WHEN NOT MATCHED BY SOURCE can't set all columns, because these rows match no "
+                "source row. Set columns by name.",
                 argument="clauses",
             )
     for kind, condition in _CONDITION_ERRORS.items():
         same_kind = [clause for clause in clauses if clause.kind == kind]
         if any(clause.condition is None for clause in same_kind[:-1]):
             raise ArgumentError(
-                f"A WHEN {kind} clause without a condition makes the next one unreachable "
-                f"({condition}). Omit the condition only in the last WHEN {kind} clause.",
+                f"A WHEN {kind} clause without a condition makes the next {kind} clause "
+                f"unreachable ({condition}). Omit the condition only in the last WHEN {kind} "
+                "clause.",
                 argument="clauses",
             )
 

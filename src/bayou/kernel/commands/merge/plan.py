@@ -329,9 +329,9 @@ class _Planner:
             source = self._names.source.get(name)
             if source is None:
                 raise PredicateError(
-                    f"{self._table}: cannot resolve {name} in {clause.action.upper()} clause: the "
-                    f"clause sets all columns, and the source has no column {name!r}. Its "
-                    f"columns are {', '.join(self._names.source.names)} "
+                    f"{self._table}: cannot resolve {name} in {clause.action.upper()} clause: "
+                    f"the clause sets all columns, and the source has no column {name!r}. The "
+                    f"source's columns are {', '.join(self._names.source.names)} "
                     "(DELTA_MERGE_UNRESOLVED_EXPRESSION). Set columns by name, or enable schema "
                     "evolution.",
                     expression=name,
@@ -377,8 +377,8 @@ class _Planner:
             parsed = Column((name,))
         if not isinstance(parsed, Column):
             raise PredicateError(
-                f"{name!r} isn't a column of {self._table}. Put names with characters other than "
-                "letters, digits and _ in backticks.",
+                f"{name!r} isn't a column of {self._table}. Write names that contain other "
+                "characters than letters, digits and _ in backticks.",
                 expression=name,
             )
         path = parsed.path
@@ -395,7 +395,7 @@ class _Planner:
                 return resolved
         raise PredicateError(
             f"{self._table}: cannot resolve {name} in {clause.action.upper()} clause: it isn't a "
-            f"column of the table. Its columns are {', '.join(self._names.target.names)} "
+            f"column of the table. The table's columns are {', '.join(self._names.target.names)} "
             "(DELTA_MERGE_UNRESOLVED_EXPRESSION).",
             expression=name,
         )

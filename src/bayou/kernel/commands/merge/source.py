@@ -39,8 +39,9 @@ class MergeSource(PickledTask):
             size += rows.nbytes
             if size > MAX_SOURCE_BYTES:
                 raise ArgumentError(
-                    f"Source of the merge: larger than {MAX_SOURCE_BYTES >> 20} MiB, the maximum "
-                    "in memory. Split it by key ranges, and merge the parts one by one.",
+                    f"Source of the merge: the data is larger than {MAX_SOURCE_BYTES >> 20} MiB, "
+                    "the maximum for a source in memory. Split the source by key ranges, and "
+                    "merge the parts one by one.",
                     argument="source",
                 )
             conformed.append(rows)

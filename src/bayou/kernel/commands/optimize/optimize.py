@@ -296,8 +296,8 @@ def _check_ordering_columns(
         name = ".".join(path)
         if path[0] in state.partition_columns:
             raise SchemaError(
-                f"{state.path}: {name} is a partition column. Z-Ordering can only be performed on "
-                "data columns, because a partition has one value of a partition column "
+                f"{state.path}: {name} is a partition column. Z-Ordering can only be performed "
+                "on data columns, because all rows of a partition have the same value "
                 "(DELTA_ZORDERING_ON_PARTITION_COLUMN). Leave the column out.",
                 table=state.path,
                 column=name,

@@ -120,7 +120,7 @@ class RowBuckets:
 
 def _spill_error(folder: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"{folder}: can't spill the rows to sort, which don't fit into memory: {error}. Free disk "
-        "space, or set TMPDIR to another folder.",
+        f"{folder}: the rows to sort don't fit into memory and can't be written to temporary "
+        f"files: {error}. Free disk space, or set TMPDIR to another folder.",
         path=str(folder),
     )

@@ -47,7 +47,7 @@ def bits_per_dimension(dimensions: int) -> int:
     bits = min(_MAX_BITS, _POSITION_BITS // dimensions)
     if bits == 0:
         raise ValueError(
-            f"{dimensions} columns are given, and at most {_POSITION_BITS} are possible"
+            f"rows can't be ordered by {dimensions} columns; the maximum is {_POSITION_BITS}"
         )
     return bits
 

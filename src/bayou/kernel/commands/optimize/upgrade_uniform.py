@@ -181,9 +181,9 @@ def _rewrite(
             return first
         state = load_table_state(engine, state.path, catalog=state.catalog)
     raise IcebergCompatError(
-        f"{state.path}: concurrent writers added files that IcebergCompatV{version} doesn't allow. "
-        "Run REORG TABLE ... APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = "
-        f"{version})) again when they have stopped.",
+        f"{state.path}: concurrent writers added files that IcebergCompatV{version} doesn't "
+        "allow. Stop these writers, and run REORG TABLE ... APPLY (UPGRADE UNIFORM "
+        f"(ICEBERG_COMPAT_VERSION = {version})) again.",
         table=state.path,
         version=version,
         condition="DELTA_ICEBERG_COMPAT_VIOLATION.FILES_NOT_ICEBERG_COMPAT",

@@ -203,8 +203,9 @@ class _RowChangeWriter:
         physical = self._num_rows(file, removed | old)
         if removed and removed.max() >= physical:
             raise ArgumentError(
-                f"{self._state.transaction_state.table}: {file.path} has {physical} rows, so row "
-                f"{removed.max()} can't be changed. Pass positions of this file.",
+                f"{self._state.transaction_state.table}: {file.path} has {physical} rows, so "
+                f"there is no row {removed.max()} to change. Pass row positions that exist in "
+                "this file.",
                 argument="changes",
             )
         num_updated = len(removed & change.updated)

@@ -107,8 +107,8 @@ class VacuumLease:
         if self.is_active(engine):
             return
         raise CommitConflictError(
-            f"{self.table}: a RESTORE ended this vacuum, because its process hadn't responded for "
-            "a minute. The remaining files weren't deleted. Run VACUUM again.",
+            f"{self.table}: a RESTORE ended this vacuum, because the vacuum's process hadn't "
+            "responded for a minute. The remaining files weren't deleted. Run VACUUM again.",
             table=self.table,
             winning_version=-1 if self.read_version is None else self.read_version,
             winning_operation=Operation.RESTORE,
@@ -218,7 +218,8 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
     }
     if watched:
         _LOG.warning(
-            "%s: a vacuum hasn't ended. Waiting up to %d seconds for its heartbeat.",
+            "%s: a vacuum is running or was killed. Waiting up to %d seconds for a heartbeat of "
+            "the vacuum's process.",
             table,
             _WATCH_SECONDS,
         )
@@ -233,7 +234,7 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
                 raise _vacuum_runs(lease, version)
     if not watched or dry_run:
         return
-    _LOG.warning("%s: ending a vacuum whose process doesn't renew its heartbeat", table)
+    _LOG.warning("%s: recording the end of a vacuum, because its process sends no heartbeat", table)
     engine.files.delete_files(lease.permit_path for lease in watched)
     time.sleep(_GRACE_SECONDS)
     engine.files.delete_files(lease.heartbeat_path for lease in watched)
@@ -241,9 +242,9 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
 
 def _vacuum_runs(lease: VacuumLease, version: int) -> CommitConflictError:
     return CommitConflictError(
-        f"{lease.table}: version {version} can't be restored, because a vacuum is running and may "
-        "delete the version's files. Nothing was changed; repeat the restore after the end of the "
-        "vacuum.",
+        f"{lease.table}: version {version} can't be restored, because a vacuum is running and "
+        "may delete the version's files. Nothing was changed. Repeat the restore when the "
+        "vacuum has ended.",
         table=lease.table,
         winning_version=-1 if lease.read_version is None else lease.read_version,
         winning_operation=Operation.VACUUM_START,

@@ -242,9 +242,9 @@ def _base_snapshot(
 
 def _created_with_other_metadata(snapshot: Snapshot) -> MetadataChangedError:
     return MetadataChangedError(
-        f"{snapshot.path}: another writer created the table with a different schema, partitioning "
-        f"or constraints while this write ran (version {snapshot.version}). Write again to append "
-        "to it.",
+        f"{snapshot.path}: another writer created the table with a different schema, "
+        f"partitioning or constraints while this write ran (version {snapshot.version}). Repeat "
+        "the write to append to the new table.",
         table=snapshot.path,
         winning_version=snapshot.version,
     )

@@ -47,7 +47,7 @@ from bayou.protocol.schema import (
 def _operands(call: Call) -> tuple[DataType, DataType]:
     """Return the numeric types of two operands. As in Spark, a string becomes long or double."""
     if len(call.types) != 2:
-        raise call.error("it takes 2 arguments")
+        raise call.error("the function takes 2 arguments")
     left, right = call.types
     if STRING in (left, right):
         other = right if left == STRING else left
@@ -60,7 +60,7 @@ def _operands(call: Call) -> tuple[DataType, DataType]:
         for t, both in ((left, right), (right, left))
     )
     if not is_numeric(left) or not is_numeric(right):
-        raise call.error("it takes numbers")
+        raise call.error("the function takes numbers")
     return left, right
 
 
@@ -117,7 +117,7 @@ def integral_division(call: Call) -> Binding:
     """Return the argument types of `div`, and its result type, long."""
     left, right = _operands(call)
     if "float" in (kind_of(left), kind_of(right)):
-        raise call.error("it takes integers or decimals")
+        raise call.error("the function takes integers or decimals")
     if "decimal" in (kind_of(left), kind_of(right)):
         return Binding(arguments=_as_decimals(call, left, right), result=LONG)
     return Binding(arguments=(LONG, LONG), result=LONG)
@@ -145,7 +145,7 @@ def remainder_type(left: DecimalType, right: DecimalType) -> DecimalType:
 def one_number(call: Call) -> Binding:
     """Return the types of a function that takes a number and returns a number of the same type."""
     if len(call.types) != 1:
-        raise call.error("it takes 1 argument")
+        raise call.error("the function takes 1 argument")
     number_type = argument_type(call, call.types[0], NUMBER)
     return Binding(arguments=(number_type,), result=number_type)
 
@@ -164,7 +164,7 @@ def integer_rounding_binding(call: Call) -> Binding:
 def rounding(call: Call) -> Binding:
     """Return the types of `round`, whose number of decimals must be a constant."""
     if not 1 <= len(call.types) <= 2:
-        raise call.error("it takes 1 to 2 arguments")
+        raise call.error("the function takes 1 to 2 arguments")
     number_type = argument_type(call, call.types[0], NUMBER)
     decimals = 0
     if len(call.types) == 2:
@@ -187,7 +187,7 @@ def rounding(call: Call) -> Binding:
 def two_floats(call: Call) -> Binding:
     """Return the types of a function of two numbers: float if both are float, otherwise double."""
     if len(call.types) != 2:
-        raise call.error("it takes 2 arguments")
+        raise call.error("the function takes 2 arguments")
     both = FLOAT if set(call.types) == {FLOAT} else DOUBLE
     for data_type in call.types:
         argument_type(call, data_type, NUMBER)

@@ -28,11 +28,11 @@ def _whole(count: int) -> Callable[[Call], Binding]:
 
     def bind(call: Call) -> Binding:
         if len(call.types) != count:
-            raise call.error(f"it takes {count} argument{'' if count == 1 else 's'}")
+            raise call.error(f"the function takes {count} argument{'' if count == 1 else 's'}")
         not_null = [t for t in call.types if t != VOID]
         both = common_type(not_null) if not_null else INTEGER
         if both is None or not is_integral(both):
-            raise call.error("it takes integers")
+            raise call.error("the function takes integers")
         return Binding(arguments=(both,) * count, result=both)
 
     return bind
@@ -44,7 +44,7 @@ def _bitwise(kernel: Any) -> Any:
 
 def _shifting(call: Call) -> Binding:
     if len(call.types) != 2:
-        raise call.error("it takes 2 arguments")
+        raise call.error("the function takes 2 arguments")
     base: DataType = LONG if call.types[0] == LONG else INTEGER
     return Binding(
         arguments=(
@@ -74,7 +74,7 @@ def _shifted(kernel: Any, *, unsigned: bool) -> Any:
 
 def _counting(call: Call) -> Binding:
     if len(call.types) != 1 or not (call.types[0] in (BOOLEAN, VOID) or is_integral(call.types[0])):
-        raise call.error("it takes an integer or boolean")
+        raise call.error("the function takes an integer or boolean")
     return Binding(arguments=call.types, result=INTEGER)
 
 
@@ -84,13 +84,13 @@ def _count(values: Sequence[Datum], result: Any) -> Datum:
 
 def _digits(call: Call) -> Binding:
     if len(call.types) != 1:
-        raise call.error("it takes 1 argument")
+        raise call.error("the function takes 1 argument")
     (data_type,) = call.types
     if is_integral(data_type) or data_type == VOID:
         return Binding(arguments=(LONG,), result=STRING)
     if data_type in (STRING, BINARY):
         return Binding(arguments=(BINARY,), result=STRING)
-    raise call.error("it takes an integer, a string or binary")
+    raise call.error("the function takes an integer, a string or binary")
 
 
 def _hex(values: Sequence[Datum], result: Any) -> Datum:

@@ -32,7 +32,7 @@ from bayou.protocol.schema import (
 
 def _sized(call: Call) -> Binding:
     if len(call.types) != 1 or not isinstance(call.types[0], ArrayType | MapType):
-        raise call.error("it takes an array or map")
+        raise call.error("the function takes an array or map")
     return Binding(arguments=call.types, result=INTEGER)
 
 
@@ -69,7 +69,7 @@ def _same(one: Any, other: Any) -> bool:
 
 def _two(call: Call) -> tuple[DataType, DataType]:
     if len(call.types) != 2:
-        raise call.error("it takes 2 arguments")
+        raise call.error("the function takes 2 arguments")
     return call.types[0], call.types[1]
 
 
@@ -153,7 +153,7 @@ def _get(call: Call) -> Binding:
 
 def _keys(call: Call) -> Binding:
     if len(call.types) != 2 or not isinstance(call.types[0], MapType):
-        raise call.error("it takes a map and a key")
+        raise call.error("the function takes a map and a key")
     key = argument_type(call, call.types[1], call.types[0].key_type)
     return Binding(arguments=(call.types[0], key), result=BOOLEAN)
 

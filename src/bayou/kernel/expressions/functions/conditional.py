@@ -53,7 +53,7 @@ def _common_type_of(call: Call, types: Sequence[DataType]) -> DataType:
 
 def _case_types(call: Call) -> Binding:
     if len(call.types) < 2:
-        raise call.error("it takes a condition and a value")
+        raise call.error("the function takes a condition and a value")
     for index in range(0, len(call.types) - 1, 2):
         if call.types[index] not in (BOOLEAN, VOID):
             raise call.error(f"argument {index + 1} isn't a condition")
@@ -69,7 +69,7 @@ def _same_types(min_count: int) -> Callable[[Call], Binding]:
     def bind(call: Call) -> Binding:
         if len(call.types) < min_count:
             plural = "s" if min_count > 1 else ""
-            raise call.error(f"it takes {min_count} argument{plural} or more")
+            raise call.error(f"the function takes {min_count} argument{plural} or more")
         result = _common_type_of(call, call.types)
         return Binding(arguments=(result,) * len(call.types), result=result)
 

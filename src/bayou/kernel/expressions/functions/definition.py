@@ -119,7 +119,7 @@ def fixed_parameters(
         minimum = len(types) - optional
         if not minimum <= len(call.types) <= len(types):
             count = str(minimum) if not optional else f"{minimum} to {len(types)}"
-            raise call.error(f"it takes {count} argument{'' if count == '1' else 's'}")
+            raise call.error(f"the function takes {count} argument{'' if count == '1' else 's'}")
         pairs = zip(call.types, types, strict=False)
         return Binding(
             arguments=tuple(argument_type(call, actual, expected) for actual, expected in pairs),

@@ -33,7 +33,7 @@ _CONTEXT = Context(prec=40)
 def _of_bytes(result: DataType) -> Callable[[Call], Binding]:
     def bind(call: Call) -> Binding:
         if len(call.types) != 1:
-            raise call.error("it takes 1 argument")
+            raise call.error("the function takes 1 argument")
         return Binding(arguments=(_bytes(call),), result=result)
 
     return bind
@@ -41,7 +41,7 @@ def _of_bytes(result: DataType) -> Callable[[Call], Binding]:
 
 def _bytes(call: Call) -> DataType:
     if call.types[0] not in (STRING, BINARY, VOID):
-        raise call.error("it takes a string or binary")
+        raise call.error("the function takes a string or binary")
     return BINARY
 
 
@@ -51,7 +51,7 @@ def _digest(function: Callable[..., str | int | None]) -> Any:
 
 def _sized_digest(call: Call) -> Binding:
     if len(call.types) != 2:
-        raise call.error("it takes 2 arguments")
+        raise call.error("the function takes 2 arguments")
     bits = argument_type(call, call.types[1], INTEGER)
     return Binding(arguments=(_bytes(call), bits), result=STRING)
 
@@ -64,7 +64,7 @@ def _sha2(data: bytes, bits: int) -> str | None:
 def _hashing(result: DataType) -> Callable[[Call], Binding]:
     def bind(call: Call) -> Binding:
         if not call.types:
-            raise call.error("it takes 1 argument or more")
+            raise call.error("the function takes 1 argument or more")
         if any(t != VOID and kind_of(t) is None for t in call.types):
             raise call.error("hashes of arrays, maps, structs and variants aren't supported")
         return Binding(arguments=call.types, result=result)

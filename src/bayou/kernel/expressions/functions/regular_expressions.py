@@ -178,8 +178,8 @@ def like_to_re2(pattern: str, escape: str) -> str:
             following = next(characters, None)
             if following is None or following not in ("%", "_", escape):
                 raise PredicateError(
-                    f"The pattern {pattern!r}: the escape character {escape!r} must be followed by "
-                    "%, _ or itself.",
+                    f"The pattern {pattern!r}: the escape character {escape!r} must be followed "
+                    f"by %, _ or another {escape}.",
                     expression=pattern,
                 )
             parts.append(_quoted(following))

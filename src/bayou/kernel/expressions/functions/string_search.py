@@ -191,9 +191,8 @@ def _parse_replacement(
         if token is None:
             assert call is not None  # `_check_replace` checked the replacement
             raise call.error(
-                f"the replacement {replacement!r} has "
-                f"{replacement[position : position + 4]!r}: $ must be followed by a group number, "
-                "\\ by a character"
+                f"the replacement {replacement!r} has {replacement[position : position + 4]!r}: "
+                "$ must be followed by a group number, and \\ by a character"
             )
         position = token.end()
         if token["group"] is None:

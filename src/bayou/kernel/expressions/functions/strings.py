@@ -101,7 +101,9 @@ def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
 
     def check(call: Call) -> Binding:
         if call.types and call.types[0] == BINARY:
-            raise call.error("it takes a string, not a binary. Cast the binary to a string")
+            raise call.error(
+                "the function takes a string, not a binary. Cast the binary to a string"
+            )
         return bind(call)
 
     return check
@@ -113,7 +115,7 @@ def _left(string: Expression, length: Expression) -> Expression:
 
 def _joining(call: Call) -> Binding:
     if not call.types:
-        raise call.error("it takes 1 argument or more")
+        raise call.error("the function takes 1 argument or more")
     result = BINARY if set(call.types) == {BINARY} else STRING
     arguments = tuple(argument_type(call, t, result) for t in call.types)
     return Binding(arguments=arguments, result=result)
@@ -198,7 +200,7 @@ def _character(number: int) -> str:
 
 def _size_binding(call: Call) -> Binding:
     if len(call.types) != 1:
-        raise call.error("it takes 1 argument")
+        raise call.error("the function takes 1 argument")
     kind = BINARY if call.types == (BINARY,) else argument_type(call, call.types[0], STRING)
     return Binding(arguments=(kind,), result=INTEGER)
 

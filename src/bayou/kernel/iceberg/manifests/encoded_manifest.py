@@ -157,7 +157,7 @@ class EncodedManifest:
             entries.append(data[position : position + length])
             position += length
         if position != len(data):
-            raise ValueError("the lengths of its entries are wrong")
+            raise ValueError("the lengths of the manifest's entries are wrong")
         return entries
 
 
@@ -175,9 +175,9 @@ def encoded_manifest(data: bytes) -> EncodedManifest | None:
         encoded = zlib.decompress(base64.b64decode(file.metadata[_LENGTHS_KEY]))
         lengths = struct.unpack(f"<{len(hashes)}I", encoded)
     except (KeyError, struct.error, zlib.error) as error:
-        raise ValueError(f"its index is damaged: {error}") from error
+        raise ValueError(f"the manifest's index is damaged: {error}") from error
     if sum(block.count for block in file.blocks) != len(hashes):
-        raise ValueError("its index has another number of entries")
+        raise ValueError("the manifest's index has another number of entries")
     return EncodedManifest(file, hashes, lengths)
 
 
@@ -228,4 +228,4 @@ def _hashes(metadata: Mapping[str, bytes]) -> tuple[int, ...] | None:
         data = base64.b64decode(encoded, validate=True)
         return struct.unpack(f"<{len(data) // 4}I", data)
     except (binascii.Error, struct.error) as error:
-        raise ValueError(f"its index is damaged: {error}") from error
+        raise ValueError(f"the manifest's index is damaged: {error}") from error
