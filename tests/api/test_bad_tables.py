@@ -257,7 +257,7 @@ BAD_TABLES: dict[str, BadTable] = {
         ),
         entrances=NEW,
         error=TablePropertyError,
-        words=("'m'", "no bounds"),
+        words=("'m'", "minimum and maximum"),
     ),
     "a feature that nobody knows": BadTable(
         wanted=with_property("delta.feature.noSuchThing", "supported"),

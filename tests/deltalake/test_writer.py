@@ -103,5 +103,5 @@ def test_a_conversion_takes_hive_partitions_name_and_metadata(tmp_path):
     table = DeltaTable(tmp_path / "t")
     assert (table.metadata().name, table.metadata().description) == ("visits", "all")
     assert table.history()[0]["job"] == 1
-    with pytest.raises(DeltaError, match="Delta table already"):
+    with pytest.raises(DeltaError, match="already a Delta table"):
         convert_to_deltalake(tmp_path / "t")
