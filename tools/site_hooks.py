@@ -38,7 +38,7 @@ _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+[^)\s]+)\)")
 _EXPLAINED = ("get-started/", "guide/", "operations/")
 """Folders of the pages for users."""
 
-_TERM = re.compile(r"^\| (?!term )([A-Za-z]?[a-z][\w\- ]{6,}?)(?=,| \|)", re.MULTILINE)
+_TERM = re.compile(r"^\| (?!term |[A-Z]{2})([A-Za-z][\w\- ]{7,}?)(?=,| \|)", re.MULTILINE)
 _NOT_PROSE = re.compile(
     r"^ *```.*?^ *```|<!--.*?-->|^#.*?$|`[^`]*`|\[[^\]]*\]\([^)]*\)", re.MULTILINE | re.DOTALL
 )
