@@ -91,6 +91,22 @@ def comparable_rows(table: pa.Table) -> list[str]:
     return sorted(repr([(name, row[name]) for name in sorted(row)]) for row in table.to_pylist())
 
 
+def equal_rows(first: pa.Table, second: pa.Table) -> bool:
+    """Return whether two tables have the same columns and rows, in any order.
+
+    Columns of the same types are compared by Arrow. If that finds a difference, the strings of
+    `comparable_rows` decide, because readers differ in the types that they return.
+    """
+    if sorted(first.column_names) != sorted(second.column_names):
+        return False
+    second_in_order = second.select(first.column_names)
+    if first.schema.types == second_in_order.schema.types:
+        keys = [(f.name, "ascending") for f in first.schema if not pa.types.is_nested(f.type)]
+        if keys and first.sort_by(keys).equals(second_in_order.sort_by(keys)):
+            return True
+    return comparable_rows(first) == comparable_rows(second)
+
+
 def rows_with_variants(table: pa.Table) -> list[str]:
     """Return rows as sorted strings; variants, and the columns that have them, are JSON values."""
     return sorted(repr(sorted(_decoded(row).items())) for row in table.to_pylist())
