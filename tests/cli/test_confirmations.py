@@ -6,6 +6,7 @@ import os
 import pty
 import signal
 import sys
+from select import select
 
 import pytest
 
@@ -33,6 +34,9 @@ def on_a_terminal(*arguments, answer):
     shown = b""
     answered = False
     while True:
+        # Ctrl-C between the prompt and the read has no effect in Python: press it again.
+        while answered and answer == b"\x03" and not select([terminal], [], [], 2)[0]:
+            os.write(terminal, answer)
         try:
             data = os.read(terminal, 4096)
         except OSError:  # the terminal is closed
