@@ -20,6 +20,7 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = (
     "get-started/installation.md",
+    "get-started/sample-tables.md",
     "guide/quickstart.md",
     "guide/sql-without-spark.md",
     "guide/from-deltalake.md",
@@ -36,16 +37,14 @@ _BLOCK = re.compile(
 _BROKER = """
 import json, sys
 from bayou.spark.kafka import EmbeddedBroker
-from confluent_kafka import Producer
-with EmbeddedBroker({"user.events.v1": 2}) as broker:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
-    for number in range(100):
-        event = {"id": number, "user_id": f"u{number % 7}", "event_time": "2026-01-05T10:00:00Z"}
-        producer.produce("user.events.v1", json.dumps(event).encode())
-    producer.flush()
+event = {"user_id": "u1", "event_type": "click", "event_time": "2026-01-05T10:00:00Z"}
+with EmbeddedBroker({"user.events.v1": 1}) as broker:
+    records = [json.dumps({"id": i, **event}).encode() for i in range(100)]
+    broker.produce("user.events.v1", records)
     print(broker.bootstrap_servers, flush=True)
     sys.stdin.read()
 """
+"""The program `broker.py` of the quick start."""
 
 
 class BlockError(Exception):
