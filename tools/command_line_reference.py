@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from bayou.cli.main import app
+from bayou.cli.main import command_line
 from bayou.cli.usage import argument_name, description, option_name, parameter_help, usage
 
 _INTRODUCTION = Path(__file__).with_name("command_line_introduction.md")
@@ -23,7 +23,7 @@ _NOT_RUN = {
 
 def page() -> str:
     """Return the page."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(command_line())
     commands = "".join(f"| `{path}` | {text} |\n" for path, text in _summaries(root, "bayou"))
     return (
         f"{_INTRODUCTION.read_text(encoding='utf-8')}\n## Commands\n\n"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bayou
-from bayou.cli.main import app
+from bayou.cli.main import command_line
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +18,7 @@ def invoke():
     runner = CliRunner()
 
     def run(*arguments):
-        return runner.invoke(app, [str(a) for a in arguments])
+        return runner.invoke(command_line(), [str(a) for a in arguments])
 
     return run
 

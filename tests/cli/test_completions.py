@@ -10,7 +10,7 @@ import pytest
 
 import bayou
 from bayou.cli.commands.completion import prepare_completion
-from bayou.cli.main import app
+from bayou.cli.main import command_line
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def complete(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "stdout", stdout)
         prepare_completion()
         with pytest.raises(SystemExit):
-            app(prog_name="bayou")
+            command_line()(prog_name="bayou")
         return stdout.getvalue().split()
 
     return complete

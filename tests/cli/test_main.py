@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 import bayou
-from bayou.cli.main import app
+from bayou.cli.main import command_line
 
 runner = CliRunner()
 
 
 def invoke(*arguments):
-    return runner.invoke(app, [str(a) for a in arguments])
+    return runner.invoke(command_line(), [str(a) for a in arguments])
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def test_help_loads_neither_spark_nor_arrow_nor_kafka():
     code = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
-        "from bayou.cli.main import app\n"
-        "result = CliRunner().invoke(app, ['--help'])\n"
+        "from bayou.cli.main import command_line\n"
+        "result = CliRunner().invoke(command_line(), ['--help'])\n"
         "assert 'history' in result.output, result.output\n"
         "heavy = {'pyspark', 'pyarrow', 'confluent_kafka', 'pydantic', 'pandas'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"

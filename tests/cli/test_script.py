@@ -15,7 +15,7 @@ def test_a_missing_package_is_reported_with_the_extra_that_has_it(package):
     block = f"import sys; sys.modules[{package!r}] = None"
     program = f"{block}\nfrom bayou.cli.script import main\nmain()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "history", "lake/events"],
+        [sys.executable, "-c", program, "history", "lake/events", "--limit", "1"],
         capture_output=True,
         text=True,
         check=False,

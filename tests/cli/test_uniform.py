@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from bayou.cli.main import app
+from bayou.cli.main import command_line
 from support.iceberg_tables import ICEBERG, metadata_file, write
 
 ROWS = {"id": pa.array([1, 2], pa.int64())}
@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    result = CliRunner().invoke(command_line(), [str(a) for a in arguments])
     return result.exit_code, result.output
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from bayou.cli.main import app
+from bayou.cli.main import command_line
 from bayou.cli.usage import description, option_name
 
 
@@ -93,7 +93,7 @@ def _commands(command, path="bayou"):
             yield f"{path} {name}", sub
 
 
-COMMANDS = dict(_commands(typer.main.get_command(app)))
+COMMANDS = dict(_commands(typer.main.get_command(command_line())))
 
 
 @pytest.mark.parametrize("path", COMMANDS)

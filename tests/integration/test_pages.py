@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bayou
-from bayou.cli.main import app
+from bayou.cli.main import command_line
 from bayou.ingest.runtime import pipeline
 from bayou.spark.kafka import EmbeddedBroker
 from support.page_blocks import ROOT, RUN, SHOWN, blocks_of, documented_pages
@@ -83,7 +83,7 @@ def prepared(
         runner = PageRunner(
             folder=tmp_path,
             broker=broker.bootstrap_servers,
-            invoke=lambda *arguments: commands.invoke(app, list(arguments)),
+            invoke=lambda *arguments: commands.invoke(command_line(), list(arguments)),
             execute=_execute,
             setenv=monkeypatch.setenv,
             spark=lambda: spark,

@@ -2,58 +2,60 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import logging
 import os
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from bayou.cli.commands.completion import COMPLETE_VARIABLE, completion, prepare_completion
-from bayou.cli.commands.demo import demo
-from bayou.cli.commands.dlq import dlq
-from bayou.cli.commands.init import init
-from bayou.cli.commands.migrate import migrate
-from bayou.cli.commands.plan import plan
-from bayou.cli.commands.run import run
-from bayou.cli.commands.schema import schema
-from bayou.cli.commands.status import status
-from bayou.cli.commands.tables.diff import diff
-from bayou.cli.commands.tables.history import history
-from bayou.cli.commands.tables.optimize import optimize
-from bayou.cli.commands.tables.read import read
-from bayou.cli.commands.tables.restore import restore
-from bayou.cli.commands.tables.sql import sql
-from bayou.cli.commands.tables.uniform import uniform
-from bayou.cli.commands.tables.vacuum import vacuum
-from bayou.cli.commands.topics import topics
-from bayou.cli.commands.validate import validate
-from bayou.cli.commands.verify import verify
+from bayou.cli.commands.completion import COMPLETE_VARIABLE, prepare_completion
 from bayou.cli.usage import Command, Group
 from bayou.version import VERSION
 
-app = typer.Typer(
-    name="bayou",
-    cls=Group,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-_PIPELINES: tuple[Callable[..., None], ...] = (init, validate, plan, run, status, topics, migrate)
-_TABLES: tuple[Callable[..., None], ...] = (
-    read, sql, history, diff, verify, restore, optimize, vacuum,
-)  # fmt: skip
-_OTHER: tuple[Callable[..., None], ...] = (demo, completion)
-for title, commands in (("Pipelines", _PIPELINES), ("Tables", _TABLES), ("Other", _OTHER)):
-    for command in commands:
-        app.command(cls=Command, rich_help_panel=title)(command)
-app.add_typer(dlq, name="dlq", rich_help_panel="Pipelines")
-app.add_typer(schema, name="schema", rich_help_panel="Tables")
-app.add_typer(uniform, name="uniform", rich_help_panel="Tables")
+_COMMANDS = {
+    "Pipelines": (
+        "init", "validate", "plan", "run", "status", "topics", "migrate", "dlq",
+    ),
+    "Tables": (
+        "tables.read", "tables.sql", "tables.history", "tables.diff", "verify", "tables.restore",
+        "tables.optimize", "tables.vacuum", "schema", "tables.uniform",
+    ),
+    "Other": ("demo", "completion"),
+}  # fmt: skip
+"""The modules of the commands below `bayou.cli.commands`, by the section of the help."""
+
+
+def command_line(only: str | None = None) -> typer.Typer:
+    """Return the command line.
+
+    Args:
+        only: a command; other commands and their modules are omitted, because importing all of
+            them takes longer than reading a small table. If there is no such command, the command
+            line has all commands.
+    """
+    app = typer.Typer(
+        name="bayou",
+        cls=Group,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    modules = [(title, module) for title, names in _COMMANDS.items() for module in names]
+    selected = [(title, module) for title, module in modules if _name(module) == only]
+    for title, module in selected or modules:
+        name = _name(module)
+        command = getattr(importlib.import_module(f"bayou.cli.commands.{module}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=title)
+        else:
+            app.command(cls=Command, rich_help_panel=title)(command)
+    return app
 
 
 def main() -> None:
@@ -69,7 +71,11 @@ def main() -> None:
         logging.basicConfig(handlers=[logging.NullHandler()])
     if COMPLETE_VARIABLE in os.environ:
         prepare_completion()
-    app(prog_name="bayou")
+    command_line(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="bayou")
+
+
+def _name(module: str) -> str:
+    return module.rpartition(".")[2]
 
 
 def _print_version(requested: bool) -> None:
@@ -78,7 +84,6 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import bayou
 from bayou.cli.commands.demo import _commands
 from bayou.cli.exit_codes import FAILED
-from bayou.cli.main import app
+from bayou.cli.main import command_line
 
 
 def test_what_to_try_next_can_be_copied_into_a_shell(tmp_path):
@@ -41,7 +41,7 @@ def test_the_queries_to_try_next_run(tmp_path, monkeypatch):
     assert len(queries) == 2
     outputs = []
     for words in queries:
-        result = CliRunner().invoke(app, words[1:])
+        result = CliRunner().invoke(command_line(), words[1:])
         assert result.exit_code == 0, result.output
         outputs.append(result.output)
     assert outputs == ["dest\tn\nORD\t4\nLAX\t2\n", "rows_of_version_1\n6\n"]

@@ -20,7 +20,8 @@ def test_a_command_prints_rows_without_pandas(tmp_path, command, output):
     code = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
-        "from bayou.cli.main import app\n"
+        "from bayou.cli.main import command_line\n"
+        "app = command_line()\n"
         f"result = CliRunner().invoke(app, [{command!r}, {path!r}, '--output', {output!r}])\n"
         "assert result.exit_code == 0, result.output\n"
         "assert 'pandas' not in sys.modules\n"

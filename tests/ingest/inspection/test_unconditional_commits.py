@@ -81,13 +81,13 @@ def test_no_commit_is_read_if_the_table_is_local(tmp_path):
 def test_verify_warns_of_them(s3, monkeypatch):
     from typer.testing import CliRunner
 
-    from bayou.cli.main import app
+    from bayou.cli.main import command_line
 
     create(S3, s3.options)
     commit(S3, DELTA_SPARK, s3.options)
     for name, value in s3.options.items():
         monkeypatch.setenv(name, value)
-    result = CliRunner().invoke(app, ["verify", S3])
+    result = CliRunner().invoke(command_line(), ["verify", S3])
     assert result.exit_code == 0
     assert f"{S3}: has commits of {DELTA_SPARK} (version 1)" in result.stderr
     assert "the page Stores" in result.stderr

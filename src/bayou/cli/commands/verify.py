@@ -68,8 +68,10 @@ def verify(
 def _verify_path(
     output: Output, path: str, settings: Sequence[str] | None, *, as_json: bool
 ) -> bool:
+    from bayou.cli.output.pandas_import import skip_pandas
     from bayou.ingest.inspection import table_report
 
+    skip_pandas()
     report = table_report(path, open_table(path, settings=settings))
     _show_report(output, report, as_json=as_json)
     return report.error is None and _has_equal_iceberg(output, report)

@@ -11,7 +11,6 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -19,13 +18,12 @@ from bayou.cli.output.cells import MAX_LENGTH, format_cell
 from bayou.cli.output.control_characters import escape_control_characters, escape_tsv
 from bayou.cli.output.interface import ReaderClosedError, Row
 from bayou.cli.output.log_lines import LogReporter
-from bayou.cli.output.progress import LineReporter, RunProgress
-from bayou.ingest.events import Reporter
 from bayou.redaction import without_secrets
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from bayou.ingest.events import Reporter
     from bayou.ingest.monitoring import Monitor
 
 _UNLIMITED_WIDTH = 4_000
@@ -176,6 +174,10 @@ class ConsoleOutput:
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Reporter]:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+        from bayou.cli.output.progress import LineReporter, RunProgress
+
         if not self._out.is_terminal:
             yield LineReporter(lambda line: self._out.print(Text(escape_control_characters(line))))
             return

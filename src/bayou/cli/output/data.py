@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 import typer
 
-from bayou.cli.output.console import ConsoleOutput
 from bayou.cli.output.interface import ReaderClosedError, Row
 from bayou.cli.output.row_formats import Destination, RowFormat, row_writer
 from bayou.errors import ArgumentError, BayouError
@@ -22,6 +21,8 @@ from bayou.redaction import without_secrets
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from bayou.cli.output.console import ConsoleOutput
 
 
 class DataOutput:
@@ -39,13 +40,13 @@ class DataOutput:
         if self._is_json:
             _message({"event": "notice", "text": without_secrets(text)})
         else:
-            ConsoleOutput().notice(text)
+            _console().notice(text)
 
     def error(self, message: str, *, kind: str) -> None:
         if self._is_json:
             _message({"event": "error", "type": kind, "message": without_secrets(message)})
         else:
-            ConsoleOutput().error(message, kind=kind)
+            _console().error(message, kind=kind)
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
         import pyarrow as pa
@@ -143,6 +144,12 @@ def _array(values: list[Any], *, as_json: bool) -> Any:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # values of several types
         return pa.array([None if v is None else str(v) for v in values], pa.string())
+
+
+def _console() -> ConsoleOutput:
+    from bayou.cli.output.console import ConsoleOutput  # imports Rich
+
+    return ConsoleOutput()
 
 
 def _message(fields: Mapping[str, str]) -> None:

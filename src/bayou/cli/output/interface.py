@@ -6,20 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from bayou.ingest.events import (
-    AttemptFailed,
-    BatchReport,
-    MaintenanceReport,
-    MigrationReport,
-    RecordsLost,
-    Reporter,
-    TopicStarted,
-    TopicSummary,
-)
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from bayou.ingest.events import (
+        AttemptFailed,
+        BatchReport,
+        MaintenanceReport,
+        MigrationReport,
+        RecordsLost,
+        Reporter,
+        TopicStarted,
+        TopicSummary,
+    )
     from bayou.ingest.monitoring import Monitor
 
 Row = Mapping[str, Any]

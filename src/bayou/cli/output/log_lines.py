@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bayou.ingest.events import (
-    AttemptFailed,
-    BatchReport,
-    MaintenanceReport,
-    MigrationReport,
-    RecordsLost,
-    TopicStarted,
-    TopicSummary,
-)
 from bayou.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from bayou.ingest.events import (
+        AttemptFailed,
+        BatchReport,
+        MaintenanceReport,
+        MigrationReport,
+        RecordsLost,
+        TopicStarted,
+        TopicSummary,
+    )
 
 
 class LogReporter:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.progress import Progress, TaskID
 
 from bayou.cli.output.control_characters import escape_control_characters
-from bayou.ingest.events import (
-    AttemptFailed,
-    BatchReport,
-    MaintenanceReport,
-    MigrationReport,
-    RecordsLost,
-    TopicStarted,
-    TopicSummary,
-)
+
+if TYPE_CHECKING:
+    from bayou.ingest.events import (
+        AttemptFailed,
+        BatchReport,
+        MaintenanceReport,
+        MigrationReport,
+        RecordsLost,
+        TopicStarted,
+        TopicSummary,
+    )
 
 
 @dataclass(slots=True)

@@ -32,7 +32,6 @@ def rows_output(value: str | None, *, as_json: bool = False) -> RowsOutput:
             terminal, and as tab-separated lines otherwise.
         as_json: the option `--json`, which means `--output jsonl`.
     """
-    from bayou.cli.output.console import ConsoleOutput
     from bayou.cli.output.pandas_import import skip_pandas
     from bayou.cli.output.row_formats import Destination, RowFormat, parse_destination
 
@@ -50,10 +49,14 @@ def rows_output(value: str | None, *, as_json: bool = False) -> RowsOutput:
             terminal = sys.stdout is not None and sys.stdout.isatty()
             destination = Destination(format=RowFormat.TABLE if terminal else RowFormat.TSV)
     except ArgumentError as error:
+        from bayou.cli.output.console import ConsoleOutput
+
         ConsoleOutput().error(error.message, kind=type(error).__name__)
         raise typer.Exit(2) from error
     skip_pandas()
     if destination.format is RowFormat.TABLE:
+        from bayou.cli.output.console import ConsoleOutput
+
         return ConsoleOutput(table=True)
     from bayou.cli.output.data import DataOutput
 

@@ -76,9 +76,11 @@ def test_versions_are_compared(invoke, lake):
 def test_a_query_is_read_from_standard_input(lake):
     from typer.testing import CliRunner
 
-    from bayou.cli.main import app
+    from bayou.cli.main import command_line
 
-    result = CliRunner().invoke(app, ["sql", "-"], input="SELECT count(*) AS n FROM './orders'")
+    result = CliRunner().invoke(
+        command_line(), ["sql", "-"], input="SELECT count(*) AS n FROM './orders'"
+    )
     assert result.stdout == "n\n30\n"
 
 
