@@ -3,7 +3,8 @@
 usage: start_time.py [--runs N]
 
 Each number is the median and the minimum of the wall time of processes, with their start. The goals
-are 60 ms for the import and 250 ms for the read. The peer reads the same table with `deltalake`.
+are 60 ms for the import, 250 ms for the read and 300 ms for commands. The peer reads the same table
+with `deltalake`.
 """
 
 from __future__ import annotations
@@ -25,15 +26,31 @@ from rich.table import Table as Grid
 
 import bayou
 
+_MAIN = "; from bayou.cli.script import main; main()"
 PROGRAMS = {
     "start of Python": "pass",
     "import bayou": "import bayou",
     "import pyarrow": "import pyarrow",
     "Bayou, read 3 rows": "import bayou; bayou.table({path!r}).to_arrow()",
+    "bayou read": "import sys; sys.argv[1:] = ['read', {path!r}]" + _MAIN,
+    "bayou history": "import sys; sys.argv[1:] = ['history', {path!r}]" + _MAIN,
+    "bayou schema show": "import sys; sys.argv[1:] = ['schema', 'show', {path!r}]" + _MAIN,
     "deltalake, read 3 rows": "import deltalake; deltalake.DeltaTable({path!r}).to_pyarrow_table()",
 }
-GOALS_MS = {"import bayou": 60, "Bayou, read 3 rows": 250}
-PEERS = {"import bayou": "import pyarrow", "Bayou, read 3 rows": "deltalake, read 3 rows"}
+GOALS_MS = {
+    "import bayou": 60,
+    "Bayou, read 3 rows": 250,
+    "bayou read": 300,
+    "bayou history": 300,
+    "bayou schema show": 300,
+}
+PEERS = {
+    "import bayou": "import pyarrow",
+    "Bayou, read 3 rows": "deltalake, read 3 rows",
+    "bayou read": "deltalake, read 3 rows",
+    "bayou history": "deltalake, read 3 rows",
+    "bayou schema show": "deltalake, read 3 rows",
+}
 
 
 def run(console: Console, runs: int) -> None:
@@ -70,7 +87,7 @@ def _milliseconds(program: str, runs: int) -> list[float]:
     for _ in range(runs + 1):
         start = time.perf_counter()
         process = subprocess.run(
-            [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False
         )
         times.append((time.perf_counter() - start) * 1000)
         if process.returncode not in (0, -signal.SIGABRT):
