@@ -125,7 +125,7 @@ def test_debezium_envelopes_are_rows_and_deletes(pipeline):
     reasons = sorted(letter["reason"] for letter in pipeline.dead_letters())
     assert reasons == [
         "not Debezium's envelope: it has no op",
-        "op 't' isn't supported; the ops of rows are c, r, u and d",
+        "op 't' isn't supported; the supported ops are c, r, u and d",
     ]
 
 

@@ -121,7 +121,7 @@ def _check_row_group(group: ThriftStruct, leaves: Sequence[_Leaf]) -> None:
 def _check_sizes(sizes: ThriftStruct, leaf: _Leaf) -> None:
     if (1, INT64) in sizes and leaf.physical_type != _BYTE_ARRAY:
         raise FooterError(
-            "a column of another type than BYTE_ARRAY has unencoded_byte_array_data_bytes"
+            "a column that isn't of type BYTE_ARRAY has unencoded_byte_array_data_bytes"
         )
     for number, level in ((2, leaf.repetition_level), (3, leaf.definition_level)):
         kind, histogram = sizes.get((number, LIST), (INT64, []))

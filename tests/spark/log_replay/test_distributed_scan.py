@@ -381,7 +381,7 @@ def test_what_makes_no_scan_is_refused_at_once(spark, log):
     for number in (0, -1, "3"):
         with pytest.raises(ArgumentError, match=rf"num_partitions: {number!r}.*at least 1"):
             state_reconstruction(spark, snapshot, number)
-    with pytest.raises(ArgumentError, match="snapshot: it is a str.*latest_snapshot"):
+    with pytest.raises(ArgumentError, match="snapshot: the argument is a str.*latest_snapshot"):
         initial_snapshot_for_streaming(spark, log.table)
     with pytest.raises(ArgumentError, match="column 'add'"):
         DistributedScanBuilder(spark, snapshot, frame=spark.range(1))

@@ -267,8 +267,8 @@ class DestinationConfig(Section):
         for name in columns:
             if name.lower() in partitions:
                 raise ValueError(
-                    f"delta-config.z-order-by has the partition column {name!r}, which has one "
-                    "value in each partition; use other columns"
+                    f"delta-config.z-order-by has the partition column {name!r}, but all rows of "
+                    "a partition have the same value; use other columns"
                 )
         return self
 

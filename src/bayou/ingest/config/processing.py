@@ -106,7 +106,10 @@ class ProcessingConfig(Section):
             if _is_reserved(name):
                 raise ValueError(f"{name}: the pipeline uses this name; choose another one")
             if name.lower() in known:
-                raise ValueError(f"{known[name.lower()]} and {name} are the same column name")
+                raise ValueError(
+                    f"{known[name.lower()]} and {name} are the same column name, because names "
+                    "are case-insensitive"
+                )
             known[name.lower()] = name
             check_expression(sql, f"{name}: ")
         return value

@@ -211,7 +211,7 @@ class ChangeReader:
             case None | "":
                 raise _UnfitError("not Debezium's envelope: it has no op")
             case op:
-                raise _UnfitError(f"op {op!r} isn't supported; the ops of rows are c, r, u and d")
+                raise _UnfitError(f"op {op!r} isn't supported; the supported ops are c, r, u and d")
 
     def _kafka_key(self, source: pa.RecordBatch, at: int) -> bytes:
         """Convert the Kafka key to a JSON object with the key columns."""

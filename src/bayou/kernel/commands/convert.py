@@ -293,7 +293,7 @@ def convert(
     if COLUMN_MAPPING_MODE.read(normalize(requested)) != "none":
         raise ArgumentError(
             f"{folder}: existing Parquet files can't be converted with column mapping. Convert "
-            "without it, and enable it afterwards.",
+            "the files without column mapping, and enable column mapping afterwards.",
             argument="properties",
         )
     partitions = partition_schema or StructType(())

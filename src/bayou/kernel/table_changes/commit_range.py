@@ -50,7 +50,7 @@ class CommitBoundary:
             )
         if self.version is not None and self.version < 0:
             raise ArgumentError(
-                f"version: {self.version} is negative. Use a version from 0 on.",
+                f"version: {self.version} is negative. Use 0 or more.",
                 argument="version",
             )
 

@@ -235,7 +235,8 @@ def _check_enabled(commits: CommitRange, version: int, metadata: Metadata) -> No
     raise ChangeDataFeedError(
         f"{commits.table}: the changes from version {commits.start_version} to "
         f"{commits.end_version} can't be read, because delta.enableChangeDataFeed is disabled at "
-        f"version {version}. Read a range in which it is enabled, or compare two snapshots.",
+        f"version {version}. Read a range of versions with the change data feed enabled, or "
+        "compare two snapshots.",
         table=commits.table,
         version=version,
     )
@@ -390,8 +391,8 @@ def _change_types(table: str, file: ChangeFile, batch: pa.RecordBatch) -> pa.Arr
     if types.null_count:
         path = file.file.status.path
         raise DataFileError(
-            f"{table}: change data file {path} has rows without a {CHANGE_TYPE}. Restore the file, "
-            "or read a range without this version.",
+            f"{table}: change data file {path} has rows without a value of {CHANGE_TYPE}. "
+            "Restore the file, or read a range without this version.",
             table=table,
             file=path,
         )

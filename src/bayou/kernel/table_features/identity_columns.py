@@ -44,7 +44,7 @@ class IdentityValues:
             if not column.allow_explicit_insert:
                 raise SchemaError(
                     f"{self._state.table}: column {name!r} is GENERATED ALWAYS AS IDENTITY, and "
-                    "its values are generated on write. Remove it from the rows.",
+                    "its values are generated on write. Remove the column from the rows.",
                     table=self._state.table,
                     column=name,
                 )

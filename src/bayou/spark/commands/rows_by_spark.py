@@ -138,9 +138,9 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
         except _OtherVersionReadError as error:
             read = error.snapshot
     raise CommitConflictError(
-        f"{snapshot.path}: other writers committed between the read of a subquery and the commit "
-        f"of this operation, {_MAX_VERSIONS} times in a row (latest version: {read.version}). "
-        "Nothing was changed. Repeat the operation when fewer writers are active.",
+        f"{snapshot.path}: in each of {_MAX_VERSIONS} attempts, other writers committed after "
+        f"this operation had read a subquery (latest version: {read.version}). Nothing was "
+        "changed. Repeat the operation when fewer writers are active.",
         table=snapshot.path,
         winning_version=read.version,
     )

@@ -152,7 +152,8 @@ class DeltaTable:
         path = _path_name(check_string(identifier, "identifier"), "parquet", "delta")
         if path is None:
             raise ArgumentError(
-                f"{identifier}: this doesn't name a folder of Parquet files. Use parquet.`/path`.",
+                f"{identifier}: the identifier isn't a folder of Parquet files. Use "
+                "parquet.`/path`.",
                 argument="identifier",
             )
         target = TargetTable(spark=sparkSession, location=path)

@@ -60,8 +60,9 @@ class DistributedScanBuilder:
         snapshot: object = self.snapshot
         if not isinstance(snapshot, Snapshot):
             raise ArgumentError(
-                f"snapshot: it is a {type(snapshot).__name__}, not a Snapshot. Pass a snapshot of "
-                "bayou.kernel, such as Table.for_path(engine, path).latest_snapshot(engine).",
+                f"snapshot: the argument is a {type(snapshot).__name__}, not a Snapshot. Pass a "
+                "snapshot of bayou.kernel, such as Table.for_path(engine, "
+                "path).latest_snapshot(engine).",
                 argument="snapshot",
             )
         tasks: object = self.num_partitions
@@ -73,8 +74,8 @@ class DistributedScanBuilder:
             )
         if self.frame is not None and not _has_adds(self.frame):
             raise ArgumentError(
-                "frame: it has no struct column 'add' with a field 'path'. Pass a DataFrame such "
-                "as that of state_reconstruction.",
+                "frame: the DataFrame has no struct column 'add' with a field 'path'. Pass a "
+                "DataFrame with the columns that state_reconstruction returns.",
                 argument="frame",
             )
 

@@ -182,7 +182,9 @@ def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | Inser
     if columns is None:
         return InsertByPosition(condition=condition, values=row)
     if len(columns) != len(row):
-        raise cursor.error(f"as many values as columns ({len(columns)}, not {len(row)})", back=1)
+        raise cursor.error(
+            f"as many values as columns, but {len(columns)} columns have {len(row)} values,", back=1
+        )
     names = [path_sql(path) for path in columns]
     inserted = _without_qualifiers(cursor, alias, zip(names, row, strict=True), inserts=True)
     return MergeClause(kind=kind, action="insert", condition=condition, assignments=inserted)

@@ -145,12 +145,12 @@ def _refuse_batch_options(values: Mapping[str, str]) -> None:
     """Raise `ArgumentError` for an option that only batch reads support."""
     if "filter" in values:
         raise ArgumentError(
-            "Option 'filter': streams don't support it. Call where(...) after load(...).",
+            "Option 'filter': streams don't support this option. Call where(...) after load(...).",
             argument="filter",
         )
     if _boolean(values, "metadataColumn"):
         raise ArgumentError(
-            "Option 'metadataColumn': streams don't support it. Remove the option.",
+            "Option 'metadataColumn': streams don't support this option. Remove the option.",
             argument="metadataColumn",
         )
 

@@ -65,7 +65,7 @@ class CatalogConfig(Section):
         others = sorted(self.model_fields_set - {"unity"})
         if self.unity is not None and others:
             names = ", ".join(others)
-            raise ValueError(f"{names} can't be used with unity; remove {names}, or unity")
+            raise ValueError(f"{names} can't be used with unity; remove either {names} or unity")
         return self
 
     @model_validator(mode="after")

@@ -335,7 +335,10 @@ class _BoundedDecoder(BinaryDecoder):
     def _count(self) -> None:
         self._zero_byte_values += 1
         if self._zero_byte_values > _MAX_ZERO_BYTE_VALUES:
-            raise ValueError(f"more than {_MAX_ZERO_BYTE_VALUES:,} zero-byte values, such as nulls")
+            raise ValueError(
+                f"the record has more than {_MAX_ZERO_BYTE_VALUES:,} zero-byte values, such as "
+                "nulls"
+            )
 
 
 class _ZeroByteValues:

@@ -294,7 +294,8 @@ def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructFiel
     if not fits or (after is not None and after.kind == "char"):
         raise SchemaError(
             f"{table}: column {quote_path(path)!r} can't be changed from {before or 'string'} to "
-            f"{after}, because existing values may be longer. Raise or remove the limit instead.",
+            f"{after}, because existing values may be longer. Use a greater length, or remove "
+            "the length limit.",
             table=table,
             column=quote_path(path),
         )

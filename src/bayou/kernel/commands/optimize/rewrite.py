@@ -130,9 +130,9 @@ def typed_partition_values(
             typed[name] = partition_values.parse(serialized, field.data_type)
         except ValueError as error:
             raise CorruptTableError(
-                f"{state.table}: the log has the invalid value {serialized!r} of partition column "
-                f"{name!r} ({field.data_type}) for file {file}: {error}. Rewrite the file with the "
-                "writer that added it.",
+                f"{state.table}: file {file} has the invalid value {serialized!r} of partition "
+                f"column {name!r} ({field.data_type}) in the log: {error}. Rewrite the file with "
+                "the writer that added it.",
                 table=state.table,
                 file=file,
             ) from error
