@@ -61,7 +61,7 @@ def test_a_change_data_file_whose_rows_dont_say_what_happened_is_named(feed, typ
     columns = {} if types is None else {"_change_type": types}
     feed.write("c", id=[1, 2], **columns)
     feed.commit(feed.cdc("c"))
-    with pytest.raises(DataFileError, match="rows without a _change_type") as caught:
+    with pytest.raises(DataFileError, match="rows without a value of _change_type") as caught:
         feed.rows()
     assert caught.value.file.endswith("/c")
 
