@@ -34,6 +34,7 @@ DEFAULT_CONDITIONS: dict[type[BayouError], str] = {
 
 CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "AMBIGUOUS_REFERENCE": ("42704", "analysis"),
+    "CANNOT_UP_CAST_DATATYPE": ("42846", "analysis"),
     "DATATYPE_MISMATCH": ("42K09", "analysis"),
     "DELTA_AGGREGATION_NOT_SUPPORTED": ("42903", "analysis"),
     "DELTA_ALTER_TABLE_CHANGE_COL_NOT_SUPPORTED": ("42837", "analysis"),
@@ -133,6 +134,7 @@ CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE": ("21506", "unsupported"),
     "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION": ("23512", "analysis"),
     "DELTA_NEW_NOT_NULL_VIOLATION": ("23512", "analysis"),
+    "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT": ("42621", "analysis"),
     "DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED": ("0AKDC", "analysis"),
     "DELTA_NON_LAST_MATCHED_CLAUSE_OMIT_CONDITION": ("42601", "analysis"),
     "DELTA_NON_LAST_NOT_MATCHED_BY_SOURCE_CLAUSE_OMIT_CONDITION": ("42601", "analysis"),
