@@ -21,6 +21,7 @@ from bayou.spark.expressions.session_semantics import (
     matches_session,
     session_matches_kernel,
 )
+from bayou.spark.expressions.store_assignment import store_assignment_policy
 from bayou.spark.types import same_type
 
 
@@ -105,6 +106,8 @@ class MergeRequest:
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
         """Whether the kernel gives the session's results for all conditions and values."""
+        if store_assignment_policy(spark) != "ANSI":
+            return False
         expressions = self._assigned_expressions(target, source)
         if any(expression.sql is None for expression, _ in expressions):
             return False

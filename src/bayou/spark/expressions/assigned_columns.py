@@ -24,6 +24,11 @@ from bayou.protocol.column_metadata import column_defaults
 from bayou.protocol.schema import DataType, StructField, StructType
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.expressions.expressions import RowExpression
+from bayou.spark.expressions.store_assignment import (
+    assignment_cast,
+    check_assignment,
+    store_assignment_policy,
+)
 from bayou.spark.expressions.struct_by_name import assign_by_name, has_structs
 from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.types import from_spark, to_spark
@@ -158,9 +163,19 @@ def cast_to(field: StructField, column: Any) -> Any:
 
 
 def _assigned(target: TargetColumn, value: Any, rows: Any, *, schema_evolution: bool) -> Any:
-    if not has_structs(target.data_type):
-        return cast_to(StructField(name=target.column, data_type=target.data_type), value)
+    spark = rows.sparkSession
+    cast, plain = assignment_cast(spark), not has_structs(target.data_type)
+    if plain and store_assignment_policy(spark) != "STRICT":
+        return cast(value, _spark_type(target))
     value_schema = from_spark(rows.select(value.alias("value")).schema, table=target.table)
     value_type = value_schema.fields[0].data_type
+    check_assignment(spark, value_type, target.data_type, column=target.column, table=target.table)
+    if plain:
+        return cast(value, _spark_type(target))
     check_assignable(target, value_type, schema_evolution=schema_evolution)
-    return assign_by_name(target.data_type, value, value_type)
+    return assign_by_name(target.data_type, value, value_type, cast=cast)
+
+
+def _spark_type(target: TargetColumn) -> Any:
+    field = StructField(name=target.column, data_type=target.data_type)
+    return to_spark(StructType((field,))).fields[0].dataType

@@ -23,6 +23,7 @@ from bayou.spark.expressions.session_semantics import (
     matches_session,
     session_matches_kernel,
 )
+from bayou.spark.expressions.store_assignment import store_assignment_policy
 from bayou.spark.session.connection import is_classic
 from bayou.spark.target import TargetTable
 
@@ -109,6 +110,12 @@ class KernelExpressions:
                 assigned=assigned,
             )
             return expression
+        if store_assignment_policy(self.target.spark) != "ANSI":
+            raise OnlySparkError(
+                f"{value.display_string}: only Spark casts the value as the setting "
+                "spark.sql.storeAssignmentPolicy demands.",
+                expression=value.display_string,
+            )
         casts = assigned is None or has_timestamps(assigned)
         if casts and not self._is_plain:
             raise OnlySparkError(

@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from bayou.spark.expressions.store_assignment import CastFunction
 from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.types import contains_type, to_spark
 
@@ -17,7 +18,11 @@ def has_structs(data_type: DataType) -> bool:
 
 
 def assign_by_name(
-    target: DataType, value: Any, source: DataType, before: tuple[Any, DataType] | None = None
+    target: DataType,
+    value: Any,
+    source: DataType,
+    before: tuple[Any, DataType] | None = None,
+    cast: CastFunction = ansi_cast,
 ) -> Any:
     """Convert a value (a Column) to the type of a column that `check_assignable` accepts for it.
 
@@ -26,32 +31,43 @@ def assign_by_name(
         source: the type of the value.
         before: the old value and its type. Fields that `source` lacks get their old value; if
             None, they are NULL.
+        cast: the function that casts values.
     """
-    return ansi_cast(_by_name(target, value, source, before), _spark_type(target))
+    return cast(_by_name(target, value, source, before, cast), _spark_type(target))
 
 
 def _by_name(
-    target: DataType, value: Any, source: DataType, before: tuple[Any, DataType] | None
+    target: DataType,
+    value: Any,
+    source: DataType,
+    before: tuple[Any, DataType] | None,
+    cast: CastFunction,
 ) -> Any:
     match target, source:
         case StructType(), StructType():
-            return _struct(target, value, source, before)
+            return _struct(target, value, source, before, cast)
         case ArrayType(), ArrayType() if has_structs(target):
             to, from_ = target.element_type, source.element_type
-            return F.transform(value, lambda element: assign_by_name(to, element, from_))
+            return F.transform(value, lambda element: assign_by_name(to, element, from_, cast=cast))
         case MapType(), MapType() if has_structs(target):
             to_key, to_value = target.key_type, target.value_type
             from_key, from_value = source.key_type, source.value_type
             converted = F.transform_values(
-                value, lambda _, v: assign_by_name(to_value, v, from_value)
+                value, lambda _, v: assign_by_name(to_value, v, from_value, cast=cast)
             )
-            return F.transform_keys(converted, lambda k, _: assign_by_name(to_key, k, from_key))
+            return F.transform_keys(
+                converted, lambda k, _: assign_by_name(to_key, k, from_key, cast=cast)
+            )
         case _:
             return value
 
 
 def _struct(
-    target: StructType, value: Any, source: StructType, before: tuple[Any, DataType] | None
+    target: StructType,
+    value: Any,
+    source: StructType,
+    before: tuple[Any, DataType] | None,
+    cast: CastFunction,
 ) -> Any:
     old: Any = None
     old_type: DataType | None = None
@@ -66,7 +82,7 @@ def _struct(
             old_child = (old.getField(old_field.name), old_field.data_type)
         if new_field is not None:
             new_child = value.getField(new_field.name)
-            child = assign_by_name(field.data_type, new_child, new_field.data_type, old_child)
+            child = assign_by_name(field.data_type, new_child, new_field.data_type, old_child, cast)
         elif old_child is not None:
             child = assign_by_name(field.data_type, *old_child)
         else:

@@ -10,7 +10,7 @@ from pyspark.sql import Column
 
 from bayou.spark.jvm.objects import JavaObject, java_class, scala_items, tested_with
 
-__all__ = ["CatalystExpression", "CatalystFilter", "ansi_cast", "bound_to"]
+__all__ = ["CatalystExpression", "CatalystFilter", "ansi_cast", "bound_to", "legacy_cast"]
 
 
 @tested_with("4.2", "4.3")
@@ -74,8 +74,19 @@ class CatalystFilter:
 @tested_with("4.3")
 def ansi_cast(column: Any, data_type: Any) -> Column:
     """Cast a Column in ANSI mode (invalid values are errors), whatever the session's mode."""
+    return _cast(column, data_type, "Ansi")
+
+
+@tested_with("4.3")
+def legacy_cast(column: Any, data_type: Any) -> Column:
+    """Cast a Column without ANSI mode: invalid values become NULL, and numbers wrap around."""
+    return _cast(column, data_type, "Legacy")
+
+
+def _cast(column: Any, data_type: Any, mode_name: str) -> Column:
     cast = column.try_cast(data_type)._jc.node()
-    mode = getattr(java_class(cast, "org.apache.spark.sql.internal.Cast$Ansi$"), "MODULE$")
+    name = f"org.apache.spark.sql.internal.Cast${mode_name}$"
+    mode = getattr(java_class(cast, name), "MODULE$")
     some = java_class(cast, "scala.Option").apply(mode)
     node = cast.copy(cast.child(), cast.dataType(), some, cast.origin())
     return Column(java_class(cast, "org.apache.spark.sql.Column")(node))

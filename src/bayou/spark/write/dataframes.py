@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -17,8 +16,13 @@ from bayou.protocol.properties import TableProperties
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import as_bayou_error
 from bayou.spark.executors.engine import SessionEngine
+from bayou.spark.expressions.store_assignment import (
+    CastFunction,
+    assignment_cast,
+    check_assignment,
+    store_assignment_policy,
+)
 from bayou.spark.hooks.hooks import plain_save
-from bayou.spark.jvm.expressions import ansi_cast
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import conf_flag
 from bayou.spark.types import as_nullable, from_spark, same_type
@@ -141,11 +145,11 @@ def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any
     return frame.hint("rebalance", *quoted)
 
 
-def _cast_function(spark: Any, policy: str) -> Callable[[Any, Any], Any]:
-    if policy.upper() == "LEGACY":
-        return lambda column, data_type: column.cast(data_type)
+def _cast_function(spark: Any) -> CastFunction:
     if is_classic(spark):
-        return ansi_cast
+        return assignment_cast(spark)
+    if store_assignment_policy(spark) == "LEGACY":
+        return lambda column, data_type: column.cast(data_type)
     if conf_flag(spark, "spark.sql.ansi.enabled", default=True):
         return lambda column, data_type: column.cast(data_type)
     raise ArgumentError(
@@ -184,8 +188,8 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: Nested
         frame = frame.toDF(*schema.names, *rows.names[len(schema) :])
         rows = from_spark(frame.schema, table=options.path)
     table_fields = {field.name.lower(): field for field in schema}
-    policy = frame.sparkSession.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")
-    cast = _cast_function(frame.sparkSession, policy)
+    spark = frame.sparkSession
+    cast = _cast_function(spark)
     casts = any(
         needs_cast(field.data_type, known.data_type)
         for field in rows
@@ -197,6 +201,8 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: Nested
         column = functions.col(quote_identifier(field.name))
         table_field = table_fields.get(key)
         if table_field is not None and not same_type(table_field.data_type, field.data_type):
+            name, data_type = table_field.name, table_field.data_type
+            check_assignment(spark, field.data_type, data_type, column=name, table=options.path)
             column = cast_structs(
                 column,
                 field.data_type,

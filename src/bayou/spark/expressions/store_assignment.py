@@ -1,0 +1,104 @@
+"""How values are cast to columns: the setting `spark.sql.storeAssignmentPolicy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from bayou.errors import PredicateError
+from bayou.protocol.schema import (
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+)
+from bayou.spark.jvm.expressions import ansi_cast, legacy_cast
+
+CastFunction: TypeAlias = Callable[[Any, Any], Any]
+"""Casts a Column to a type of Spark."""
+
+_NUMBERS = (BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE)
+"""Each type can be cast to all later types without an overflow."""
+
+_INTEGER_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
+_AS_DECIMAL: dict[DataType, DecimalType] = {
+    **{t: DecimalType(digits, 0) for t, digits in _INTEGER_DIGITS.items()},
+    FLOAT: DecimalType(14, 7),
+    DOUBLE: DecimalType(30, 15),
+}
+
+
+def store_assignment_policy(spark: Any) -> str:
+    """Return the session's policy: `ANSI`, `LEGACY` or `STRICT`."""
+    return str(spark.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")).upper()
+
+
+def assignment_cast(spark: Any) -> CastFunction:
+    """Return the cast of a classic session: with LEGACY, values that don't fit are no error."""
+    return legacy_cast if store_assignment_policy(spark) == "LEGACY" else ansi_cast
+
+
+def check_assignment(
+    spark: Any, source: DataType, target: DataType, *, column: str, table: str
+) -> None:
+    """Raise `PredicateError` if the policy is STRICT and a value may not fit the column's type.
+
+    Fields of structs are compared by name; fields that only one of the types has are ignored.
+    """
+    if store_assignment_policy(spark) == "STRICT":
+        _check(source, target, column, table)
+
+
+def _check(source: DataType, target: DataType, column: str, table: str) -> None:
+    match source, target:
+        case StructType(), StructType():
+            for field in source:
+                known = target.get(field.name)
+                if known is not None:
+                    _check(field.data_type, known.data_type, f"{column}.{known.name}", table)
+        case ArrayType(), ArrayType():
+            _check(source.element_type, target.element_type, f"{column}.element", table)
+        case MapType(), MapType():
+            _check(source.key_type, target.key_type, f"{column}.key", table)
+            _check(source.value_type, target.value_type, f"{column}.value", table)
+        case _ if not _can_up_cast(source, target):
+            raise PredicateError(
+                f"{table}: cannot up cast the value of column {column} from {source} to {target}, "
+                "because spark.sql.storeAssignmentPolicy is STRICT (CANNOT_UP_CAST_DATATYPE). Cast "
+                "the value explicitly, or set the policy to ANSI.",
+                expression=column,
+            )
+
+
+def _can_up_cast(source: DataType, target: DataType) -> bool:
+    """Whether each value of a type fits another type, as Spark's `Cast.canUpCast` decides."""
+    if source in (target, VOID):
+        return True
+    if source in _NUMBERS and target in _NUMBERS:
+        return _NUMBERS.index(source) < _NUMBERS.index(target)
+    if isinstance(target, DecimalType):
+        decimal = source if isinstance(source, DecimalType) else _AS_DECIMAL.get(source)
+        return decimal is not None and _contains(target, decimal)
+    if isinstance(source, DecimalType) and target in _INTEGER_DIGITS:
+        return _contains(_AS_DECIMAL[target], source)
+    if target in (TIMESTAMP, TIMESTAMP_NTZ):
+        return source in (DATE, TIMESTAMP, TIMESTAMP_NTZ)
+    return target == STRING and isinstance(source, PrimitiveType | DecimalType)
+
+
+def _contains(wide: DecimalType, narrow: DecimalType) -> bool:
+    digits = wide.precision - wide.scale, narrow.precision - narrow.scale
+    return digits[0] >= digits[1] and wide.scale >= narrow.scale
