@@ -16,6 +16,7 @@ __all__ = [
     "is_deterministic",
     "is_sorted_by",
     "leaf_bytes",
+    "leaf_classes",
     "observed_values",
     "plan_alias",
     "plan_bytes",
@@ -218,6 +219,17 @@ def plan_bytes(frame: Any) -> int:
 def leaf_bytes(frame: Any) -> list[int]:
     """Spark's estimates of the sizes of a DataFrame's inputs; 2^63 - 1 or more if unknown."""
     return [_bytes(leaf) for leaf in scala_items(_optimized(frame).collectLeaves())]
+
+
+@tested_with("4.2", "4.3")
+def leaf_classes(frame: Any) -> frozenset[str]:
+    """The class names of the relations that a DataFrame or its subqueries read.
+
+    The relation of a cached DataFrame is `InMemoryRelation`.
+    """
+    plan = frame._jdf.queryExecution().withCachedData()
+    parts = (plan, *scala_items(plan.subqueriesAll()))
+    return frozenset(_class_name(leaf) for p in parts for leaf in scala_items(p.collectLeaves()))
 
 
 @tested_with("4.2", "4.3")

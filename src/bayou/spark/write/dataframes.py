@@ -27,6 +27,7 @@ from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import conf_flag
 from bayou.spark.types import as_nullable, from_spark, same_type
 from bayou.spark.write.executors import write_frame
+from bayou.spark.write.native_write import prepare_native_write
 from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.self_reads import predicates_read, version_read
 from bayou.spark.write.started_write import StartedWrite, start_write
@@ -125,6 +126,9 @@ def _engine(options: WriteOptions) -> Engine:
 
 
 def _write(frame: Any, started: StartedWrite) -> tuple[list[bytes], frozenset[int]]:
+    native = prepare_native_write(frame, started)
+    if native is not None:
+        return native.run(), frozenset()
     if not started.plan.generates_identity:
         return write_frame(frame, started)
     # Each of n tasks generates every n-th identity value, so there must be at most n tasks.

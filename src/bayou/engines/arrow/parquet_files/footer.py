@@ -46,6 +46,29 @@ def read_footer(
         )
 
 
+def read_written_statistics(
+    files: FileSystemClient, file: FileStatus, statistics_columns: Sequence[str], prefix_length: int
+) -> FileStatistics:
+    """Return the statistics of a new file that Spark's Parquet writer has written.
+
+    They are read from the footer. Spark omits the statistics of columns with values of more than
+    about 2,000 bytes; these are computed from the column's values.
+    """
+    with OpenParquet(files, file.path, file.size) as opened:
+        footer = opened.metadata
+        collector = StatisticsCollector(
+            opened.reader.schema_arrow.remove_metadata(),
+            statistics_columns,
+            prefix_length,
+            rows_are_seen=False,
+            counts_nan=orders_nan_last(footer.created_by),
+        )
+        for leaf, group in collector.groups_without_statistics(footer):
+            rows = opened.reader.read_row_group(group, column_indices=[leaf])
+            collector.add_column(leaf, group, rows)
+        return collector.finish(footer)
+
+
 def _without_dates(statistics: FileStatistics) -> FileStatistics:
     """Remove the bounds of dates and timestamps, for a file in Spark's legacy calendar."""
     return replace(

@@ -42,6 +42,8 @@ class _Leaf:
 
     Attributes:
         counts_nulls: whether nulls are counted in the rows instead of taken from the footer.
+        group_nulls: null counts by row group, of row groups without statistics in the footer.
+        string_bounds: bounds by row group, of row groups with long strings.
     """
 
     path: tuple[str, ...]
@@ -51,6 +53,7 @@ class _Leaf:
     counts_nulls: bool = False
     has_nan: bool = False
     null_count: int = 0
+    group_nulls: dict[int, int] = field(default_factory=dict)
     string_bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
 
 
@@ -106,6 +109,25 @@ class StatisticsCollector:
                 leaf.null_count += _column(group, leaf).null_count
         self._num_row_groups += 1
 
+    def groups_without_statistics(self, footer: pq.FileMetaData) -> list[tuple[int, int]]:
+        """Return (leaf column, row group) for statistics that the footer lacks."""
+        return [
+            (leaf.footer_column, i)
+            for leaf in self._leaves
+            for i in range(footer.num_row_groups)
+            if _lacks_statistics(footer.row_group(i), leaf)
+        ]
+
+    def add_column(self, footer_column: int, row_group: int, rows: pa.Table) -> None:
+        """Collect the statistics of a leaf column in a row group; `rows` has only this column."""
+        leaf = next(leaf for leaf in self._leaves if leaf.footer_column == footer_column)
+        column: Any = rows.column(0)
+        for _ in leaf.indices[1:]:
+            column = pc.struct_field(column, [0])
+        leaf.group_nulls[row_group] = column.null_count
+        if _is_string(leaf.data_type) and column.null_count < len(column):
+            leaf.string_bounds[row_group] = pc.min(column).as_py(), pc.max(column).as_py()
+
     def finish(self, footer: pq.FileMetaData) -> FileStatistics:
         """Return the file's statistics; `footer` is the footer of the complete file."""
         minima: dict[str, Any] = {}
@@ -140,13 +162,17 @@ class StatisticsCollector:
         for i in range(footer.num_row_groups):
             group = footer.row_group(i)
             statistics = group.column(leaf.footer_column).statistics
-            nulls = None if statistics is None else statistics.null_count
-            if statistics is None or nulls is None:
+            nulls = leaf.group_nulls.get(i)
+            if nulls is None and statistics is not None:
+                nulls = statistics.null_count
+            if nulls is None:
                 return None, None
             null_count += nulls
             if not usable or nulls == group.num_rows:
                 continue
-            bounds = leaf.string_bounds.get(i) or footer_bounds(statistics)
+            bounds = leaf.string_bounds.get(i)
+            if bounds is None and statistics is not None:
+                bounds = footer_bounds(statistics)
             if bounds is not None and any(_is_nan(bound) for bound in bounds):
                 leaf.has_nan = True
                 bounds = None if _is_nan(bounds[0]) else (bounds[0], bounds[0])
@@ -203,6 +229,14 @@ def footer_bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
         return statistics.min, statistics.max
     except (ValueError, OverflowError):  # dates that Python can't hold, bytes that aren't UTF-8
         return None
+
+
+def _lacks_statistics(group: pq.RowGroupMetaData, leaf: _Leaf) -> bool:
+    statistics = group.column(leaf.footer_column).statistics
+    if statistics is None or statistics.null_count is None:
+        return group.num_rows > 0
+    has_values = statistics.null_count < group.num_rows
+    return _is_string(leaf.data_type) and has_values and not statistics.has_min_max
 
 
 def _is_nan(value: Any) -> bool:

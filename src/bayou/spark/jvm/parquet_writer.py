@@ -1,0 +1,198 @@
+"""Writes a DataFrame's rows to Parquet files with Spark's own writer, without Python workers."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import tempfile
+import uuid
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import convert_exception
+from pyspark.sql.types import StructType
+
+from bayou.spark.jvm.objects import JavaObject, JvmError, java_class, scala_seq, tested_with
+
+__all__ = ["ParquetWrite", "WrittenFile"]
+
+_SOURCES = "org.apache.spark.sql.execution.datasources"
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+
+_CONF = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the default has no statistics
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.files.maxRecordsPerFile": "0",
+}
+_HADOOP_CONF = {
+    # Hadoop's default local file system also writes a checksum file for each file.
+    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+    "parquet.compression.codec.zstd.level": "1",
+}
+
+
+class WrittenFile(NamedTuple):
+    """A file that a successful task has written; modification time in ms since the epoch."""
+
+    name: str
+    size: int
+    modification_time: int
+
+
+@tested_with("4.2", "4.3")
+class ParquetWrite:
+    """A write to new files in one folder, with unique names, which no Delta log contains yet.
+
+    Spark's commit protocol for streaming file sinks writes the files at their final paths, deletes
+    the files of failed attempts, and lists the files of successful attempts. The constructor only
+    prepares the write: it raises `JvmError` if this version of Spark has other internals.
+
+    Args:
+        schema: the columns of the files, in the order of the DataFrame's columns. Their names can
+            differ; the types must be the same except for nullability and names of fields.
+        folder: absolute local path.
+        options: options of Spark's Parquet writer.
+    """
+
+    def __init__(
+        self, frame: Any, schema: StructType, folder: str, options: Mapping[str, str]
+    ) -> None:
+        spark = frame.sparkSession
+        self._jvm: Any = spark._jvm
+        self._new_array = spark.sparkContext._gateway.new_array
+        self._execution = frame._jdf.queryExecution()
+        self._folder = f"file://{folder}"
+        session = self._session(spark)
+        utils = java_class(self._jvm, "org.apache.spark.api.python.PythonUtils")
+        types = java_class(self._jvm, "org.apache.spark.sql.catalyst.types.DataTypeUtils")
+        parse = java_class(self._jvm, "org.apache.spark.sql.types.DataType").fromJson
+        conf = session.sessionState().newHadoopConf()
+        for name, value in _HADOOP_CONF.items():
+            conf.set(name, value)
+        no_paths = utils.toScalaMap({})
+        columns = types.toAttributes(parse(schema.json()))
+        self._protocol = java_class(self._jvm, f"{_STREAMING}.ManifestFileCommitProtocol")(
+            str(uuid.uuid4()), self._folder
+        )
+        self._log_class = java_class(self._jvm, f"{_STREAMING}.sinks.FileStreamSinkLog")
+        self._options_of_log = (session, getattr(self._log_class, "$lessinit$greater$default$4")())
+        none = java_class(self._jvm, "scala.Option").empty()
+        self._function = self._write_function(
+            session,
+            self._execution.executedPlan(),
+            java_class(self._jvm, f"{_SOURCES}.parquet.ParquetFileFormat")(),
+            self._protocol,
+            java_class(self._jvm, f"{_SOURCES}.FileFormatWriter$OutputSpec")(
+                self._folder, no_paths, columns
+            ),
+            conf,
+            scala_seq(self._jvm, []),  # partition columns
+            none,  # buckets
+            scala_seq(self._jvm, []),  # statistics trackers
+            utils.toScalaMap(dict(options)),
+        )
+
+    def run(self) -> list[WrittenFile]:
+        """Write the rows, and return the files of all tasks.
+
+        After an error, Spark has deleted the files of finished and failed tasks. A task's exception
+        is raised as by other actions of a DataFrame; an error of the file system is an `OSError`.
+        """
+        session, retention = self._options_of_log
+        with tempfile.TemporaryDirectory(prefix="bayou-write-") as folder:
+            log = self._log_class(1, session, f"file://{folder}/log", retention)
+            self._protocol.setupManifestOptions(log, 0)
+            try:
+                execution = java_class(self._jvm, "org.apache.spark.sql.execution.SQLExecution")
+                name = java_class(self._jvm, "scala.Option").apply("save")
+                execution.withNewExecutionId(self._execution, name, self._function)
+            except (Py4JJavaError, PySparkException) as error:
+                cause = _task_error(error)
+                if cause is None:
+                    raise
+                raise cause from None
+            with open(os.path.join(folder, "log", "0"), encoding="utf-8") as file:
+                entries = [json.loads(line) for line in file.read().splitlines()[1:]]
+        return [
+            WrittenFile(e["path"].rpartition("/")[2], e["size"], e["modificationTime"])
+            for e in entries
+        ]
+
+    def _session(self, spark: Any) -> JavaObject:
+        """A copy of the session, whose settings can be changed without an effect on the user's."""
+        session = spark._jsparkSession.cloneSession()
+        conf = session.sessionState().conf()
+        for name, value in _CONF.items():
+            conf.setConfString(name, value)
+        return session
+
+    def _write_function(self, *arguments: JavaObject) -> JavaObject:
+        """Return a call of `FileFormatWriter.write` as a Scala `Function0`.
+
+        `SQLExecution` needs a function. It passes the session's settings to the tasks, and shows
+        the query in Spark's UI. A Java function, unlike a Python one, runs in the same thread.
+        """
+        writer = java_class(self._jvm, f"{_SOURCES}.FileFormatWriter")
+        methods = self._class(f"{_SOURCES}.FileFormatWriter").getMethods()
+        method = next((m for m in methods if m.getName() == "write"), None)
+        if method is None:
+            raise JvmError("FileFormatWriter has no method write")
+        count = int(method.getParameterCount())
+        defaults = [
+            getattr(writer, f"write$default${i}")() for i in range(len(arguments) + 1, count + 1)
+        ]
+        values = self._new_array(java_class(self._jvm, "java.lang.Object"), count)
+        for i, value in enumerate((*arguments, *defaults)):
+            values[i] = value
+        handles = java_class(self._jvm, "java.lang.invoke.MethodHandles")
+        handle = handles.insertArguments(handles.publicLookup().unreflect(method), 0, values)
+        proxies = java_class(self._jvm, "java.lang.invoke.MethodHandleProxies")
+        return proxies.asInterfaceInstance(self._class("scala.Function0"), handle)
+
+    def _class(self, name: str) -> JavaObject:
+        loader = java_class(self._jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+        return java_class(self._jvm, "java.lang.Class").forName(name, True, loader)
+
+
+def _task_error(error: Py4JJavaError | PySparkException) -> Exception | None:
+    """Return the exception inside of those that Spark's writer adds; None if there is none."""
+    java = error.java_exception if isinstance(error, Py4JJavaError) else vars(error).get("_origin")
+    cause = None
+    while java is not None:
+        kind, inner = str(java.getClass().getName()), java.getCause()
+        is_layer = kind == "java.lang.reflect.UndeclaredThrowableException" or (
+            kind == "org.apache.spark.SparkException" and java.getCondition() == "TASK_WRITE_FAILED"
+        )
+        if is_layer and inner is not None:
+            cause = inner
+        java = inner
+    if cause is None:
+        return None
+    return _file_error(cause) or convert_exception(cause)
+
+
+def _file_error(java: JavaObject) -> OSError | None:
+    """Return the error of the operating system that Spark's Parquet writer got, or None."""
+    if not str(java.getClass().getName()).startswith("java.io."):
+        return None
+    frames = [str(frame.getClassName()) for frame in java.getStackTrace()]
+    message = str(java.getMessage())
+    if not any(frame.startswith("org.apache.parquet.hadoop.ParquetFileWriter") for frame in frames):
+        return None
+    number = next((number for text, number in _ERRORS.items() if text in message), errno.EIO)
+    return OSError(number, message)
+
+
+_ERRORS = {
+    "No space left on device": errno.ENOSPC,
+    "File too large": errno.EFBIG,
+    "quota exceeded": errno.EDQUOT,
+    "Permission denied": errno.EACCES,
+    "Mkdirs failed": errno.EACCES,
+}
