@@ -57,6 +57,7 @@ NOT_IN_THE_JVM = {
         "objects.TESTED_WITH",
         "objects.error_reason",
         "objects.tested_with",
+        "parquet_writer.WrittenFile",
         "readers_writers.ReaderState",
         "readers_writers.WriterState",
     )

@@ -179,12 +179,14 @@ def _task_error(error: Py4JJavaError | PySparkException) -> Exception | None:
 
 def _file_error(java: JavaObject) -> OSError | None:
     """Return the error of the operating system that Spark's Parquet writer got, or None."""
-    if not str(java.getClass().getName()).startswith("java.io."):
+    while java is not None and not str(java.getClass().getName()).startswith("java.io."):
+        java = java.getCause()  # Hadoop's local file system raises an `FSError`
+    if java is None:
         return None
     frames = [str(frame.getClassName()) for frame in java.getStackTrace()]
-    message = str(java.getMessage())
     if not any(frame.startswith("org.apache.parquet.hadoop.ParquetFileWriter") for frame in frames):
         return None
+    message = str(java.getMessage())
     number = next((number for text, number in _ERRORS.items() if text in message), errno.EIO)
     return OSError(number, message)
 
