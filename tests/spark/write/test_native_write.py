@@ -213,7 +213,7 @@ def test_partitioned_tables_go_through_python(spark, tmp_path, native_writes):
 
 def test_a_failed_task_leaves_neither_files_nor_a_folder(spark, tmp_path, native_writes):
     path = tmp_path / "new" / "table"
-    frame = spark.range(0, 4, 1, 4).selectExpr("if(id = 3, raise_error('no luck'), id) AS id")
+    frame = spark.range(0, 4, 1, 1).selectExpr("if(id = 3, raise_error('no luck'), id) AS id")
     with pytest.raises(Exception, match="no luck") as caught:
         write(frame.selectExpr("cast(id AS bigint) id"), path)
     assert "TASK_WRITE_FAILED" not in str(caught.value)
