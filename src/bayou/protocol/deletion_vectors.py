@@ -151,7 +151,7 @@ def decode_bitmap(body: bytes) -> bytes:
             if struct.unpack_from(f"{order}I", body)[0] == _NATIVE_MAGIC:
                 return _portable(body, order)
     magic = int.from_bytes(body[:4], "little")
-    raise DeletionVectorError(f"the magic number is {magic}, not {_MAGIC}")
+    raise DeletionVectorError(f"the magic number of the deletion vector is {magic}, not {_MAGIC}")
 
 
 def encode_bitmap(bitmap: bytes) -> bytes:
@@ -271,7 +271,9 @@ def _check_runs(bitmap: bytes, position: int, cardinality: int) -> int:
             raise DeletionVectorError("the runs of a container aren't sorted")
         end = first + length
     if end >= 1 << 16 or sum(numbers[1::2]) + count != cardinality:
-        raise DeletionVectorError("the runs of a container don't match the container's cardinality")
+        raise DeletionVectorError(
+            "the runs of a container in the bitmap don't match its cardinality"
+        )
     return position + 2 + 4 * count
 
 
@@ -280,7 +282,9 @@ def _check_bitset(bitmap: bytes, position: int, cardinality: int) -> int:
     if len(words) < _BITSET_BYTES:
         raise DeletionVectorError("the bitmap is truncated")
     if int.from_bytes(words, "little").bit_count() != cardinality:
-        raise DeletionVectorError("the rows of a container don't match the container's cardinality")
+        raise DeletionVectorError(
+            "the rows of a container in the bitmap don't match its cardinality"
+        )
     return position + _BITSET_BYTES
 
 

@@ -92,7 +92,7 @@ class StartupSession:
         """
         self._is_decided.wait()
         if self._spark is None:
-            raise PipelineError("the run ended before Spark had started.", topic="")
+            raise PipelineError("the pipeline was stopped before Spark had started.", topic="")
         return self._spark
 
     def run(self, task: Callable[[Any], Any], value: Any) -> tuple[bool, Any]:

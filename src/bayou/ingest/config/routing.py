@@ -175,7 +175,9 @@ class RouteByConfig(Section):
             if template is not None and VALUE not in template:
                 raise ValueError(f"{key}: {template!r} doesn't contain {VALUE}; add it")
         if self.table_name is not None and self.table_path is None:
-            raise ValueError("table-name needs table-path; set it, or set the names in tables")
+            raise ValueError(
+                "table-name needs table-path. Set table-path, or name tables with the key tables"
+            )
         names: dict[str, str] = {}
         for table in self.tables.values():
             if names.setdefault(table.table_path, table.name) != table.name:

@@ -142,7 +142,7 @@ def _check_event_time(configuration: Configuration, topic: Topic, columns: Struc
         path = f"connector.topics.{topic.section}.event-time"
         raise ConfigurationError(
             f"{configuration.file}: {path}: {name!r} is a {field.data_type} in "
-            f"{topic.schema_file}; name a property with the format date-time or date",
+            f"{topic.schema_file}. Choose a property with the format date-time or date",
             file=configuration.file,
             key=path,
         )

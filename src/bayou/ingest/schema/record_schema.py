@@ -53,7 +53,7 @@ def _topic_format(configuration: Configuration, topic: Topic, schema: str | None
         if schema is None:
             raise ConfigurationError(
                 f"{configuration.file}: connector.topics.{topic.section}.decode: csv needs a "
-                "schema-file, whose properties name the values of a line in order",
+                "schema-file. Its properties are the columns of the CSV lines, in the same order",
                 file=configuration.file,
                 key=f"connector.topics.{topic.section}.decode",
             )

@@ -228,7 +228,9 @@ def _required_id(field: StructField, mode: ColumnMappingMode) -> dict[bytes | st
     metadata = _id_metadata(field.metadata.get(ID_KEY))
     if metadata:
         return metadata
-    raise ValueError(f"column {field.name!r} has no {ID_KEY}, though the mode is id")
+    raise ValueError(
+        f"column {field.name!r} has no {ID_KEY} in its metadata, but delta.columnMapping.mode is id"
+    )
 
 
 def _type_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:

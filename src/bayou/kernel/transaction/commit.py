@@ -190,9 +190,9 @@ def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
     first = min(commits, default=next_version)
     if first > next_version:
         raise CommitConflictError(
-            f"{attempt.table}: the commit can't be checked for conflicts. This transaction read "
-            f"version {attempt.read_version} {_duration(attempt.read_seconds_ago)} ago, and log "
-            f"cleanup has since deleted the commits up to version {first - 1}. Nothing was "
+            f"{attempt.table}: the commit can't be checked for conflicts. The transaction "
+            f"started {_duration(attempt.read_seconds_ago)} ago at version {attempt.read_version}, "
+            f"and log cleanup has deleted the commits up to version {first - 1} since. Nothing was "
             "changed. Read the table again and repeat the operation, or set "
             "delta.logRetentionDuration to more than the duration of a transaction.",
             table=attempt.table,

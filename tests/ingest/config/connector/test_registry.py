@@ -38,7 +38,7 @@ def load(tmp_path):
         ((URL, "token: hunter2", OAUTH), "token and oauth exclude each other"),
         ((URL, "username: 'a:b'"), "username can't contain a colon"),
         ((URL, "key-location: k"), "need certificate-location"),
-        ((URL, "logical-cluster: c"), "logical-cluster is used with token or oauth only"),
+        ((URL, "logical-cluster: c"), "logical-cluster is only allowed with token or oauth"),
         ((URL, 'oauth: {token-endpoint-url: "https://x"}'), "'client-id' is missing"),
     ],
 )

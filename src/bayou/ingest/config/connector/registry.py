@@ -109,7 +109,10 @@ class SchemaRegistryConfig(Section):
             raise ValueError("key-location and key-password need certificate-location")
         for key in ("logical_cluster", "identity_pool"):
             if getattr(self, key) is not None and self.token is None and self.oauth is None:
-                raise ValueError(f"{key.replace('_', '-')} is used with token or oauth only")
+                raise ValueError(
+                    f"{key.replace('_', '-')} is only allowed with token or oauth; "
+                    "add one of them, or remove it"
+                )
         return self
 
     def value_subject(self, topic: str, record: str | None) -> str | None:

@@ -258,7 +258,10 @@ def _limited(stream: Any) -> Any:
             for chunk in stream:
                 size += len(chunk)
                 if size > MAX_RESPONSE_BYTES:
-                    raise ValueError(f"the response is larger than {MAX_RESPONSE_BYTES >> 20} MB")
+                    raise ValueError(
+                        "the schema registry's response is larger than "
+                        f"{MAX_RESPONSE_BYTES >> 20} MB"
+                    )
                 yield chunk
 
         def close(self) -> None:

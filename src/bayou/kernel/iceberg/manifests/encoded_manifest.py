@@ -157,7 +157,9 @@ class EncodedManifest:
             entries.append(data[position : position + length])
             position += length
         if position != len(data):
-            raise ValueError("the lengths of the manifest's entries are wrong")
+            raise ValueError(
+                "the lengths of the manifest's entries don't add up to the length of the block"
+            )
         return entries
 
 

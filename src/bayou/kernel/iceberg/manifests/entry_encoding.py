@@ -358,8 +358,8 @@ def _check_fields(record: Any, names: Sequence[str]) -> None:
     """Raise a `PrerequisiteError` if pyiceberg's schema of a record has other fields."""
     if [each["name"] for each in record["fields"]] != list(names):
         raise PrerequisiteError(
-            f"pyiceberg: this version has an unknown schema of {record['name']}. Install a version "
-            "that 'bayou[iceberg]' allows.",
+            f"pyiceberg: the schema of {record['name']} in this version differs from the schema "
+            "that Bayou writes. Install pyiceberg with pip install 'bayou[iceberg]'.",
             what="pyiceberg",
         )
 
