@@ -33,7 +33,7 @@ of the years 1 to 9999 only; bytes that aren't UTF-8 become U+FFFD in a string; 
 digits are compared exactly. `tests/kernel/expressions/recorded` has about 1,900 expressions with
 their results in Spark, which tests compare with the evaluator.
 
-Results of these functions may differ from Java's in the last place: INEXACT.
+Results of these functions may differ from Java's in the last digit: INEXACT.
 In a Spark session, Spark evaluates the conditions and values of DELETE, UPDATE and MERGE that use
 them. Generated columns, CHECK constraints and column invariants must have the same value in every
 engine: a table that uses one of these functions there can be read but not written

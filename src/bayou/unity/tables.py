@@ -100,8 +100,8 @@ def open_for_write(
     for key, value in required.items():
         if properties.get(key, value) != value:
             raise ArgumentError(
-                f"{name}: the catalog requires {key} = {value} of a managed table, not "
-                f"{properties[key]!r}. Remove the property.",
+                f"{name}: for a managed table, the catalog requires {key} = {value}, but the "
+                f"property is {properties[key]!r}. Remove the property.",
                 argument="configuration",
             )
     return _new_managed(client, name, options, staging, required)

@@ -55,8 +55,8 @@ def test_what_no_column_takes_is_an_element_as_any_other(odd):
     ("text", "reason"),
     [
         ("", "found the end instead of '['"),
-        ("[1,", "found the end instead of an element"),
-        ("[1,]", "found ']' instead of an element"),
+        ("[1,", "an element of the array is expected, but there is the end"),
+        ("[1,]", "an element of the array is expected, but there is ']'"),
         ("[1 2]", "an element isn't JSON: '1 2'"),
         ('[1,{"a":1', "it ends in the middle of an element"),
         ('[1,"a', "it ends in the middle of an element"),

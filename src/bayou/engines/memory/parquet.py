@@ -213,7 +213,8 @@ def _find(
             return field
     if not requested.nullable:
         raise SchemaError(
-            f"{path}: the file lacks the non-nullable column {requested.name!r}",
+            f"{path}: the file lacks column {requested.name!r}, which isn't nullable. "
+            "Restore the file, or make the column nullable.",
             table=path,
             column=requested.name,
         )

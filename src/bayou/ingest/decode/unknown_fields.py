@@ -20,9 +20,10 @@ from bayou.protocol.type_changes import is_automatic_widening
 def unknown_fields(
     record: Mapping[str, Any], columns: StructType
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield the path and the partial column of each record field that isn't in `columns`.
+    """Yield the path of each record field that isn't in `columns`, and a column for it.
 
-    Fields whose value has no type (null, `[]`, `{}`) are skipped.
+    The column is the top-level column reduced to this field: for `a.b`, a struct `a` with the only
+    field `b`. Fields whose value has no type (null, `[]`, `{}`) are skipped.
     """
     for path, kind in _unknown(record, columns, "", 0):
         assert isinstance(kind, StructType)
@@ -32,7 +33,7 @@ def unknown_fields(
 def additions(
     columns: StructType, new_fields: Iterable[StructField]
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield the path and the partial column of each field in `new_fields` that `columns` lacks."""
+    """Yield path and column, as `unknown_fields`, of each of `new_fields` that `columns` lacks."""
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
         yield path, kind.fields[0]

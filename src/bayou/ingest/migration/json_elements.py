@@ -92,7 +92,7 @@ class _Text:
     def element(self) -> bytes:
         first = self.next_byte()
         if first in (b"", b",", b"]", b"}"):
-            raise ArrayError(f"found {_shown(first)} instead of an element")
+            raise ArrayError(f"an element of the array is expected, but there is {_shown(first)}")
         if first == b"{" and (fast := self._object()) is not None:
             return fast
         nested = first in (b"[", b"{")
@@ -121,9 +121,9 @@ class _Text:
         """Consume and return an object whose end is found by counting braces; None if that fails.
 
         Counting fails if strings of the object have unbalanced braces, or if the buffer has only a
-        part of the object; then nothing is consumed. It takes a third of the time of `element`. The
-        bytes are the whole object if they are valid JSON, because no JSON object is a prefix of
-        another.
+        part of the object; then nothing is consumed. The caller must check that the bytes are valid
+        JSON. If they are, they are the whole object, because no JSON object is a prefix of another.
+        Counting takes a third of the time of `element`.
         """
         depth, end = 1, self._at + 1
         for _ in range(_MAX_BRACES):

@@ -57,7 +57,7 @@ class TableChanges:
 
     Attributes:
         commits: commits of the range; None if its start and end are timestamps between two commits.
-        read_state: state of the table version with the schema of the rows. This is the latest
+        read_state: state of the table version whose schema the rows have. This is the latest
             version, or the last version of the range if the table has column mapping.
         partitioned: whether the table may have had partition columns in the range, or in the
             version before it.

@@ -130,9 +130,10 @@ def reads_several_rows(frame: Any) -> bool:
 
 @tested_with("4.3")
 def counted_relation(frame: Any, name: str) -> str | None:
-    """Return an option of the relation in `SELECT count(*) FROM relation`.
+    """Return the read option `name` of the relation that a DataFrame counts.
 
-    Returns None if the DataFrame isn't the result of such a query.
+    Returns None if the relation doesn't have the option, or if the DataFrame isn't the result of
+    `SELECT count(*) FROM relation`.
     """
     plan = _analyzed(frame)
     if _class_name(plan) != "Aggregate" or not plan.groupingExpressions().isEmpty():

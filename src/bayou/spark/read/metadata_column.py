@@ -61,7 +61,7 @@ def metadata_names(requested: StructField, table: str) -> tuple[str, ...]:
     if wrong is not None or not fields:
         invalid = data_type if wrong is None else f"{wrong.name} {wrong.data_type}"
         raise SchemaError(
-            f"{table}: the reader's schema has {invalid} in {METADATA}. Its fields are "
+            f"{table}: {invalid} in the reader's schema isn't a field of {METADATA}, which has "
             f"{', '.join(f'{n} {t}' for n, t in _TYPES.items())}.",
             table=table,
             column=METADATA,

@@ -230,8 +230,8 @@ class Insert(TableStatement):
             raise SchemaError(
                 f"Table {snapshot.path}: the query of INSERT INTO has {number} columns, but "
                 f"{len(names)} are expected: {', '.join(names)} "
-                f"({condition}). List the query's columns, INSERT INTO table "
-                "(a, b) ..., or use BY NAME.",
+                f"({condition}). Name the columns that the query fills "
+                "(INSERT INTO table (a, b) ...), or use BY NAME.",
                 table=snapshot.path,
             )
 

@@ -203,7 +203,8 @@ def _cost(data_type: pa.DataType) -> int:
 def _check_nullable(field: pa.Field[Any], name: str, path: str) -> None:
     if not field.nullable:
         raise SchemaError(
-            f"{path}: the file lacks the non-nullable column {name!r} of the table's schema",
+            f"{path}: the file lacks column {name!r}, which isn't nullable in the table's "
+            "schema. Restore the file, or make the column nullable.",
             table=path,
             column=name,
         )

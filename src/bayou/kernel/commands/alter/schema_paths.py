@@ -59,8 +59,8 @@ def with_field(
         if not isinstance(level, StructType):
             raise SchemaError(
                 f"{table}: {quote_path(parent)!r} has type {level}, but fields can only be added "
-                "to a struct. For a struct in an array or map, append element, key or value to "
-                "the path.",
+                "to a struct. For a struct in an array or map, end the path with .element, .key or "
+                ".value.",
                 table=table,
                 column=quote_path(parent),
             )

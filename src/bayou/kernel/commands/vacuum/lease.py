@@ -80,7 +80,7 @@ class VacuumLease:
         return f"{log_path(self.table)}/{_PREFIX}{self.lease_id}{_HEARTBEAT}"
 
     def delete_files(self, engine: Engine, paths: Sequence[str]) -> None:
-        """Delete files in parts; check before each part that the permit still exists.
+        """Delete files in parts; check before each part that the vacuum may still delete files.
 
         This limits how many files a suspended process deletes when it resumes after a RESTORE.
 

@@ -80,7 +80,7 @@ def check_exact(expression: Expression) -> None:
     name = inexact_function(expression)
     if name is not None:
         raise PredicateError(
-            f"The results of {name} may differ from Spark's in the last place. Generated columns "
+            f"The results of {name} may differ from Spark's in the last digit. Generated columns "
             "and constraints can only use functions with exact results.",
             expression=name,
         )

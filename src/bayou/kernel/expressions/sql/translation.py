@@ -169,7 +169,7 @@ class _Translator:
         return expression
 
     def _expression(self, node: exp.Expr) -> Expression:
-        """Translate a node without the negation in its argument `negate`, except for LIKE."""
+        """Translate a node without its argument `negate`; only LIKE is translated with it."""
         match node:
             case exp.And():
                 return And(tuple(map(self.predicate, _flatten(node))))

@@ -55,7 +55,7 @@ def stored_type(data_type: DataType) -> pa.DataType | None:
 
 
 def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
-    """Cast bounds as comparisons cast row values; integers that don't fit become null."""
+    """Cast bounds to a type by the rules of comparisons; integers that don't fit become null."""
     if values.type == arrow_type:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow_type):
