@@ -70,7 +70,7 @@ def read_with_spark(spark: SparkSession, request: dict) -> int:
         if "variant" in field.dataType.simpleString()
         else col(name)
         for field in rows.schema
-        for name in [f"`{field.name}`"]
+        for name in ["`" + field.name.replace("`", "``") + "`"]
     ]
     pq.write_table(rows.select(columns).toArrow(), request["out"])
     counted = rows.groupBy().count()
