@@ -159,6 +159,6 @@ def test_record_batches_are_written_from_lists_and_iterators(path):
     assert bayou.table(path).count() == 3 * ROWS.num_rows
     other = pa.record_batch({"other": [1]})
     for wrong in ([], [{"id": 1}], [*batches, other]):
-        with pytest.raises(ArgumentError, match=r"^data: it"):
+        with pytest.raises(ArgumentError, match=r"^data: there are no record batches"):
             bayou.write(path, wrong)
     assert bayou.table(path).version() == 1

@@ -63,7 +63,7 @@ def test_a_value_that_makes_no_sense_is_refused_by_the_options_name(name, value)
 
 @pytest.mark.parametrize(("name", "value"), [("filter", "id = 1"), ("metadataColumn", "true")])
 def test_what_a_batch_read_takes_is_refused_and_not_passed_over(name, value):
-    with pytest.raises(ArgumentError, match="streams don.t support it") as caught:
+    with pytest.raises(ArgumentError, match="streams don.t support this option") as caught:
         StreamOptions.parse({name: value})
     assert caught.value.argument == name
 
