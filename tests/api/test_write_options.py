@@ -158,7 +158,11 @@ def test_record_batches_are_written_from_lists_and_iterators(path):
     bayou.write(path, iter([*batches, *batches]))
     assert bayou.table(path).count() == 3 * ROWS.num_rows
     other = pa.record_batch({"other": [1]})
-    for wrong in ([], [{"id": 1}], [*batches, other]):
-        with pytest.raises(ArgumentError, match=r"^data: there are no record batches"):
+    for wrong, message in (
+        ([], "there are no record batches"),
+        ([{"id": 1}], "the items have the type dict"),
+        ([*batches, other], ""),
+    ):
+        with pytest.raises(ArgumentError, match=rf"^data: {message}"):
             bayou.write(path, wrong)
     assert bayou.table(path).version() == 1
