@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import AnalysisException
 
-from bayou.errors import PredicateError
+from bayou.errors import PredicateError, UnsupportedFeatureError
 from bayou.protocol.sql import parse_field
 from bayou.spark.expressions.store_assignment import check_assignment
 
@@ -75,14 +75,93 @@ def test_legacy_wraps_numbers_and_makes_invalid_values_null(run, name):
         ("struct<a:int>", "string", False),
     ],
 )
-def test_strict_decides_by_the_types(spark, source, target, fits):
+def test_strict_decides_by_the_types(source, target, fits):
     types = [parse_field("c", text).data_type for text in (source, target)]
-    spark.conf.set("spark.sql.storeAssignmentPolicy", "STRICT")
+    if fits:
+        check_assignment("STRICT", *types, column="c", table="t")
+    else:
+        with pytest.raises(PredicateError, match="CANNOT_UP_CAST"):
+            check_assignment("STRICT", *types, column="c", table="t")
+
+
+STRUCTS_BY_NAME = "spark.databricks.delta.resolveMergeUpdateStructsByName.enabled"
+FOLLOWS_ANSI = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
+
+
+@pytest.fixture
+def pairs(spark, tmp_path):
+    """A table with a struct of a and b, and an array of such structs."""
+    table = f"delta.`{tmp_path / 'pairs'}`"
+    pair = "STRUCT<a: INT, b: INT>"
+    spark.sql(f"CREATE TABLE {table} (i INT, s {pair}, l ARRAY<{pair}>) USING delta")
+    spark.sql(f"INSERT INTO {table} VALUES (1, named_struct('a', 1, 'b', 2), null)")
+    yield table
+    spark.conf.unset(STRUCTS_BY_NAME)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {t} SET s = named_struct('b', 3, 'a', 4), l = array(named_struct('b', 3, 'a', 4))",
+        """MERGE INTO {t} t USING (SELECT 1 k, named_struct('b', 3, 'a', 4) v) x ON t.i = x.k
+        WHEN MATCHED THEN UPDATE SET s = v, l = array(v)""",
+        """MERGE INTO {t} t USING (SELECT 2 k, named_struct('b', 3, 'a', 4) v) x ON t.i = x.k
+        WHEN NOT MATCHED THEN INSERT (i, s, l) VALUES (k, v, array(v))""",
+    ],
+)
+@pytest.mark.parametrize(("by_name", "values"), [("true", (4, 3)), ("false", (3, 4))])
+def test_fields_of_structs_are_matched_by_name_or_position(
+    spark, pairs, statement, by_name, values
+):
+    spark.conf.set(STRUCTS_BY_NAME, by_name)
+    spark.sql(statement.format(t=pairs))
+    row = spark.sql(f"SELECT s, l FROM {pairs} ORDER BY i DESC").first()
+    assert (tuple(row.s), tuple(row.l[0])) == (values, values)
+
+
+def test_star_by_position_is_refused_if_the_fields_differ(spark, pairs):
+    spark.conf.set(STRUCTS_BY_NAME, "false")
+    merge = (
+        "MERGE INTO {t} t USING (SELECT 1 i, named_struct({v}) s, null l) x ON t.i = x.i "
+        "WHEN MATCHED THEN UPDATE SET *"
+    )
+    with pytest.raises(
+        UnsupportedFeatureError, match=f"{STRUCTS_BY_NAME}=false demands for column 's'"
+    ):
+        spark.sql(merge.format(t=pairs, v="'b', 3, 'a', 4"))
+    spark.sql(merge.format(t=pairs, v="'a', 3, 'b', 4"))
+    assert tuple(spark.sql(f"SELECT s FROM {pairs}").first().s) == (3, 4)
+
+
+@pytest.mark.parametrize("name", ["update", "merge", "merge all"])
+def test_casts_of_update_and_merge_may_follow_the_ansi_setting(spark, run, name):
+    spark.conf.set(FOLLOWS_ANSI, "true")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
-        if fits:
-            check_assignment(spark, *types, column="c", table="t")
-        else:
-            with pytest.raises(PredicateError, match="CANNOT_UP_CAST"):
-                check_assignment(spark, *types, column="c", table="t")
+        assert run(name, "ANSI", "INT", "1000") == (-24, -24)
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+        assert run(name, "LEGACY", "INT", "100") == (100, 100)
+        with pytest.raises(Exception, match="OVERFLOW|can't be cast"):
+            run(name, "LEGACY", "INT", "1000")
     finally:
-        spark.conf.unset("spark.sql.storeAssignmentPolicy")
+        spark.conf.unset(FOLLOWS_ANSI)
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
+@pytest.mark.parametrize(
+    ("setting", "statement"),
+    [
+        ("insert", "INSERT INTO {t} SELECT 2, CAST(null AS STRUCT<a: BIGINT, b: INT>), null"),
+        ("merge", "UPDATE {t} SET s = null"),
+        ("merge", "MERGE INTO {t} t USING {t} x ON t.i = x.i WHEN MATCHED THEN UPDATE SET *"),
+    ],
+)
+def test_expanded_null_structs_are_refused(spark, pairs, setting, statement):
+    setting = f"spark.databricks.delta.{setting}.preserveNullSourceStructs"
+    spark.conf.set(setting, "false")
+    try:
+        with pytest.raises(UnsupportedFeatureError, match=f"{setting} is false"):
+            spark.sql(statement.format(t=pairs))
+    finally:
+        spark.conf.unset(setting)
+    spark.sql(statement.format(t=pairs))

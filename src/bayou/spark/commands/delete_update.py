@@ -45,6 +45,7 @@ from bayou.spark.expressions.assigned_columns import assigned_columns
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.kernel_eligibility import KernelExpressions, fall_back_to_spark
 from bayou.spark.expressions.row_expressions import check_row_expression
+from bayou.spark.expressions.store_assignment import check_null_structs
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.write.self_reads import rows_read
 
@@ -100,6 +101,7 @@ def _update(
     condition: RowExpression | None,
     values: Mapping[str, RowExpression],
 ) -> UpdateMetrics:
+    check_null_structs(target.spark, snapshot.schema, operation="merge", table=snapshot.path)
     kernel = KernelExpressions(target, snapshot.schema)
     try:
         predicate = kernel.predicate(condition)

@@ -28,7 +28,8 @@ from bayou.spark.executors.executor_tasks import (
     run_tasks,
     split_by_size,
 )
-from bayou.spark.expressions.kernel_eligibility import fall_back_to_spark
+from bayou.spark.expressions.kernel_eligibility import check_structs_by_name, fall_back_to_spark
+from bayou.spark.expressions.store_assignment import check_null_structs
 from bayou.spark.jvm.plans import plan_alias
 from bayou.spark.session.connection import is_classic
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
@@ -51,10 +52,13 @@ def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeM
 def _merge(
     target: TargetTable, snapshot: Snapshot, source: Any, request: MergeRequest, started: float
 ) -> MergeMetrics:
+    check_null_structs(target.spark, snapshot.schema, operation="merge", table=snapshot.path)
     reads: tuple[Predicate | None, ...] = ()
     if is_classic(target.spark):
         snapshot = snapshot_read(target.engine, snapshot, source)
         schema = from_spark(source.schema, table="the source of the merge")
+        if any(c.values is None and c.action != "delete" for c in request.clauses):
+            check_structs_by_name(target.spark, snapshot.path, snapshot.schema, schema)
 
         def run_spark_plan() -> MergeMetrics:
             return merge_by_spark(target, snapshot, source, request, started)
@@ -71,6 +75,7 @@ def _merge(
         reads = rows_read(source, snapshot)
     else:
         schema = from_spark(source.schema, table="the source of the merge")
+        check_structs_by_name(target.spark, snapshot.path, snapshot.schema)
         request.check_client_evaluates(target.spark, snapshot.schema, schema)
         source_table = source.toArrow()
     rows = MergeSource.read(source_table.schema, source_table.to_batches())

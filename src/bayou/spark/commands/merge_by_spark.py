@@ -41,7 +41,11 @@ from bayou.spark.executors.executor_tasks import number_of_tasks
 from bayou.spark.expressions.assigned_columns import assigned_columns, cast_to
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.row_expressions import check_row_expression
-from bayou.spark.expressions.store_assignment import assignment_cast, check_assignment
+from bayou.spark.expressions.store_assignment import (
+    assignment_cast,
+    check_assignment,
+    row_operation_policy,
+)
 from bayou.spark.expressions.struct_by_name import assign_by_name
 from bayou.spark.jvm.expressions import bound_to
 from bayou.spark.jvm.plans import is_deterministic
@@ -447,9 +451,9 @@ class _Plan:
         assert source_field is not None
         value = F.col(f"{_VALUE}{self._source.names.index(source_field.name)}")
         before = self._old_value(name) if keeps_fields else None
-        spark, source = self._joined.sparkSession, source_field.data_type
-        check_assignment(spark, source, field.data_type, column=field.name, table=self._table)
-        return assign_by_name(field.data_type, value, source, before, assignment_cast(spark))
+        policy, source = row_operation_policy(self._joined.sparkSession), source_field.data_type
+        check_assignment(policy, source, field.data_type, column=field.name, table=self._table)
+        return assign_by_name(field.data_type, value, source, before, assignment_cast(policy))
 
 
 def _has_hash(data_type: DataType) -> bool:

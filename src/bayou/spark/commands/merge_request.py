@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,8 @@ from bayou.spark.expressions.session_semantics import (
     matches_session,
     session_matches_kernel,
 )
-from bayou.spark.expressions.store_assignment import store_assignment_policy
+from bayou.spark.expressions.store_assignment import row_operation_policy, structs_by_name
+from bayou.spark.expressions.struct_by_name import has_structs
 from bayou.spark.types import same_type
 
 
@@ -79,6 +80,20 @@ class MergeRequest:
     def with_clause(self, clause: RequestedClause) -> MergeRequest:
         return replace(self, clauses=(*self.clauses, clause))
 
+    def with_expressions(self, convert: Callable[[RowExpression], RowExpression]) -> MergeRequest:
+        """Return the request with converted conditions and values."""
+        clauses = (
+            replace(
+                clause,
+                condition=None if clause.condition is None else convert(clause.condition),
+                values=None
+                if clause.values is None
+                else {name: convert(value) for name, value in clause.values.items()},
+            )
+            for clause in self.clauses
+        )
+        return replace(self, on=convert(self.on), clauses=tuple(clauses))
+
     @property
     def definition(self) -> MergeDefinition:
         """The kernel's definition of the MERGE, with all conditions and values as strings."""
@@ -106,7 +121,9 @@ class MergeRequest:
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
         """Whether the kernel gives the session's results for all conditions and values."""
-        if store_assignment_policy(spark) != "ANSI":
+        if row_operation_policy(spark) != "ANSI":
+            return False
+        if any(has_structs(field.data_type) for field in target) and not structs_by_name(spark):
             return False
         expressions = self._assigned_expressions(target, source)
         if any(expression.sql is None for expression, _ in expressions):

@@ -27,7 +27,8 @@ from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.store_assignment import (
     assignment_cast,
     check_assignment,
-    store_assignment_policy,
+    row_operation_policy,
+    structs_by_name,
 )
 from bayou.spark.expressions.struct_by_name import assign_by_name, has_structs
 from bayou.spark.jvm.expressions import ansi_cast
@@ -164,12 +165,14 @@ def cast_to(field: StructField, column: Any) -> Any:
 
 def _assigned(target: TargetColumn, value: Any, rows: Any, *, schema_evolution: bool) -> Any:
     spark = rows.sparkSession
-    cast, plain = assignment_cast(spark), not has_structs(target.data_type)
-    if plain and store_assignment_policy(spark) != "STRICT":
+    policy = row_operation_policy(spark)
+    cast = assignment_cast(policy)
+    plain = not has_structs(target.data_type) or not structs_by_name(spark)
+    if plain and policy != "STRICT":
         return cast(value, _spark_type(target))
     value_schema = from_spark(rows.select(value.alias("value")).schema, table=target.table)
     value_type = value_schema.fields[0].data_type
-    check_assignment(spark, value_type, target.data_type, column=target.column, table=target.table)
+    check_assignment(policy, value_type, target.data_type, column=target.column, table=target.table)
     if plain:
         return cast(value, _spark_type(target))
     check_assignable(target, value_type, schema_evolution=schema_evolution)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 
-from bayou.errors import PredicateError
+from bayou.errors import PredicateError, UnsupportedFeatureError
 from bayou.kernel.expressions.functions import inexact_function
 from bayou.kernel.expressions.model import Expression, Predicate
 from bayou.kernel.expressions.resolution import map_columns, resolve, resolve_expression
@@ -23,7 +23,12 @@ from bayou.spark.expressions.session_semantics import (
     matches_session,
     session_matches_kernel,
 )
-from bayou.spark.expressions.store_assignment import store_assignment_policy
+from bayou.spark.expressions.store_assignment import (
+    STRUCTS_BY_NAME,
+    row_operation_policy,
+    structs_by_name,
+)
+from bayou.spark.expressions.struct_by_name import has_structs, same_fields
 from bayou.spark.session.connection import is_classic
 from bayou.spark.target import TargetTable
 
@@ -76,6 +81,31 @@ class OnlySparkError(PredicateError):
     """Raised for an expression that only Spark can evaluate."""
 
 
+def check_structs_by_name(
+    spark: Any, table: str, schema: StructType, source: StructType | None = None
+) -> None:
+    """Raise `UnsupportedFeatureError` if a session must match fields of structs by position.
+
+    Args:
+        source: the columns that UPDATE SET * or INSERT * assigns; structs with the same fields as
+            those of the table are accepted.
+    """
+    if structs_by_name(spark):
+        return
+    for field in schema:
+        value = None if source is None else source.get(field.name)
+        if source is not None and (value is None or same_fields(field.data_type, value.data_type)):
+            continue
+        if has_structs(field.data_type):
+            what = "With Spark Connect" if source is None else "In UPDATE SET * and INSERT *"
+            raise UnsupportedFeatureError(
+                f"{table}: {what}, Bayou can't match fields of structs by position, as the setting "
+                f"{STRUCTS_BY_NAME}=false demands for column {field.name!r}. Unset this setting.",
+                table=table,
+                features=[STRUCTS_BY_NAME],
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class KernelExpressions:
     """Converts conditions and values over a table's columns to expressions of the kernel.
@@ -101,19 +131,27 @@ class KernelExpressions:
         expression = map_columns(parse_expression(self._sql(value)), self.without_alias)
         resolve_expression(expression, self.schema)
         assigned = assigned_type(name, self.target.alias, [self.schema])
-        if not is_classic(self.target.spark):
+        spark = self.target.spark
+        if not is_classic(spark):
+            check_structs_by_name(spark, self.target.path, self.schema)
             check_client_evaluates(
-                self.target.spark,
+                spark,
                 self._sql(value),
                 expression,
                 [self.schema],
                 assigned=assigned,
             )
             return expression
-        if store_assignment_policy(self.target.spark) != "ANSI":
+        if row_operation_policy(self.target.spark) != "ANSI":
             raise OnlySparkError(
                 f"{value.display_string}: only Spark casts the value as the setting "
                 "spark.sql.storeAssignmentPolicy demands.",
+                expression=value.display_string,
+            )
+        if assigned is not None and has_structs(assigned) and not structs_by_name(spark):
+            raise OnlySparkError(
+                f"{value.display_string}: only Spark matches fields of structs by position, as the "
+                f"setting {STRUCTS_BY_NAME} demands.",
                 expression=value.display_string,
             )
         casts = assigned is None or has_timestamps(assigned)

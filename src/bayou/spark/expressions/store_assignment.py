@@ -1,11 +1,11 @@
-"""How values are cast to columns: the setting `spark.sql.storeAssignmentPolicy`."""
+"""How values are cast to columns: the settings of Spark and delta-spark for assignments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from bayou.errors import PredicateError
+from bayou.errors import PredicateError, UnsupportedFeatureError
 from bayou.protocol.schema import (
     BYTE,
     DATE,
@@ -26,9 +26,23 @@ from bayou.protocol.schema import (
     StructType,
 )
 from bayou.spark.jvm.expressions import ansi_cast, legacy_cast
+from bayou.spark.session.settings import conf_flag
+from bayou.spark.types import contains_type
 
 CastFunction: TypeAlias = Callable[[Any, Any], Any]
 """Casts a Column to a type of Spark."""
+
+STRUCTS_BY_NAME = "spark.databricks.delta.resolveMergeUpdateStructsByName.enabled"
+_FOLLOWS_ANSI = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
+
+_NULL_STRUCTS = {
+    "insert": ("spark.databricks.delta.insert.preserveNullSourceStructs",),
+    "merge": (
+        "spark.databricks.delta.merge.preserveNullSourceStructs",
+        "spark.databricks.delta.merge.preserveNullSourceStructs.updateStar",
+    ),
+}
+"""Settings of delta-spark for the commands, of which UPDATE has those of MERGE."""
 
 _NUMBERS = (BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE)
 """Each type can be cast to all later types without an overflow."""
@@ -46,19 +60,47 @@ def store_assignment_policy(spark: Any) -> str:
     return str(spark.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")).upper()
 
 
-def assignment_cast(spark: Any) -> CastFunction:
+def row_operation_policy(spark: Any) -> str:
+    """Return the policy of UPDATE and MERGE, which may follow `spark.sql.ansi.enabled`."""
+    if not conf_flag(spark, _FOLLOWS_ANSI):
+        return store_assignment_policy(spark)
+    return "ANSI" if conf_flag(spark, "spark.sql.ansi.enabled", default=True) else "LEGACY"
+
+
+def structs_by_name(spark: Any) -> bool:
+    """Whether UPDATE and MERGE match fields of structs by name; otherwise by position."""
+    return conf_flag(spark, STRUCTS_BY_NAME, default=True)
+
+
+def check_null_structs(
+    spark: Any, schema: StructType, *, operation: Literal["insert", "merge"], table: str
+) -> None:
+    """Raise `UnsupportedFeatureError` if the session must replace NULL structs by empty structs."""
+    for setting in _NULL_STRUCTS[operation]:
+        if conf_flag(spark, setting, default=True):
+            continue
+        if any(contains_type(f.data_type, lambda t: isinstance(t, StructType)) for f in schema):
+            raise UnsupportedFeatureError(
+                f"{table}: {setting} is false. Bayou always keeps a struct that is NULL, and the "
+                "table has structs. Unset this setting.",
+                table=table,
+                features=[setting],
+            )
+
+
+def assignment_cast(policy: str) -> CastFunction:
     """Return the cast of a classic session: with LEGACY, values that don't fit are no error."""
-    return legacy_cast if store_assignment_policy(spark) == "LEGACY" else ansi_cast
+    return legacy_cast if policy == "LEGACY" else ansi_cast
 
 
 def check_assignment(
-    spark: Any, source: DataType, target: DataType, *, column: str, table: str
+    policy: str, source: DataType, target: DataType, *, column: str, table: str
 ) -> None:
     """Raise `PredicateError` if the policy is STRICT and a value may not fit the column's type.
 
     Fields of structs are compared by name; fields that only one of the types has are ignored.
     """
-    if store_assignment_policy(spark) == "STRICT":
+    if policy == "STRICT":
         _check(source, target, column, table)
 
 

@@ -17,6 +17,22 @@ def has_structs(data_type: DataType) -> bool:
     return contains_type(data_type, lambda t: isinstance(t, StructType))
 
 
+def same_fields(one: DataType, other: DataType) -> bool:
+    """Whether structs of two types have the same field names in the same order."""
+    match one, other:
+        case StructType(), StructType():
+            return [n.lower() for n in one.names] == [n.lower() for n in other.names] and all(
+                same_fields(a.data_type, b.data_type) for a, b in zip(one, other, strict=True)
+            )
+        case ArrayType(), ArrayType():
+            return same_fields(one.element_type, other.element_type)
+        case MapType(), MapType():
+            keys = same_fields(one.key_type, other.key_type)
+            return keys and same_fields(one.value_type, other.value_type)
+        case _:
+            return True
+
+
 def assign_by_name(
     target: DataType,
     value: Any,

@@ -20,6 +20,7 @@ from bayou.spark.expressions.store_assignment import (
     CastFunction,
     assignment_cast,
     check_assignment,
+    check_null_structs,
     store_assignment_policy,
 )
 from bayou.spark.hooks.hooks import plain_save
@@ -151,7 +152,7 @@ def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any
 
 def _cast_function(spark: Any) -> CastFunction:
     if is_classic(spark):
-        return assignment_cast(spark)
+        return assignment_cast(store_assignment_policy(spark))
     if store_assignment_policy(spark) == "LEGACY":
         return lambda column, data_type: column.cast(data_type)
     if conf_flag(spark, "spark.sql.ansi.enabled", default=True):
@@ -193,12 +194,14 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: Nested
         rows = from_spark(frame.schema, table=options.path)
     table_fields = {field.name.lower(): field for field in schema}
     spark = frame.sparkSession
-    cast = _cast_function(spark)
+    cast, policy = _cast_function(spark), store_assignment_policy(spark)
     casts = any(
         needs_cast(field.data_type, known.data_type)
         for field in rows
         if (known := table_fields.get(field.name.lower())) is not None
     )
+    if casts:
+        check_null_structs(spark, schema, operation="insert", table=options.path)
     columns = []
     for field in rows:
         key = field.name.lower()
@@ -206,7 +209,7 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: Nested
         table_field = table_fields.get(key)
         if table_field is not None and not same_type(table_field.data_type, field.data_type):
             name, data_type = table_field.name, table_field.data_type
-            check_assignment(spark, field.data_type, data_type, column=name, table=options.path)
+            check_assignment(policy, field.data_type, data_type, column=name, table=options.path)
             column = cast_structs(
                 column,
                 field.data_type,
