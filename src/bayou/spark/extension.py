@@ -26,6 +26,7 @@ from bayou.spark.log_replay import sorted_index
 from bayou.spark.native_read import metadata_count
 from bayou.spark.session.prerequisites import check_java
 from bayou.spark.sql_statements import sql_hook
+from bayou.spark.sql_statements.subquery_tables import SubqueryTables
 from bayou.spark.streaming import waiting_streams
 from bayou.spark.streaming.schema_log import check_schema_locations
 from bayou.spark.write import writer_hooks
@@ -105,6 +106,7 @@ def enable(spark: Any) -> None:
     hooks.register("stream_load", sorted_index.respond_to_stream)
     hooks.register("stream_load", waiting_streams.respond_to_stream)
     hooks.register("sql", sql_hook)
+    hooks.register("subqueries", SubqueryTables)
     hooks.register("query", metadata_count.query)
     hooks.register("count", metadata_count.count)
     for key in _CONF:

@@ -145,6 +145,21 @@ def test_subqueries_read_delta_tables(numbers, chosen, statement, expected):
     assert not [t for t in run.spark.catalog.listTables() if "subquery" in t.name]
 
 
+def test_subqueries_of_delta_table_methods_read_delta_tables(spark, table, chosen, rows):
+    numbers = table({"id": [0, 1, 2], "name": ["a", "b", "c"]})
+    numbers.update("id = (SELECT max(id) FROM chosen)", {"name": "(SELECT id FROM chosen)"})
+    assert rows(numbers) == [(0, "a"), (1, "b"), (2, "2")]
+    source = spark.createDataFrame([(1,), (2,)], "id bigint").alias("s")
+    merge = numbers.alias("t").merge(source, "t.id = s.id AND s.id IN (SELECT id FROM chosen)")
+    merge.whenMatchedUpdate(set={"name": "concat('m', (SELECT id FROM chosen))"}).execute()
+    assert rows(numbers) == [(0, "a"), (1, "b"), (2, "m2")]
+    numbers.delete("id NOT IN (SELECT id FROM chosen)")
+    assert rows(numbers) == [(2, "m2")]
+    operation = numbers.history(1).first()["operationParameters"]
+    assert "SELECT id FROM chosen" in operation["predicate"]
+    assert not [t for t in spark.catalog.listTables() if "subquery" in t.name]
+
+
 def test_suggested_columns_are_columns_of_the_table(numbers):
     run = numbers(1)
     for statement in (

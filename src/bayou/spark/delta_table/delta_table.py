@@ -46,6 +46,7 @@ from bayou.spark.delta_table.table_builder import DeltaTableBuilder
 from bayou.spark.exceptions import methods_raise_spark_exceptions
 from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.expressions.expressions import parse_condition, parse_values
+from bayou.spark.hooks.hooks import subquery_resolver
 from bayou.spark.read.time_travel import parse_timestamp
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
@@ -203,7 +204,10 @@ class DeltaTable:
             ConstraintViolationError: the table is append-only.
             CommitConflictError: a concurrent commit conflicts with this one.
         """
-        run_delete(self._target, parse_condition(self._target.spark, condition))
+        spark = self._target.spark
+        rows = parse_condition(spark, condition)
+        with subquery_resolver(spark) as resolve:
+            run_delete(self._target, None if rows is None else resolve(rows))
 
     def update(self, condition: Any = None, set: Any = None) -> None:
         """Update the rows that match a condition.
@@ -219,8 +223,10 @@ class DeltaTable:
             CommitConflictError: a concurrent commit conflicts with this one.
         """
         spark = self._target.spark
-        values = parse_values(spark, set, "set")
-        run_update(self._target, parse_condition(spark, condition), values)
+        values, rows = parse_values(spark, set, "set"), parse_condition(spark, condition)
+        with subquery_resolver(spark) as resolve:
+            values = {name: resolve(value) for name, value in values.items()}
+            run_update(self._target, None if rows is None else resolve(rows), values)
 
     def merge(self, source: Any, condition: Any) -> DeltaMergeBuilder:
         """Start a MERGE of source rows into the table.

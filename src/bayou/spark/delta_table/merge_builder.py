@@ -11,6 +11,7 @@ from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.delta_table.result_dataframes import merge_frame
 from bayou.spark.exceptions import methods_raise_spark_exceptions
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
+from bayou.spark.hooks.hooks import subquery_resolver
 from bayou.spark.session.settings import conf_flag
 from bayou.spark.target import TargetTable
 
@@ -98,7 +99,9 @@ class DeltaMergeBuilder:
         request, spark = self._request, self._target.spark
         if conf_flag(spark, _AUTO_MERGE):
             request = replace(request, schema_evolution=True)
-        return merge_frame(spark, run_merge(self._target, self._source, request))
+        with subquery_resolver(spark) as resolve:
+            request = request.with_expressions(resolve)
+            return merge_frame(spark, run_merge(self._target, self._source, request))
 
     def _with(
         self,

@@ -16,6 +16,7 @@ import functools
 import importlib
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, TypeAlias, get_args
 
 from pyspark.sql import SparkSession
@@ -56,6 +57,7 @@ HookName: TypeAlias = Literal[
     "count",
     "table",
     "write_to",
+    "subqueries",
 ]
 """Names of the hooks. A hook's handlers get these requests:
 
@@ -68,7 +70,8 @@ HookName: TypeAlias = Literal[
 - `count`: a `CountRequest` of `DataFrame.count`. Classic only.
 - `table`: a `TableReadRequest` of `SparkSession.table`, `DataFrameReader.table` or
   `DataStreamReader.table`.
-- `write_to`: a `WriteToRequest` of the last method of a `writeTo` chain."""
+- `write_to`: a `WriteToRequest` of the last method of a `writeTo` chain.
+- `subqueries`: a session, for which the handler returns the result of `subquery_resolver`."""
 
 Handler: TypeAlias = Callable[[Any], Any]
 
@@ -325,6 +328,16 @@ def _count(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _handle_write_to(request: WriteToRequest) -> Any:
     return _call_handlers("write_to", request) if is_enabled(request.spark) else NotImplemented
+
+
+def subquery_resolver(spark: Any) -> AbstractContextManager[Callable[[Any], Any]]:
+    """Return a context manager for a row operation whose expressions may have subqueries.
+
+    It provides a function that returns an expression (`RowExpression`) whose subqueries can read
+    Delta tables by name or path until the end of the `with` block.
+    """
+    result = _call_handlers("subqueries", spark) if is_enabled(spark) else NotImplemented
+    return nullcontext(lambda expression: expression) if result is NotImplemented else result
 
 
 def _call_handlers(hook: HookName, request: Any) -> Any:

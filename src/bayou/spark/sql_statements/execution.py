@@ -116,18 +116,15 @@ def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> 
     if args or values:
         statement, text = _bind(spark, statement, text, args, values)
     dataframes = {k: v for k, v in frames.items() if isinstance(v, DataFrame)}
-    subquery_tables = SubqueryTables(spark)
-    context = StatementContext(
-        spark=spark,
-        text=text,
-        query=partial(_run_query, spark, frames=dataframes),
-        reads_delta_tables=lambda query: bool(delta_references(spark, query)),
-        resolve_subqueries=subquery_tables.resolve,
-    )
-    try:
+    with SubqueryTables(spark) as resolve:
+        context = StatementContext(
+            spark=spark,
+            text=text,
+            query=partial(_run_query, spark, frames=dataframes),
+            reads_delta_tables=lambda query: bool(delta_references(spark, query)),
+            resolve_subqueries=resolve,
+        )
         return statement.run(context)
-    finally:
-        subquery_tables.drop_views()
 
 
 def _bind(

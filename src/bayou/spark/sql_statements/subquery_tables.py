@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,16 +22,19 @@ class SubqueryTables:
     """Replaces Delta tables in subqueries of a statement's expressions by temporary views.
 
     Spark can't read a Delta table that an expression refers to by its name or path. The views
-    exist until `drop_views` is called.
+    exist until the end of the `with` block, which gets the method `resolve`.
     """
 
     spark: Any
     views: list[str] = field(default_factory=list)
 
     def resolve(self, expression: RowExpression) -> RowExpression:
-        """Replace Delta tables in an expression by views; the history shows the original SQL."""
+        """Replace Delta tables in an SQL string by views; the history shows the original SQL.
+
+        Columns are returned unchanged, also those of an earlier call.
+        """
         sql = expression.sql
-        if sql is None or not is_classic(self.spark):
+        if sql is None or expression.user_column is not None or not is_classic(self.spark):
             return expression
         if not any(token.is_keyword("SELECT", "TABLE") for token in tokenize(sql)):
             return expression
@@ -49,6 +53,9 @@ class SubqueryTables:
         parts.append(query[at:])
         return replace(expression, user_column=F.expr("".join(parts)))
 
-    def drop_views(self) -> None:
+    def __enter__(self) -> Callable[[RowExpression], RowExpression]:
+        return self.resolve
+
+    def __exit__(self, *_: object) -> None:
         while self.views:
             self.spark.catalog.dropTempView(self.views.pop())
