@@ -202,6 +202,12 @@ def why_unusable(spark: Any, name: str) -> str:
     )
 
 
+def table_type(spark: Any, name: str) -> str:
+    """Return the type of a table that exists: `EXTERNAL`, or `MANAGED`."""
+    table = CatalogTable(spark, name) if is_classic(spark) else ConnectCatalogTable(spark, name)
+    return table.type
+
+
 def refresh_columns(spark: Any, name: str, path: str) -> None:
     """Update the columns of a catalog entry to the table's schema.
 

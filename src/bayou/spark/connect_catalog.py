@@ -49,6 +49,11 @@ class ConnectCatalogTable:
         return self._details.get("Provider")
 
     @property
+    def type(self) -> str:
+        """`MANAGED`, `EXTERNAL` or `VIEW`; `DROP TABLE` deletes the files of a managed table."""
+        return self._details.get("Type", "EXTERNAL")
+
+    @property
     def location(self) -> str | None:
         """The table's location; None for a view."""
         location = self._details.get("Location")

@@ -143,6 +143,14 @@ def test_a_named_table_is_described_as_in_the_log(spark):
         assert rows[:2] == [("id", "int", None), ("p", "string", None)]
         assert rows[2][0] == "# Partition Information"
         assert rows[4] == ("p", "string", None)
+        extended = spark.sql("DESCRIBE EXTENDED described_things").collect()
+        assert [tuple(row) for row in extended[:5]] == rows
+        details = {row.col_name: row.data_type for row in extended[5:]}
+        assert details["Name"] == "`described_things`"
+        assert details["Type"] == "EXTERNAL"  # DROP TABLE keeps the files
+        assert details["Provider"] == "delta"
+        assert details["Location"].endswith("/described_things")
+        assert "delta.minReaderVersion=1" in details["Table Properties"]
     finally:
         spark.sql("DROP TABLE described_things")
 

@@ -121,6 +121,10 @@ def test_a_name_of_the_catalog_is_made_with_its_table(run):
             run("CREATE TABLE made USING delta AS SELECT 1 AS id")
         assert run.spark.sql("DELETE FROM made WHERE id = 1").first()[0] == 1
         assert run.spark.sql("SELECT count(*) FROM made").first()[0] == 1
+        for create, rows in (("CREATE", 1), ("CREATE OR REPLACE", 0)):
+            run.spark.sql("DROP TABLE made")  # keeps the files
+            run(f"{create} TABLE made (id BIGINT, name STRING) USING delta")
+            assert run.spark.table("made").count() == rows
     finally:
         run.spark.sql("DROP TABLE made")
 

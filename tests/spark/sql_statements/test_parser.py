@@ -42,10 +42,10 @@ def test_a_clone_is_deep_unless_it_is_shallow(kind, shallow):
 @pytest.mark.parametrize(
     "text",
     [
-        "DESCRIBE EXTENDED t",
+        "DESCRIBE EXTENDED t id",
         "DESC history",
         "DESCRIBE FUNCTION history",
-        "DESCRIBE TABLE EXTENDED t",
+        "DESCRIBE TABLE EXTENDED t PARTITION (p = 1)",
         "SELECT 1",
         "",
         "CREATE VIEW v AS SELECT 1",
@@ -153,8 +153,17 @@ def test_a_column_that_is_set_twice_is_refused(text):
     assert "is set twice" in str(statement.error)
 
 
-@pytest.mark.parametrize("text", ["DESCRIBE t", "DESC TABLE db.t", "DESCRIBE history.t"])
-def test_a_delta_table_is_described_from_its_log(text):
+@pytest.mark.parametrize(
+    ("text", "extended"),
+    [
+        ("DESCRIBE t", False),
+        ("DESC TABLE db.t", False),
+        ("DESCRIBE history.t", False),
+        ("DESCRIBE EXTENDED t", True),
+        ("DESC TABLE FORMATTED db.t", True),
+    ],
+)
+def test_a_delta_table_is_described_from_its_log(text, extended):
     statement = parse_statement(text)
     assert isinstance(statement, DescribeTable)
-    assert statement.table[-1] == "t"
+    assert (statement.table[-1], statement.extended) == ("t", extended)

@@ -50,6 +50,11 @@ class CatalogTable:
         location = _value(self._metadata.storage().locationUri())
         return None if location is None else _path(location)
 
+    @property
+    def type(self) -> str:
+        """`MANAGED`, `EXTERNAL` or `VIEW`; `DROP TABLE` deletes the files of a managed table."""
+        return str(self._metadata.tableType().name())
+
     def set_columns(self, schema: str) -> None:
         """Replace the table's columns in the catalog by the columns of a Spark schema in JSON."""
         identifier = self._metadata.identifier()

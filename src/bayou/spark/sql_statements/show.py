@@ -15,6 +15,7 @@ from bayou.protocol.column_metadata import (
 )
 from bayou.protocol.schema import StructField, StructType
 from bayou.protocol.sql import quote_identifier, string_literal
+from bayou.spark.catalog_tables import table_type
 from bayou.spark.delta_table.describe import detail_frame, history_frame
 from bayou.spark.sql_statements.column_definitions import parse_property_keys
 from bayou.spark.sql_statements.context import (
@@ -59,17 +60,36 @@ class Show(TableStatement):
 class DescribeTable(TableStatement):
     """`DESCRIBE [TABLE] [EXTENDED | FORMATTED] table`."""
 
+    extended: bool = False
+
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
-        """Return a DataFrame with a row for each column, then a row for each partition column."""
+        """Return a DataFrame with a row for each column, then a row for each partition column.
+
+        With `extended`, the table's name, type, location, format and properties follow.
+        """
         snapshot = target.table.latest_snapshot(target.engine)
         fields = {f.name: _description(f) for f in snapshot.schema}
         rows: list[tuple[str, str, str | None]] = list(fields.values())
         if snapshot.partition_columns:
             rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
             rows += [fields[name] for name in snapshot.partition_columns]
+        if self.extended:
+            rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+            rows += [(name, value, "") for name, value in self._details(context, snapshot)]
         return context.spark.createDataFrame(
             rows, "col_name string, data_type string, comment string"
         )
+
+    def _details(self, context: StatementContext, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+        name = quoted_table_name(self.table)
+        yield "Name", name
+        if not is_path_name(self.table):
+            # Spark says MANAGED for all tables of Python data sources.
+            yield "Type", table_type(context.spark, name)
+        yield "Location", snapshot.path
+        yield "Provider", "delta"
+        properties = sorted(_properties(snapshot).items())
+        yield "Table Properties", f"[{','.join(f'{key}={value}' for key, value in properties)}]"
 
 
 def parse_show(cursor: TokenCursor) -> Show | None:
@@ -89,16 +109,13 @@ def parse_show(cursor: TokenCursor) -> Show | None:
 
 
 def parse_describe_table(cursor: TokenCursor) -> DescribeTable | None:
-    """Parse the tokens after `DESCRIBE`; None for a statement that Spark must run.
-
-    Spark runs `DESCRIBE EXTENDED name`, because the extended information is in the catalog.
-    """
+    """Parse the tokens after `DESCRIBE`; None for a statement that Spark must run."""
     cursor.take("TABLE")
     extended = cursor.take("EXTENDED|FORMATTED")
-    if not cursor.at_name or (extended and not cursor.next_are("DELTA", ".")):
+    if not cursor.at_name:
         return None
     table = cursor.table()
-    return DescribeTable(table=table) if cursor.at_end else None
+    return DescribeTable(table=table, extended=extended) if cursor.at_end else None
 
 
 def _properties(snapshot: Snapshot) -> dict[str, str]:
