@@ -289,5 +289,11 @@ def test_a_table_may_be_named_table(spark, name):
     spark.sql("CREATE OR REPLACE TABLE table (id BIGINT) USING delta")
     spark.sql(f"INSERT INTO {name} VALUES (1)")
     spark.sql(f"INSERT INTO {name} SELECT 2L")
-    assert [row.id for row in spark.sql("SELECT * FROM `table` ORDER BY id").collect()] == [1, 2]
+    for query in (
+        "SELECT * FROM `table` ORDER BY id",
+        "SELECT table.id FROM table ORDER BY id",
+        "SELECT t.id FROM table t JOIN table u ON t.id = u.id ORDER BY 1",
+    ):
+        assert [row.id for row in spark.sql(query).collect()] == [1, 2]
+    assert spark.sql("SELECT * FROM table").count() == 2
     spark.sql("DROP TABLE table")

@@ -123,7 +123,7 @@ def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableRefe
         return None
     skipped_characters = tokenized[0].start
     try:
-        tree = _SQLGLOT.parse(text[skipped_characters:])[0]
+        tree = _SQLGLOT.parse(_without_reserved_names(text, tokenized)[skipped_characters:])[0]
     except SqlglotError:
         return None
     if tree is None or isinstance(tree, exp.Command):
@@ -150,6 +150,16 @@ def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableRefe
             )
         )
     return references
+
+
+def _without_reserved_names(text: str, tokenized: Sequence[Token]) -> str:
+    """Replace the table name `table`, which sqlglot can't parse, by another name of its length."""
+    for before, token, after in zip(tokenized, tokenized[1:], [*tokenized[2:], None], strict=False):
+        if not token.is_keyword("TABLE") or (after is not None and after.text == "("):
+            continue
+        if before.is_keyword("FROM", "JOIN") or (after is not None and after.text == "."):
+            text = f"{text[: token.start]}t_ble{text[token.end :]}"
+    return text
 
 
 def _paths_in_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
@@ -287,7 +297,11 @@ def _listed_names(
         before_columns: whether a list of columns in parentheses can follow, as after USING.
     """
     while not cursor.at_end:
-        if cursor.take("LATERAL|TABLE"):
+        if cursor.take("LATERAL"):
+            continue
+        if cursor.take("TABLE"):
+            if not cursor.next_are("("):
+                yield ("table",)  # the keyword, or a table with this name
             continue
         if not before_columns and cursor.next_are("("):
             inside = cursor.fork()
