@@ -70,6 +70,16 @@ CASES = [
         "cannot resolve extra in INSERT clause",
     ),
     (
+        ON + "WHEN MATCHED THEN UPDATE SET t.s.z = 1",
+        "FIELD_NOT_FOUND",
+        "cannot resolve s.z in UPDATE clause: No such struct field 'z' in x",
+    ),
+    (
+        ON + "WHEN MATCHED THEN UPDATE SET t.m.k = 1",
+        "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",
+        "Updating nested fields is only supported for StructType, and 'm' has the type map",
+    ),
+    (
         ON + "WHEN MATCHED AND s.source IN (SELECT x FROM t_missing) THEN DELETE",
         "TABLE_OR_VIEW_NOT_FOUND",
         "t_missing",

@@ -79,9 +79,9 @@ class ReadSchema:
         )
         return streaming_error(
             condition,
-            f"Table {self.state.path}: version {version} changes the schema. The stream uses the "
-            f"schema of version {self.state.version}. Compared with this schema, {problem}. "
-            f"{action}",
+            f"Table {self.state.path}: detected schema change in version {version}. The stream "
+            f"uses the schema of version {self.state.version}. Compared with this schema, "
+            f"{problem}. {action}",
             table=self.state.path,
             version=version,
         )

@@ -41,7 +41,7 @@ from bayou.protocol.column_metadata import (
     GENERATION_EXPRESSION_KEY,
     identity_column,
 )
-from bayou.protocol.schema import BOOLEAN, VOID, StructField, StructType
+from bayou.protocol.schema import BOOLEAN, VOID, DataType, StructField, StructType
 from bayou.protocol.sql import unquoted_identifier
 
 _SIDES: dict[ClauseKind, tuple[Side, ...]] = {
@@ -393,12 +393,38 @@ class _Planner:
                 resolved = _schema_path(schema, (name,))
             if resolved is not None:
                 return resolved
+        qualified = len(path) > 1 and path[0].lower() == self._names.target_alias.lower()
+        self._check_nested(name, path[1:] if qualified else path, clause)
         raise PredicateError(
             f"{self._table}: cannot resolve {name} in {clause.action.upper()} clause: it isn't a "
             f"column of the table. The table's columns are {', '.join(self._names.target.names)} "
             "(DELTA_MERGE_UNRESOLVED_EXPRESSION).",
             expression=name,
         )
+
+    def _check_nested(self, name: str, path: tuple[str, ...], clause: MergeClause) -> None:
+        """Raise `SchemaError` if a path starts in a column of the table that lacks the field."""
+        level: DataType = self._names.target
+        for number, part in enumerate(path):
+            field = level.get(part) if isinstance(level, StructType) else None
+            if field is not None:
+                level = field.data_type
+                continue
+            if number == 0:
+                return
+            reason = (
+                f"No such struct field {part!r} in {', '.join(level.names)} (FIELD_NOT_FOUND). Use "
+                "one of these fields."
+                if isinstance(level, StructType)
+                else "Updating nested fields is only supported for StructType, and "
+                f"{'.'.join(path[:number])!r} has the type {level} "
+                "(DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT). Set the whole column."
+            )
+            raise SchemaError(
+                f"{self._table}: cannot resolve {name} in {clause.action.upper()} clause: {reason}",
+                table=self._table,
+                column=name,
+            )
 
     def _check_no_identity(self, assignments: Sequence[Assignment]) -> None:
         for assignment in assignments:
