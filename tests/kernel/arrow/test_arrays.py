@@ -16,6 +16,12 @@ CASES = [
     ([1, None, -3], pa.int64()),
     ([], pa.int32()),
     ([None, None], pa.int8()),
+    ([None, None], STRUCT),
+    ([1, 2], pa.int64()),
+    (["a", "b"], pa.string()),
+    (["\u00fc", "b"], pa.string()),
+    ([], pa.bool_()),
+    ([False] * 8 + [True], pa.bool_()),
     ([1.5, float("inf"), None], pa.float64()),
     (["a", "", None, "\u00fc\U0001f600"], pa.string()),
     ([b"", b"xy", None], pa.binary()),
@@ -43,12 +49,18 @@ def test_other_types_are_converted_by_pyarrow():
     assert to_scalar("a", pa.string()).as_py() == "a"
 
 
+def test_a_name_that_is_not_unicode_is_an_error():
+    with pytest.raises(UnicodeEncodeError):
+        _build(["a", "\udcff"], pa.string())
+
+
 @pytest.mark.process
-def test_pandas_is_not_imported():
+@pytest.mark.parametrize("count", [1, 20_000])
+def test_pandas_is_not_imported(count):
     program = (
         "import sys, pyarrow as pa\n"
         "from bayou.kernel.arrow.arrays import to_array\n"
-        "to_array(['a', None], pa.string())\n"
+        f"to_array(['a', None] * {count}, pa.string())\n"
         "print('pandas' in sys.modules)"
     )
     printed = subprocess.run(

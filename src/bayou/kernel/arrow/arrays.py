@@ -1,4 +1,4 @@
-"""Conversion of a few Python values to Arrow arrays without importing pandas.
+"""Conversion of Python values to Arrow arrays without importing pandas.
 
 `pyarrow.array` imports pandas if it is installed, which takes longer than reading a small table.
 """
@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-_FEW = 1000
+_FEW = 200_000
+"""Up to this many values are converted in Python; that is faster than the import of pandas."""
 _CODES: dict[Any, str] = {
     pa.int8(): "b",
     pa.int16(): "h",
@@ -22,7 +23,6 @@ _CODES: dict[Any, str] = {
     pa.float32(): "f",
     pa.float64(): "d",
 }
-_ENCODED: dict[Any, Any] = {pa.string(): str.encode, pa.binary(): bytes}
 
 
 def to_array(values: Sequence[Any], arrow_type: Any) -> Any:
@@ -53,13 +53,21 @@ def maps_as_pairs(value: Any, arrow_type: Any) -> Any:
 
 
 def _build(values: Sequence[Any], arrow_type: Any) -> Any:
+    if len(values) > 1 and values.count(None) == len(values):
+        return pa.nulls(len(values), arrow_type)
     code = _CODES.get(arrow_type)
     if code is not None:
-        data = packed(code, [0 if value is None else value for value in values])
-        return _from_buffers(values, arrow_type, [data])
-    encode = _ENCODED.get(arrow_type)
-    if encode is not None:
-        parts = [b"" if value is None else encode(value) for value in values]
+        numbers = [0 if value is None else value for value in values] if None in values else values
+        return _from_buffers(values, arrow_type, [packed(code, numbers)])
+    if arrow_type == pa.string():
+        strings = ["" if value is None else value for value in values] if None in values else values
+        joined = "".join(strings)
+        if joined.isascii():
+            return _from_buffers(values, arrow_type, [_offsets(strings), joined.encode()])
+        encoded = list(map(str.encode, strings))
+        return _from_buffers(values, arrow_type, [_offsets(encoded), b"".join(encoded)])
+    if arrow_type == pa.binary():
+        parts = [b"" if value is None else bytes(value) for value in values]
         return _from_buffers(values, arrow_type, [_offsets(parts), b"".join(parts)])
     if pa.types.is_boolean(arrow_type):
         return _from_buffers(values, arrow_type, [_bits(values)])
@@ -68,7 +76,7 @@ def _build(values: Sequence[Any], arrow_type: Any) -> Any:
         children = [_build([row.get(f.name) for row in rows], f.type) for f in arrow_type]
         return _from_buffers(values, arrow_type, [], children)
     if pa.types.is_map(arrow_type):
-        entries = [list(value or ()) for value in values]
+        entries = [value or () for value in values]
         pairs = list(chain.from_iterable(entries))
         keys = _build([key for key, _ in pairs], arrow_type.key_type)
         items = _build([item for _, item in pairs], arrow_type.item_type)
@@ -76,7 +84,7 @@ def _build(values: Sequence[Any], arrow_type: Any) -> Any:
         struct = pa.StructArray.from_arrays([keys, items], fields=fields)
         return _from_buffers(values, arrow_type, [_offsets(entries)], [struct])
     if pa.types.is_list(arrow_type):
-        lists = [list(value or ()) for value in values]
+        lists = [value or () for value in values]
         elements = _build(list(chain.from_iterable(lists)), arrow_type.value_type)
         return _from_buffers(values, arrow_type, [_offsets(lists)], [elements])
     return pa.array(values, arrow_type)
@@ -85,7 +93,7 @@ def _build(values: Sequence[Any], arrow_type: Any) -> Any:
 def _from_buffers(
     values: Sequence[Any], arrow_type: Any, buffers: Sequence[Any], children: Sequence[Any] = ()
 ) -> Any:
-    nulls = sum(value is None for value in values)
+    nulls = values.count(None)
     validity = _bits([value is not None for value in values]) if nulls else None
     data = [None if part is None else pa.py_buffer(part) for part in (validity, *buffers)]
     return pa.Array.from_buffers(
@@ -94,12 +102,9 @@ def _from_buffers(
 
 
 def _offsets(parts: Sequence[Any]) -> Any:
-    return packed("i", accumulate((len(part) for part in parts), initial=0))
+    return packed("i", accumulate(map(len, parts), initial=0))
 
 
 def _bits(flags: Sequence[Any]) -> bytes:
-    bits = bytearray(len(flags) // 8 + 1)
-    for number, flag in enumerate(flags):
-        if flag:
-            bits[number >> 3] |= 1 << (number & 7)
-    return bytes(bits)
+    digits = "".join(["1" if flag else "0" for flag in reversed(flags)])
+    return int(digits or "0", 2).to_bytes(len(flags) // 8 + 1, "little")

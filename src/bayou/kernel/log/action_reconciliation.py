@@ -15,7 +15,7 @@ from typing import Protocol as Interface
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.arrays import to_array
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
 from bayou.kernel.log.double_stats import (
@@ -246,8 +246,10 @@ def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
         pa.table({"code": codes, "commit": commits}),
         sort_keys=[("code", "ascending"), ("commit", "ascending")],
     )
-    is_next_code = pc.not_equal(pc.pairwise_diff(codes.take(order)), 0)
-    newest = commits.take(order.filter(pc.fill_null(is_next_code, True)))
+    # For a Python number, pyarrow imports pandas.
+    zero, true = to_scalar(0, pa.int32()), to_scalar(True, pa.bool_())
+    is_next_code = pc.not_equal(pc.pairwise_diff(codes.take(order)), zero)
+    newest = commits.take(order.filter(pc.fill_null(is_next_code, true)))
     return pc.equal(commits, newest.take(codes))
 
 

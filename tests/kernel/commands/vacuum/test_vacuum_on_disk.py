@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -172,3 +174,22 @@ def test_a_live_file_in_a_folder_with_another_spelling_on_the_disk_stays(tmp_pat
     assert metrics.num_deleted_files == (0 if lite else 1)
     assert all(map(os.path.exists, paths))
     assert os.path.exists(orphan) is lite
+
+
+@pytest.mark.process
+def test_pandas_is_not_imported(disk):
+    disk.commit(*HEAD, add("x"), add("y"))
+    disk.commit(remove("y", deletionTimestamp=OLD))
+    put(disk, "x")
+    put(disk, "orphan")
+    program = (
+        "import sys, bayou\n"
+        f"deleted = bayou.table({disk.table!r}).vacuum(0, dry_run=False, "
+        "enforce_retention_duration=False)\n"
+        "print(len(deleted), 'pandas' in sys.modules)"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    assert printed.strip() == "1 False"
+    assert not os.path.exists(f"{disk.table}/orphan")

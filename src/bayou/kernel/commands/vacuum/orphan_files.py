@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 from bayou.kernel.commands.vacuum.table_folder import HiddenNames
@@ -33,6 +34,9 @@ lite plan, in milliseconds since the epoch."""
 LISTING_SCHEMA = INVENTORY_SCHEMA.append(pa.field("is_folder", pa.bool_()))
 """`INVENTORY_SCHEMA` with a column for folders, whose paths have no trailing slash."""
 
+_FIRST, _SECOND = to_scalar(0, pa.int64()), to_scalar(1, pa.int64())
+"""Arguments of `pc.list_element`; for a Python number, pyarrow imports pandas."""
+
 _MIN_COMPARED = 65_536
 _COMPARED_FRACTION = 8
 
@@ -40,7 +44,7 @@ _COMPARED_FRACTION = 8
 def inventory(files: Iterable[tuple[str, int, int]]) -> pa.Table:
     """Build a table of `INVENTORY_SCHEMA` from (path, size, modification time) of files."""
     rows = list(files)
-    columns = [pa.array([row[i] for row in rows], f.type) for i, f in enumerate(INVENTORY_SCHEMA)]
+    columns = [to_array([row[i] for row in rows], f.type) for i, f in enumerate(INVENTORY_SCHEMA)]
     return pa.Table.from_arrays(columns, schema=INVENTORY_SCHEMA)
 
 
@@ -55,7 +59,7 @@ class ListingResult:
         other_tables: folders that contain the log of another table.
     """
 
-    files: pa.Table = field(default_factory=INVENTORY_SCHEMA.empty_table)
+    files: pa.Table = field(default_factory=lambda: pa.Table.from_batches([], INVENTORY_SCHEMA))
     folders: frozenset[str] = frozenset()
     non_empty_folders: frozenset[str] = frozenset()
     other_tables: frozenset[str] = frozenset()
@@ -76,11 +80,10 @@ class ListingResult:
         """Return the files that don't belong to another table."""
         if not self.other_tables:
             return self.files
-        folders = pc.list_element(
-            _split_names(self.files.column("path").combine_chunks()), 0
-        ).dictionary_encode()
+        parents_and_names = _split_names(self.files.column("path").combine_chunks())
+        folders = pc.list_element(parents_and_names, _FIRST).dictionary_encode()
         parents: list[Any] = folders.dictionary.to_pylist()
-        own: Any = pa.array([not self._is_in_other_table(folder) for folder in parents], pa.bool_())
+        own: Any = to_array([not self._is_in_other_table(folder) for folder in parents], pa.bool_())
         return self.files.filter(own.take(folders.indices))
 
     def empty_folders(self) -> list[str]:
@@ -134,12 +137,13 @@ class ListingFilter:
         if not listed.num_rows:
             return
         parts = _split_names(listed.column("path"))
-        folders = pc.list_element(parts, 0).dictionary_encode()
+        folders = pc.list_element(parts, _FIRST).dictionary_encode()
         parents: list[Any] = folders.dictionary.to_pylist()
         self._non_empty_folders.update(parents)
-        own: Any = pa.array([self._is_own(folder) for folder in parents], pa.bool_())
-        hidden = self._names.hide_files(pc.list_element(parts, 1))
-        old = pc.less(listed.column("modification_time"), self._before)
+        own: Any = to_array([self._is_own(folder) for folder in parents], pa.bool_())
+        hidden = self._names.hide_files(pc.list_element(parts, _SECOND))
+        before = to_scalar(self._before, pa.int64())
+        old = pc.less(listed.column("modification_time"), before)
         mask: Any = pc.and_(pc.and_not(own.take(folders.indices), hidden), old)
         candidates = listed.select(INVENTORY_SCHEMA.names).filter(mask)
         if candidates.num_rows:
@@ -152,7 +156,9 @@ class ListingFilter:
         """Return the result for all batches so far."""
         self._compare()
         return ListingResult(
-            files=pa.concat_tables([INVENTORY_SCHEMA.empty_table(), *self._unreferenced]),
+            files=pa.concat_tables(
+                [pa.Table.from_batches([], INVENTORY_SCHEMA), *self._unreferenced]
+            ),
             folders=frozenset(self._folders),
             non_empty_folders=frozenset(self._non_empty_folders),
             other_tables=frozenset(self._other_tables),
@@ -269,14 +275,14 @@ def filter_inventory(
 
 def _columns(statuses: list[FileStatus]) -> pa.RecordBatch:
     try:
-        paths: Any = pa.array([status.path for status in statuses], pa.string())
+        paths: Any = to_array([status.path for status in statuses], pa.string())
     except UnicodeEncodeError:
         statuses = [status for status in statuses if _is_unicode(status.path)]
-        paths = pa.array([status.path for status in statuses], pa.string())
+        paths = to_array([status.path for status in statuses], pa.string())
     return _listing(
         paths,
-        pa.array([status.size for status in statuses], pa.int64()),
-        pa.array([status.modification_time for status in statuses], pa.int64()),
+        to_array([status.size for status in statuses], pa.int64()),
+        to_array([status.modification_time for status in statuses], pa.int64()),
         pc.ends_with(paths, "/"),
     )
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from bayou.errors import FileMissingError, VersionNotFoundError
 from bayou.json_decoding import decode_json
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.vacuum.orphan_files import (
     INVENTORY_SCHEMA,
@@ -144,14 +145,14 @@ def _outside_other_tables(engine: Engine, state: TableState, files: pa.Table) ->
     ends = pc.split_pattern(files.column("path").combine_chunks(), "/", max_splits=1, reverse=True)
     folders = pc.list_element(ends, 0).dictionary_encode() if len(ends) else None
     if folders is None:
-        return INVENTORY_SCHEMA.empty_table()
+        return pa.Table.from_batches([], INVENTORY_SCHEMA)
     paths: list[str] = folders.dictionary.to_pylist()
     below = {folder for path in paths for folder in _folders_below(state.path, path)}
     visible = sorted(f for f in below if not names.hide_folder(f.rpartition("/")[2]))
     with ThreadPoolExecutor(_REQUESTS, thread_name_prefix="bayou-vacuum") as pool:
         nested = pool.map(lambda folder: _has_log(engine, folder), visible)
         own = {f for f, is_nested in zip(visible, nested, strict=True) if not is_nested}
-    is_own = pa.array([own.issuperset(_folders_below(state.path, f)) for f in paths], pa.bool_())
+    is_own = to_array([own.issuperset(_folders_below(state.path, f)) for f in paths], pa.bool_())
     hidden = names.hide_files(pc.list_element(ends, 1))
     return files.filter(pc.and_not(is_own.take(folders.indices), hidden))
 

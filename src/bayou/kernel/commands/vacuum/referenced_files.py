@@ -22,6 +22,7 @@ from unicodedata import normalize
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.state_files import (
     base_checkpoint,
@@ -107,7 +108,7 @@ class ReferencedFiles:
     def _hashed(self, paths: Iterable[str]) -> Any:
         if self._ignores_case:
             paths = map(_without_case, paths)
-        return pa.array(list(map(self._digest, paths)), pa.int64())
+        return to_array(list(map(self._digest, paths)), pa.int64())
 
 
 def referenced_files(
@@ -170,8 +171,9 @@ def _files(engine: Engine, state: TableState, deleted_before: int) -> Iterator[p
 
 
 def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
-    times = pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), 0)
-    recent: pa.StructArray = removes.filter(pc.greater_equal(times, deleted_before))
+    times = pc.fill_null(pc.struct_field(removes, "deletionTimestamp"), to_scalar(0, pa.int64()))
+    cutoff = to_scalar(deleted_before, pa.int64())
+    recent: pa.StructArray = removes.filter(pc.greater_equal(times, cutoff))
     return recent
 
 

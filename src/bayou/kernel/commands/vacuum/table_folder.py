@@ -14,6 +14,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from bayou.errors import ArgumentError
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import TEMPORARY_FILE_PATTERN, Engine
 from bayou.kernel.log.table_state import TableState
@@ -76,7 +77,7 @@ class TableFolder:
         own = [self._is_own(folder) for folder in folders.dictionary.to_pylist()]
         if all(own):
             return files
-        return files.filter(pa.array(own, pa.bool_()).take(folders.indices))
+        return files.filter(to_array(own, pa.bool_()).take(folders.indices))
 
     def _is_own(self, folder: str) -> bool:
         if folder == self._table:

@@ -31,6 +31,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.conversion import is_enabled
 from bayou.kernel.iceberg.expiration import delete_orphans, expire_snapshots
 from bayou.kernel.log.commit_times import last_version_at_or_before
+from bayou.kernel.log.incremental_replay import refresh_state
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.writer_support import check_writable
@@ -281,8 +282,7 @@ class _History:
         if not self._enabled:
             return
         for tried in range(1, _MAX_END_TRIES + 1):
-            state = self._state
-            self._state = load_table_state(self._engine, state.path, catalog=state.catalog)
+            self._state = refresh_state(self._engine, self._state)
             try:
                 self.commit(Operation.VACUUM_END, {"status": status}, metrics)
                 return
