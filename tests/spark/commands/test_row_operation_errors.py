@@ -86,7 +86,7 @@ CASES = [
     ),
     ("DELETE FROM {t} WHERE nothing = 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "nothing"),
     ("UPDATE {t} SET nothing = 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "nothing"),
-    ("UPDATE {t} SET s.z = 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "s.z"),
+    ("UPDATE {t} SET s.z = 1", "FIELD_NOT_FOUND", "No such struct field 'z' in x"),
     (
         "UPDATE {t} SET m.k = 1",
         "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",

@@ -237,7 +237,7 @@ def test_a_field_of_a_struct_is_set_also_where_the_struct_is_null(spark, table, 
     for paths in (["s.a", "S.A"], ["s", "s.a"]):
         with pytest.raises(SchemaError, match="set the same column"):
             made.update(is_three("id"), dict.fromkeys(paths, "NULL"))
-    with pytest.raises(SchemaError, match="no column 's.z'"):
+    with pytest.raises(SchemaError, match="No such struct field 'z'"):
         made.update(is_three("id"), {"s.z": "1"})
     merging = made.alias("t").merge(source.alias("u"), "t.id = u.id")
     with pytest.raises(SchemaError, match="DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION"):

@@ -138,6 +138,14 @@ def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[
                 table=state.table,
                 column=target,
             )
+        if fields and isinstance(level, StructType):
+            raise SchemaError(
+                f"{state.table}: {target!r} can't be updated: No such struct field "
+                f"{path[len(fields)]!r} in {', '.join(level.names)} (FIELD_NOT_FOUND). Use one of "
+                "these fields.",
+                table=state.table,
+                column=target,
+            )
     raise SchemaError(
         f"{state.table}: the table has no column {target!r} to update "
         "(UNRESOLVED_COLUMN.WITH_SUGGESTION). Its columns are "
