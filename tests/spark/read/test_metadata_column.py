@@ -68,7 +68,7 @@ def test_tables_that_do_not_track_rows_have_no_ids_of_them(spark, tmp_path):
     ("asked", "said"),
     [
         ({"metadataColumn": "yes"}, "Set true or false"),
-        ({"schema": "_metadata struct<row: bigint>"}, "has row bigint|has row long"),
+        ({"schema": "_metadata struct<row: bigint>"}, "row bigint|row long"),
     ],
 )
 def test_what_cannot_be_asked_for_is_explained(spark, path, asked, said):

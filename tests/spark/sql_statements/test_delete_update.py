@@ -112,27 +112,27 @@ def test_conditions_that_cannot_be_say_why(numbers):
 @pytest.fixture
 def chosen(spark):
     """A catalog table with the id 2."""
-    spark.range(2, 3).write.format("delta").mode("overwrite").saveAsTable("chosen")
+    spark.range(2, 3).write.format("delta").mode("overwrite").saveAsTable("chosen_ids")
     yield
-    spark.sql("DROP TABLE chosen")
+    spark.sql("DROP TABLE chosen_ids")
 
 
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
-        ("DELETE FROM {t} WHERE id IN (SELECT id FROM chosen)", [(0, "n0"), (1, "n1")]),
+        ("DELETE FROM {t} WHERE id IN (SELECT id FROM chosen_ids)", [(0, "n0"), (1, "n1")]),
         (
-            "DELETE FROM {t} x WHERE NOT EXISTS (SELECT 1 FROM chosen c WHERE c.id = x.id)",
+            "DELETE FROM {t} x WHERE NOT EXISTS (SELECT 1 FROM chosen_ids c WHERE c.id = x.id)",
             [(2, "n2")],
         ),
         ("DELETE FROM {t} WHERE id = (SELECT max(id) FROM {t})", [(0, "n0"), (1, "n1")]),
         (
-            "UPDATE {t} SET name = (SELECT id FROM chosen) WHERE id < (SELECT id FROM chosen c)",
+            "UPDATE {t} SET name = (SELECT id FROM chosen_ids) WHERE id < (SELECT id FROM chosen_ids c)",
             [(0, "2"), (1, "2"), (2, "n2")],
         ),
         (
-            """MERGE INTO {t} t USING chosen s ON t.id = s.id
-            WHEN MATCHED AND t.id IN (SELECT id FROM chosen) THEN UPDATE SET name = 'in'""",
+            """MERGE INTO {t} t USING chosen_ids s ON t.id = s.id
+            WHEN MATCHED AND t.id IN (SELECT id FROM chosen_ids) THEN UPDATE SET name = 'in'""",
             [(0, "n0"), (1, "n1"), (2, "in")],
         ),
     ],
@@ -147,16 +147,16 @@ def test_subqueries_read_delta_tables(numbers, chosen, statement, expected):
 
 def test_subqueries_of_delta_table_methods_read_delta_tables(spark, table, chosen, rows):
     numbers = table({"id": [0, 1, 2], "name": ["a", "b", "c"]})
-    numbers.update("id = (SELECT max(id) FROM chosen)", {"name": "(SELECT id FROM chosen)"})
+    numbers.update("id = (SELECT max(id) FROM chosen_ids)", {"name": "(SELECT id FROM chosen_ids)"})
     assert rows(numbers) == [(0, "a"), (1, "b"), (2, "2")]
     source = spark.createDataFrame([(1,), (2,)], "id bigint").alias("s")
-    merge = numbers.alias("t").merge(source, "t.id = s.id AND s.id IN (SELECT id FROM chosen)")
-    merge.whenMatchedUpdate(set={"name": "concat('m', (SELECT id FROM chosen))"}).execute()
+    merge = numbers.alias("t").merge(source, "t.id = s.id AND s.id IN (SELECT id FROM chosen_ids)")
+    merge.whenMatchedUpdate(set={"name": "concat('m', (SELECT id FROM chosen_ids))"}).execute()
     assert rows(numbers) == [(0, "a"), (1, "b"), (2, "m2")]
-    numbers.delete("id NOT IN (SELECT id FROM chosen)")
+    numbers.delete("id NOT IN (SELECT id FROM chosen_ids)")
     assert rows(numbers) == [(2, "m2")]
     operation = numbers.history(1).first()["operationParameters"]
-    assert "SELECT id FROM chosen" in operation["predicate"]
+    assert "SELECT id FROM chosen_ids" in operation["predicate"]
     assert not [t for t in spark.catalog.listTables() if "subquery" in t.name]
 
 
