@@ -127,8 +127,8 @@ def chosen(spark):
         ),
         ("DELETE FROM {t} WHERE id = (SELECT max(id) FROM {t})", [(0, "n0"), (1, "n1")]),
         (
-            "UPDATE {t} SET name = (SELECT id FROM chosen_ids) "
-            "WHERE id < (SELECT id FROM chosen_ids c)",
+            """UPDATE {t} SET name = (SELECT id FROM chosen_ids)
+            WHERE id < (SELECT id FROM chosen_ids c)""",
             [(0, "2"), (1, "2"), (2, "n2")],
         ),
         (
