@@ -88,7 +88,7 @@ def check_structs_by_name(
 
     Args:
         source: the columns that UPDATE SET * or INSERT * assigns; structs with the same fields as
-            those of the table are accepted.
+            columns of the table are accepted.
     """
     if structs_by_name(spark):
         return

@@ -42,7 +42,7 @@ _NULL_STRUCTS = {
         "spark.databricks.delta.merge.preserveNullSourceStructs.updateStar",
     ),
 }
-"""Settings of delta-spark for the commands, of which UPDATE has those of MERGE."""
+"""Settings of delta-spark for each command. UPDATE follows the settings of MERGE."""
 
 _NUMBERS = (BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE)
 """Each type can be cast to all later types without an overflow."""

@@ -31,7 +31,7 @@ class SubqueryTables:
     def resolve(self, expression: RowExpression) -> RowExpression:
         """Replace Delta tables in an SQL string by views; the history shows the original SQL.
 
-        Columns are returned unchanged, also those of an earlier call.
+        Columns are returned unchanged, so an expression can be passed twice.
         """
         sql = expression.sql
         if sql is None or expression.user_column is not None or not is_classic(self.spark):
