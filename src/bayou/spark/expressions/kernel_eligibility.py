@@ -87,8 +87,8 @@ def check_structs_by_name(
     """Raise `UnsupportedFeatureError` if a session must match fields of structs by position.
 
     Args:
-        source: the columns that UPDATE SET * or INSERT * assigns; structs with the same fields as
-            columns of the table are accepted.
+        source: the columns that UPDATE SET * or INSERT * assigns; structs that have the same
+            fields as in the table are accepted.
     """
     if structs_by_name(spark):
         return
