@@ -564,7 +564,9 @@ def test_a_reader_without_write_access_reads_and_cannot_write(s3_double, server,
     bayou.write(name, rows(0, 3))
     double.readers.add("lake.shop.events")
     assert ids(name) == [0, 1, 2]
-    with pytest.raises(BayouError, match=r"credentials of uc://lake.shop.events: not vended.*403"):
+    with pytest.raises(
+        BayouError, match=r"credentials of uc://lake.shop.events: the catalog vends none.*403"
+    ):
         bayou.write(name, rows(10, 1))
     assert ids(name) == [0, 1, 2]
 

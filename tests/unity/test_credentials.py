@@ -54,7 +54,7 @@ def test_the_credential_of_the_longest_prefix_is_used():
 
 @pytest.mark.parametrize("found", [[], [credential(S3, "s3://lake/a/bb")], [credential({})]])
 def test_an_answer_without_credentials_is_an_error(found):
-    with pytest.raises(CatalogError, match="credentials of uc://a.b.c: not vended"):
+    with pytest.raises(CatalogError, match="credentials of uc://a.b.c: the catalog vends none"):
         vended(*found)
 
 

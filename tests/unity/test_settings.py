@@ -16,7 +16,7 @@ def test_a_name_has_three_parts():
     assert is_unity_name("UC://a.b.c")
     assert not is_unity_name("s3://a.b.c")
     for wrong in ("uc://a.b", "uc://a.b.c.d", "uc://a.b.", "uc://a b.c.d", "uc://a.b.c/x", "a.b.c"):
-        with pytest.raises(ArgumentError, match="not the name of a table"):
+        with pytest.raises(ArgumentError, match="isn't the name of a table"):
             TableName.parse(wrong)
 
 
@@ -55,7 +55,7 @@ def test_a_token_with_control_characters_is_refused(token):
     ["ftp://h", "http://", "https://token@h", "https://u:p@h", "http://h:x", "http://h?a", "h h"],
 )
 def test_an_address_that_is_not_a_url_is_refused(uri):
-    with pytest.raises(ArgumentError, match="UC_URI: not the URL of a server"):
+    with pytest.raises(ArgumentError, match="UC_URI: this isn't the URL of a server"):
         unity_settings({"UC_URI": uri}, {})
 
 

@@ -47,7 +47,7 @@ _OPTIMIZE = (
 
 
 class TableMerger:
-    """Builder of a MERGE; each method adds a clause to the builder and returns it."""
+    """Builder of a MERGE. Each `when_` method adds a clause; `execute` runs the MERGE."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class TableMerger:
     def when_matched_update(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
-        """Update matched rows."""
+        """Update the table's rows that match a source row; `updates` has SQL by column."""
         self._merge = self._merge.when_matched_update(
             spark_assignments(updates), spark_sql(predicate)
         )
@@ -75,18 +75,22 @@ class TableMerger:
     def when_matched_update_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Update the columns that source and table have in common; `merge_schema` adds columns."""
+        """Update matched rows from the source columns of the same names.
+
+        If `DeltaTable.merge` was called with `merge_schema`, new source columns are added to the
+        table.
+        """
         return self.when_matched_update(self._source_columns(except_cols), predicate)
 
     def when_matched_delete(self, predicate: str | None = None) -> TableMerger:
-        """Delete matched rows."""
+        """Delete the table's rows that match a source row."""
         self._merge = self._merge.when_matched_delete(spark_sql(predicate))
         return self
 
     def when_not_matched_insert(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
-        """Insert source rows that match no row."""
+        """Insert the source rows that match no row of the table; `updates` has SQL by column."""
         self._merge = self._merge.when_not_matched_insert(
             spark_assignments(updates), spark_sql(predicate)
         )
@@ -95,25 +99,29 @@ class TableMerger:
     def when_not_matched_insert_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Insert source rows that match no row; see `when_matched_update_all`."""
+        """Insert the source rows that match no row of the table; columns are matched by name.
+
+        If `DeltaTable.merge` was called with `merge_schema`, new source columns are added to the
+        table.
+        """
         return self.when_not_matched_insert(self._source_columns(except_cols), predicate)
 
     def when_not_matched_by_source_update(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
-        """Update rows that match no source row."""
+        """Update the table's rows that match no source row."""
         self._merge = self._merge.when_not_matched_by_source_update(
             spark_assignments(updates), spark_sql(predicate)
         )
         return self
 
     def when_not_matched_by_source_delete(self, predicate: str | None = None) -> TableMerger:
-        """Delete rows that match no source row."""
+        """Delete the table's rows that match no source row."""
         self._merge = self._merge.when_not_matched_by_source_delete(spark_sql(predicate))
         return self
 
     def execute(self) -> dict[str, Any]:
-        """Run the merge in one commit."""
+        """Run the MERGE in one commit, and return its metrics."""
         metrics = self._deltatable.committed(self._merge.execute(), self._hooks)
         return {name: metrics[name] for name in _MERGE}
 
@@ -126,7 +134,7 @@ class TableMerger:
 
 
 class TableAlterer:
-    """ALTER TABLE, with deltalake's methods and the other methods of `bayou.api.TableAlterer`."""
+    """ALTER TABLE: all methods of deltalake's `TableAlterer` and of `bayou.api.TableAlterer`."""
 
     def __init__(self, table: TableVersion) -> None:
         self.table = table
@@ -247,7 +255,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Add entries to a column's metadata, or replace them."""
+        """Add or replace entries of a column's metadata."""
         change = self._method("set_column_metadata", commit_properties, post_commithook_properties)
         change(column, metadata)
 
@@ -263,7 +271,7 @@ class TableAlterer:
 
 
 class TableOptimizer:
-    """OPTIMIZE, with deltalake's methods and the other methods of `bayou.api.TableOptimizer`."""
+    """OPTIMIZE: all methods of deltalake's `TableOptimizer` and of `bayou.api.TableOptimizer`."""
 
     def __init__(self, table: TableVersion) -> None:
         self.table = table
@@ -288,7 +296,7 @@ class TableOptimizer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
-        """Compact small files."""
+        """Compact small files, and return metrics."""
         compact = self._method(
             "compact", commit_properties, post_commithook_properties, writer_properties
         )
@@ -311,7 +319,7 @@ class TableOptimizer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
-        """Rewrite the files in Z-order of columns."""
+        """Rewrite the files in Z-order of some columns, and return metrics."""
         z_order = self._method(
             "z_order", commit_properties, post_commithook_properties, writer_properties
         )

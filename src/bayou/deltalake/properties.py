@@ -51,7 +51,7 @@ class TableFeatures(Enum):
 
 @dataclass
 class Transaction:
-    """A transaction identifier. `last_updated` is without effect: the commit sets it."""
+    """A transaction identifier. `last_updated` is ignored, because the commit sets the time."""
 
     app_id: str
     version: int
@@ -69,9 +69,12 @@ class CommitProperties:
 
 @dataclass
 class PostCommitHookProperties:
-    """Whether a commit writes a checkpoint when it is due, and deletes expired log files.
+    """What happens after a commit.
 
-    If `cleanup_expired_logs` is None, the table property `delta.enableExpiredLogCleanup` applies.
+    Attributes:
+        create_checkpoint: whether to write a checkpoint at the table's checkpoint interval.
+        cleanup_expired_logs: whether to delete expired log files. If None, they are deleted when a
+            checkpoint is written, unless `delta.enableExpiredLogCleanup` is false.
     """
 
     create_checkpoint: bool = True
@@ -127,7 +130,7 @@ class WriterProperties:
 
 
 class EngineWithSettings:
-    """An engine whose commits use the given `CommitSettings`."""
+    """A wrapper of an engine, with `CommitSettings` that commits with this engine use."""
 
     def __init__(self, engine: Engine, settings: CommitSettings) -> None:
         self._engine = engine
@@ -148,8 +151,8 @@ def with_properties(
     """Return an engine that applies these properties to one operation.
 
     Args:
-        operation: name of the operation if it may commit several times, and therefore can't record
-            transaction identifiers; otherwise None.
+        operation: for an operation that may commit several times, its name. Transaction
+            identifiers in `commit` are then an error. None for other operations.
     """
     commit = _checked(commit, CommitProperties(), "commit_properties")
     hooks = _checked(hooks, PostCommitHookProperties(), "post_commithook_properties")

@@ -1,4 +1,4 @@
-"""The types of `deltalake.schema`: views of the types of `bayou.protocol.schema`."""
+"""The types of `deltalake.schema`, each with a conversion to a type of `bayou.protocol.schema`."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ class Schema(StructType):
 
     @property
     def invariants(self) -> list[tuple[str, str]]:
-        """Names of columns, and the SQL of their invariants."""
+        """The name and the SQL of the invariant of each column that has an invariant."""
         return list(column_invariants(self.kernel()).items())
 
     def to_arrow(self, as_large_types: bool = False) -> pa.Schema:
@@ -273,7 +273,7 @@ def schema_of(kernel: protocol.StructType) -> Schema:
 
 
 def check_no_large_types(as_large_types: bool) -> None:
-    """Refuse Arrow's large types, which Bayou doesn't return."""
+    """Raise `ArgumentError` if `as_large_types` is true: Bayou returns no large Arrow types."""
     if as_large_types:
         raise ArgumentError(
             "as_large_types: Bayou doesn't use large Arrow types. Remove the argument; Polars "

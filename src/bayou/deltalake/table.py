@@ -38,7 +38,12 @@ _UPDATE = ("num_updated_rows", *_CHANGED, "scan_time_ms")
 
 
 class ProtocolVersions(NamedTuple):
-    """Reader and writer versions and features; features are None below versions 3 and 7."""
+    """A table's protocol.
+
+    Attributes:
+        writer_features: None if the writer version is below 7.
+        reader_features: None if the reader version is below 3.
+    """
 
     min_reader_version: int
     min_writer_version: int
@@ -47,9 +52,9 @@ class ProtocolVersions(NamedTuple):
 
 
 class DeltaTable(TableVersion):
-    """A table at one version. After a commit by this object, the object has the new version.
+    """A table at one version. Commits by this object move the object to the new version.
 
-    Has the methods of deltalake's class, and the other methods of `TableHandle`.
+    The class has all methods of deltalake's `DeltaTable` and of `TableHandle`.
 
     Args:
         version: the version; None for the latest.
@@ -134,7 +139,7 @@ class DeltaTable(TableVersion):
         )
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Return the commits, newest first. Metrics are also available under deltalake's names."""
+        """Return the commits, newest first. `operationMetrics` also has deltalake's names."""
         commits = super().history(limit)
         for commit in commits:
             if "operationMetrics" in commit:
@@ -151,7 +156,7 @@ class DeltaTable(TableVersion):
         predicate: Condition | None = None,
         allow_out_of_range: bool = False,
     ) -> pa.RecordBatchReader:
-        """Read the change data feed."""
+        """Stream the rows of the change data feed. `columns` selects some of the columns."""
         return super().load_cdf(
             starting_version,
             ending_version,
@@ -177,7 +182,7 @@ class DeltaTable(TableVersion):
         *,
         file_pruning_predicate: Condition | None = None,
     ) -> list[dict[str, str | None]]:
-        """Return the partitions that have files."""
+        """Return the partitions that have files, each as its partition values by column name."""
         return super().partitions(_both(partition_filters, file_pruning_predicate))
 
     def to_pyarrow_dataset(  # noqa: PLR0917 - deltalake's order of parameters
@@ -222,7 +227,7 @@ class DeltaTable(TableVersion):
     def scan(
         self, columns: Sequence[str] | None = None, predicate: str | None = None
     ) -> pa.RecordBatchReader:
-        """Stream rows."""
+        """Stream the rows that match a condition. `columns` selects some of the columns."""
         return self.to_batches(columns, spark_sql(predicate))
 
     def delete(
@@ -314,7 +319,10 @@ class DeltaTable(TableVersion):
         full: bool = False,
         keep_versions: list[int] | None = None,
     ) -> list[str]:
-        """Delete or only list unused files; return their paths relative to the table's folder."""
+        """Delete unused files, and return their paths relative to the table's folder.
+
+        A dry run deletes nothing, and returns the same paths.
+        """
         _refuse("keep_versions", keep_versions, "Raise retention_hours, or clone the versions.")
         engine = self.engine_with(commit_properties, post_commithook_properties, operation="vacuum")
         files = TableHandle(engine, self.latest_table()).vacuum(
@@ -333,7 +341,10 @@ class DeltaTable(TableVersion):
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
-        """Restore the table to an earlier version. The protocol is never downgraded."""
+        """Restore the table to an earlier version, and return metrics.
+
+        The protocol is never downgraded: `protocol_downgrade_allowed` is ignored.
+        """
         engine = self.engine_with(commit_properties, post_commithook_properties)
         metrics = self.committed(
             TableHandle(engine, self.latest_table()).restore(
@@ -361,7 +372,7 @@ class DeltaTable(TableVersion):
         raise _unsupported("repair", "restore a version whose files exist, with restore(version)")
 
     def deletion_vectors(self) -> NoReturn:
-        """Not supported: reads already apply deletion vectors."""
+        """Not supported. Reads don't return deleted rows."""
         raise _unsupported("deletion_vectors", "read rows; deleted rows aren't among them")
 
     def create_write_transaction(self, *_: Any, **__: Any) -> NoReturn:
@@ -370,7 +381,11 @@ class DeltaTable(TableVersion):
 
 
 class _Metrics(dict[str, Any]):
-    """Metrics of a commit: strings under Delta's names, integers under deltalake's names."""
+    """The metrics of a commit in the history.
+
+    `metrics["numDeletedRows"]`, with Delta's name, is a string. `metrics["num_deleted_rows"]`, with
+    deltalake's name, is the same number as an integer.
+    """
 
     def __missing__(self, name: str) -> int:
         first, *others = name.split("_")
@@ -381,7 +396,7 @@ class _Metrics(dict[str, Any]):
 
 
 def without_nulls(configuration: Mapping[str, str | None] | None) -> dict[str, str]:
-    """Return the properties that have values."""
+    """Return the properties whose value isn't None."""
     return {key: value for key, value in (configuration or {}).items() if value is not None}
 
 
@@ -394,7 +409,9 @@ def _both(one: Condition | None, other: Condition | None) -> Condition | None:
 
 def _refuse(argument: str, value: object, advice: str) -> None:
     if value is not None:
-        raise ArgumentError(f"{argument}: Bayou doesn't support it. {advice}", argument=argument)
+        raise ArgumentError(
+            f"{argument}: Bayou doesn't support this argument. {advice}", argument=argument
+        )
 
 
 def _refuse_casts(error_on_type_mismatch: bool) -> None:

@@ -1,4 +1,4 @@
-"""A table at one version, which changes to the new version after each commit."""
+"""`TableVersion`: a handle of a table at one version, which moves to each version it commits."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Result = TypeVar("Result")
 
 
 class TableVersion(TableHandle):
-    """A table at one version. After a commit by this handle, the handle has the new version."""
+    """A handle of a table at one version. Commits by the handle move it to the new version."""
 
     __slots__ = ()
 
     def load_as_version(self, version: int | str | dt.datetime) -> None:
-        """Change to a version, or to the last version at or before a timestamp."""
+        """Move to a version, or to the last version at or before a timestamp."""
         if isinstance(version, bool) or not isinstance(version, int | str | dt.datetime):
             raise ArgumentTypeError(
                 f"version: {version!r} isn't a version. Give an int, a string or a datetime.",
@@ -46,11 +46,14 @@ class TableVersion(TableHandle):
         return self.load(newest)
 
     def update_incremental(self) -> None:
-        """Change to the latest version."""
+        """Move to the latest version."""
         self.load(TableHandle(self._engine, self.latest_table()).snapshot())
 
     def committed(self, result: Result, hooks: PostCommitHookProperties | None = None) -> Result:
-        """Change to the version in an operation's result, and return the result."""
+        """Move to the version that an operation has committed, and return the operation's result.
+
+        If the result contains no version, move to the latest version.
+        """
         if hooks is not None and hooks.cleanup_expired_logs:
             self.cleanup_metadata()
         version = result if isinstance(result, int) else getattr(result, "version", None)
@@ -69,18 +72,18 @@ class TableVersion(TableHandle):
         return with_properties(self._engine, commit, hooks, writer, operation=operation)
 
     def latest_table(self) -> Table:
-        """Return the table without a fixed version."""
+        """Return the table, whose latest version isn't limited by this handle's version."""
         return self._table.latest() if isinstance(self._table, TableAtVersion) else self._table
 
     def load(self, snapshot: SnapshotHandle) -> None:
-        """Change to the version of a snapshot."""
+        """Move to the version of a snapshot."""
         self._table = TableAtVersion(self.latest_table(), snapshot.kernel)
 
 
 def moving(
     table: TableVersion, method: Callable[..., Any], hooks: PostCommitHookProperties | None
 ) -> Callable[..., Any]:
-    """Wrap a method, so that the table changes to the version that a call commits."""
+    """Wrap a method that commits: after a call, `table` has moved to the committed version."""
 
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,8 @@ from bayou.kernel.transaction.committers import stage_commit
 class FileCatalog:
     """A catalog that stores a file for each ratified version. Several processes can use it at once.
 
-    The file contains the name of the staged commit. It becomes empty when the commit is published.
+    The file contains the name of the staged commit. When the commit is published in the table's
+    log, the file becomes empty.
 
     Args:
         folder: the folder for the catalog's files.
@@ -34,7 +35,7 @@ class FileCatalog:
         self._maintenance = maintenance
 
     def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
-        """Implements `Catalog.ratified_commits`."""
+        """Return the ratified commits of a table that aren't published; see `Catalog`."""
         versions = sorted(int(p.name) for p in self._table_folder(table).glob("[0-9]*"))
         if not versions:
             raise TableNotFoundError(f"{table}: the catalog has no such table", table=table)
@@ -46,7 +47,7 @@ class FileCatalog:
         return RatifiedCommits(latest_version=versions[-1], commits=tuple(commits))
 
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Implements `CommittingCatalog.commit`: stages and ratifies a commit."""
+        """Stage and ratify a commit; return False if the version has another ratified commit."""
         folder = self._table_folder(table)
         if version and not (folder / str(version - 1)).exists():
             raise StorageError(
@@ -71,7 +72,7 @@ class FileCatalog:
         return True
 
     def published(self, table: str, version: int) -> None:
-        """Implements `CommittingCatalog.published`."""
+        """Record that the commits up to `version` are in the table's log."""
         for path in self._table_folder(table).glob("[0-9]*"):
             if int(path.name) <= version:
                 emptied = path.with_name(f".{uuid.uuid4()}")
@@ -79,7 +80,7 @@ class FileCatalog:
                 emptied.replace(path)
 
     def permits_maintenance(self, table: str, operation: str) -> bool:
-        """Implements `MaintainingCatalog.permits_maintenance`."""
+        """Return the argument `maintenance` of the constructor, for every table and operation."""
         return self._maintenance
 
     def _table_folder(self, table: str) -> Path:

@@ -18,7 +18,7 @@ UTF8, MAP, MAP_KEY_VALUE, LIST, DECIMAL = 0, 1, 2, 3, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """The schema of a leaf column; its numbers are values of Parquet's Thrift enums."""
+    """The schema of a leaf column; integers such as `physical` are from Parquet's Thrift enums."""
 
     name: str
     repetition: int
@@ -43,7 +43,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """The content of a leaf column: levels of all values, and encodings of the non-null values."""
+    """The content of a leaf column: the levels of all values, and the encoded non-null values."""
 
     path: Sequence[str]
     repetition_levels: Sequence[int]

@@ -1,4 +1,4 @@
-"""Commits to a managed table: the catalog ratifies them, then they are published in the log.
+"""Commits to a managed table: ratified by the catalog, then published in the table's log.
 
 Both steps are specified in PROTOCOL.md (Catalog-managed tables) and in Unity Catalog's
 `api/delta.yaml` (`updateTable`).
@@ -41,13 +41,13 @@ _MAINTENANCE: Mapping[str, str] = {
 
 
 class UnityCatalog:
-    """The catalog of one managed table; implements `bayou.kernel.MaintainingCatalog`.
+    """The `MaintainingCatalog` of one managed table in Unity Catalog.
 
     Args:
         name: name of the table.
         table_id: id of the table. A table that was dropped and created again has another id.
-        staging: the staging table, if the table doesn't exist yet. The first commit creates the
-            table from it.
+        staging: the staging table from which the first commit creates the table; None if the table
+            exists.
     """
 
     def __init__(
@@ -71,7 +71,10 @@ class UnityCatalog:
         return self._staging is None
 
     def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
-        """Implements `Catalog.ratified_commits`."""
+        """Return the ratified commits of the table that aren't published; see `Catalog`.
+
+        `table` isn't used, because this is the catalog of one table.
+        """
         loaded = self._load()
         assert loaded.latest_table_version is not None  # checked by `_load`
         commits = sorted(loaded.commits or (), key=lambda commit: commit.version)
@@ -85,7 +88,11 @@ class UnityCatalog:
         )
 
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Implements `CommittingCatalog.commit`."""
+        """Commit to the table; return False if the version already has another commit.
+
+        The first commit of a new table is written to the log, and creates the table in the
+        catalog. Later commits are staged, and ratified by the catalog.
+        """
         if self._staging is not None:
             self._create(engine, table, lines, self._staging)
             return True
@@ -125,12 +132,12 @@ class UnityCatalog:
         return False
 
     def published(self, table: str, version: int) -> None:
-        """Implements `CommittingCatalog.published`."""
+        """Report to the catalog that the commits up to `version` are in the table's log."""
         update = {"action": "set-latest-backfilled-version", "latest-published-version": version}
         self._client.update_table(self._name, self._table_id, [update])
 
     def permits_maintenance(self, table: str, operation: str) -> bool:
-        """Implements `MaintainingCatalog.permits_maintenance`."""
+        """Whether the catalog lets clients run an operation such as `VACUUM` on the table."""
         permitted = self._load().allowed_maintenance_operations or ()
         return _MAINTENANCE.get(operation) in permitted
 
@@ -177,7 +184,8 @@ class UnityCatalog:
             written = bytes(next(iter(engine.files.read_files([ByteRange(path=path)]))))
             if written.splitlines() != list(lines):
                 raise CorruptTableError(
-                    f"{self._name}: the new table's location {table} already has a log. Try again.",
+                    f"{self._name}: the new table's location {table} already has a log. Repeat "
+                    "the write.",
                     table=table,
                     file=path,
                 )

@@ -175,8 +175,8 @@ class UnityClient:
         """Send a request and return the decoded response.
 
         Args:
-            once: whether the request isn't idempotent. It then isn't repeated if the server may
-                have processed it.
+            once: whether the request isn't idempotent. If true, it isn't sent again after an error
+                that leaves open whether the server has processed it.
         """
         tried, processed = 0, False
         while True:
@@ -254,7 +254,7 @@ class UnityClient:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Doesn't follow redirects, because the request contains the token."""
+    """Handler for urllib that follows no redirects, because requests contain the token."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -36,7 +36,7 @@ class VendedCredentials:
             vended = self._request()
         except CatalogError as error:
             raise CatalogError(
-                f"credentials of {self._name}: not vended: "
+                f"credentials of {self._name}: the catalog vends none. "
                 f"{error.message.removeprefix(f'{self._name}: ')}",
                 path=self._location,
                 status=error.status,
@@ -47,9 +47,8 @@ class VendedCredentials:
         values = None if credential is None else _obstore_values(credential)
         if credential is None or values is None:
             raise CatalogError(
-                f"credentials of {self._name}: not vended: the catalog's answer has none for "
-                f"{self._location}. Check the storage credentials that the catalog is configured "
-                "with.",
+                f"credentials of {self._name}: the catalog vends none for {self._location}. Check "
+                "the storage credentials in the catalog's configuration.",
                 path=self._location,
             )
         expiry = credential.expiration_time_ms

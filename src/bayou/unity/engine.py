@@ -27,7 +27,7 @@ Vend: TypeAlias = Callable[[Access], Sequence[StorageCredential]]
 class VendedFiles:
     """A `FileSystemClient` that reads with READ credentials and writes with READ_WRITE credentials.
 
-    READ_WRITE credentials are only requested for the first write.
+    READ_WRITE credentials are requested at the first write, not before.
     """
 
     def __init__(self, reads: ArrowFiles, writes: ArrowFiles) -> None:

@@ -37,7 +37,7 @@ class TableName:
         parts = uri[len(_SCHEME) :].split(".")
         if not is_unity_name(uri) or len(parts) != 3 or not all(map(_PART.match, parts)):
             raise ArgumentError(
-                f"{uri}: not the name of a table in Unity Catalog. Write "
+                f"{uri}: this isn't the name of a table in Unity Catalog. Write "
                 "uc://catalog.schema.table.",
                 argument="path",
             )

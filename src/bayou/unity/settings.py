@@ -34,8 +34,8 @@ class UnitySettings:
     def __post_init__(self) -> None:
         if not _is_server(self.uri):
             raise ArgumentError(
-                f"{URI}: not the URL of a server. Use one such as https://host:8080, and pass the "
-                f"token as {TOKEN}.",
+                f"{URI}: this isn't the URL of a server. Use a URL such as https://host:8080, and "
+                f"pass the token as {TOKEN}.",
                 argument="storage_options",
             )
         if self.token is not None and _CONTROL.search(self.token):
@@ -83,7 +83,7 @@ def unity_settings(
 
 
 def _is_server(uri: str) -> bool:
-    """Whether a URL contains a host, and no user and no query."""
+    """Whether a URL is the address of a server, without a user name or query."""
     try:
         url = urlsplit(uri)
         return (

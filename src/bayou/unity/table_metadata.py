@@ -1,8 +1,8 @@
 """Conversion of a table's metadata to the API's requests that create or update a catalog entry.
 
-The catalog stores copies of the columns, properties and protocol in the log. For a managed table,
-the request for a commit contains the commit's metadata changes. For an external table, the catalog
-entry is updated after each commit.
+The catalog entry of a table contains copies of the columns, properties and protocol from the
+table's log. For a managed table, the request for a commit contains the commit's metadata changes.
+For an external table, the catalog entry is updated after each commit.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _DERIVED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataChange:
-    """Metadata actions of a commit, or of a table version.
+    """The metadata that a commit changes, or all metadata of a table version.
 
     Attributes:
-        metadata: the new metadata, None if it doesn't change.
-        protocol: the new protocol, None if it doesn't change.
-        domains: the changed domains.
+        metadata: the table's metadata; None if the commit doesn't change it.
+        protocol: the table's protocol; None if the commit doesn't change it.
+        domains: the metadata domains that the API supports and the commit sets or removes.
     """
 
     metadata: Metadata | None = None
