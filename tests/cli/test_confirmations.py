@@ -58,7 +58,7 @@ def on_a_terminal(*arguments, answer):
 def test_a_vacuum_is_confirmed_on_a_terminal(table, stray, answer, code, stays):
     found, shown = on_a_terminal("vacuum", table, answer=answer)
     assert found == code
-    assert "Delete 1 files and folders, 0.0 MB, for good?" in shown
+    assert "Delete 1 files and folders, 0.0 MB, permanently?" in shown
     assert ("Nothing was changed." in shown) is stays
     assert stray.exists() is stays
 

@@ -1,4 +1,4 @@
-"""Argument validation, and the base class of handles."""
+"""Validation of arguments, and `BoundTable`, the base class of table handles."""
 
 from __future__ import annotations
 
@@ -70,6 +70,8 @@ def checked_number(
 
     Args:
         noun: description of the value in the error, such as `a number of rows`.
+        minimum: the lowest valid number.
+        whole: whether the number must be an integer.
     """
     unchecked: object = value
     if unchecked is None:
@@ -128,7 +130,7 @@ def checked_json(values: object, argument: str) -> dict[str, Any]:
 
 
 def checked_values(values: object, argument: str) -> Mapping[str, Expression | str]:
-    """Check and return the values of an UPDATE or MERGE clause, a mapping by column name."""
+    """Check the assignments of an UPDATE or of a MERGE clause: a new value for each column name."""
     if not isinstance(values, Mapping):
         raise ArgumentError(
             f"{argument}: {values!r} isn't a dictionary. Give column names and SQL strings.",
@@ -145,7 +147,7 @@ def checked_values(values: object, argument: str) -> Mapping[str, Expression | s
 
 
 def checked_commit_metadata(value: object) -> CommitMetadata | None:
-    """Check commit metadata, which may be None."""
+    """Check commit metadata and return it; None is valid and means no metadata."""
     if value is None or isinstance(value, str):
         return value
     if not isinstance(value, Mapping):
@@ -188,7 +190,7 @@ def _to_string(value: object) -> str:
 
 
 class BoundTable:
-    """Base class of handles: a table and the engine that accesses it."""
+    """Base class of table handles: holds a table and the engine that accesses it."""
 
     __slots__ = ("_engine", "_table")
 

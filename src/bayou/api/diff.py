@@ -40,8 +40,9 @@ def differing_rows(
 ) -> pa.RecordBatchReader:
     """Return the rows that differ; see `SnapshotHandle.diff`.
 
-    A first pass counts the 128-bit digests of the rows of each side; the counts are spilled to the
-    local disk. A second pass returns the rows whose counts differ.
+    Both versions are read twice. The first pass computes a 128-bit digest of each row, and counts
+    the digests in each version. The counts are spilled to the local disk. The second pass returns
+    the rows whose digest has different counts.
     """
     names = _compared_columns(before[1], after[1], columns, key)
     left = PlannedRead.plan(*before, names, where, None)
@@ -62,7 +63,11 @@ def differing_rows(
 def _compared_columns(
     before: Snapshot, after: Snapshot, columns: Sequence[str] | None, key: Sequence[str] | None
 ) -> list[str]:
-    """Return the columns that both sides have, in the order of the second side."""
+    """Return the columns to compare: by default all columns of `after` that `before` also has.
+
+    Raises:
+        ArgumentError: a column of `columns` or `key` isn't in both schemas.
+    """
     on_both = [name for name in after.schema.names if name in before.schema.names]
     requested = checked_names(columns, "columns")
     for argument, names in (("columns", requested), ("key", checked_names(key, "key"))):
@@ -111,7 +116,7 @@ def _rows(left: PlannedRead, right: PlannedRead, schema: pa.Schema) -> Iterator[
 
 
 def _with_types(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Cast columns to the types of the second side, for the comparison of values."""
+    """Cast columns to the types in `schema`; a column that can't be cast keeps its type."""
     columns: list[Any] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         type = schema.field(name).type  # noqa: A001
@@ -135,9 +140,9 @@ def _digests(batch: pa.RecordBatch) -> Any:
 
 
 class _DigestCounts:
-    """Counts for each row digest how many more rows the first side has than the second side.
+    """Counts for each row digest how many more rows with it the first version has than the second.
 
-    The counts are spilled to files by the first bits of the digest.
+    The counts are spilled to several files. The first bits of a digest select its file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -172,7 +177,10 @@ class _DigestCounts:
             writer.write_table(table.filter(pc.equal(buckets, number)))
 
     def surplus(self) -> pa.Table:
-        """Return the digests whose count isn't 0: positive if the first side has more of them."""
+        """Return the digests whose count isn't 0.
+
+        A count is positive if the first version has more rows with the digest, else negative.
+        """
         pending = pa.concat_tables([*self._pending, _SURPLUS.empty_table()])
         if not self._spilled:
             return _summed(pending)
@@ -204,10 +212,12 @@ def _summed(table: pa.Table) -> pa.Table:
 def _surplus_rows(
     read: PlannedRead, mark: str, surplus: pa.Table, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that are more frequent on one side than on the other side.
+    """Yield the rows that a version has more often than the other version.
 
     Args:
-        surplus: for each digest of a row, how many more rows with this digest this side has.
+        read: the read of the version.
+        mark: value of the column `_change` in the result.
+        surplus: digests of rows, and how many more rows with the digest this version has.
     """
     wanted = surplus["digest"].combine_chunks()
     left = pc.abs(surplus["count"]).to_pylist()
@@ -230,7 +240,10 @@ def _surplus_rows(
 
 
 def _chunks(read: PlannedRead, wanted: int) -> Iterator[pa.RecordBatch]:
-    """Combine batches into larger batches, because each lookup hashes all digests in `wanted`."""
+    """Combine batches into larger batches, for a lookup of their rows among `wanted` digests.
+
+    Each lookup of a batch hashes all these digests again, so a lookup of small batches is slow.
+    """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in read.to_batches():

@@ -114,8 +114,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     """A table and the engine that accesses it. Each call reads the log again.
 
     `bayou.table` returns a handle. A handle is thread-safe, except for `load_as_version` and
-    `update_incremental`. It exports an Arrow stream for `pyarrow.table(t)`, `polars.DataFrame(t)`
-    and `duckdb.sql("SELECT * FROM t")`.
+    `update_incremental`. A handle `t` exports an Arrow stream, so it can be used in
+    `pyarrow.table(t)`, `polars.DataFrame(t)` and `duckdb.sql("SELECT * FROM t")`.
 
     Examples:
         >>> orders = bayou.table("lake/orders")
@@ -177,7 +177,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self.snapshot().version
 
     def load_as_version(self, version: int | dt.datetime | str) -> None:
-        """Fix the version of this handle, until `update_incremental` is called.
+        """Pin this handle to a version, until `update_incremental` is called.
 
         Row operations are then based on this version, and fail if a later commit conflicts.
 

@@ -78,9 +78,9 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
 ) -> int:
     """Write rows to a table in one commit. A missing table is created.
 
-    Columns are matched by name. Values are cast to the table's types if they don't change (`int32`
-    to `long`, all Arrow string types, dictionaries, timestamps of all units). Other values raise an
-    error.
+    Columns are matched by name. Values are cast to the table's types if no value changes, such as
+    from `int32` to `long`, between Arrow's string types, from dictionaries, and between timestamp
+    units. Otherwise an error is raised.
 
     Args:
         path: path of a table, see `bayou.table`; or the handle of a table, which has its own
@@ -97,8 +97,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         overwrite_schema: whether an overwrite also replaces the schema and the partition columns.
         replace_where: an SQL condition. An overwrite replaces only the rows that satisfy the
             condition, and all new rows must satisfy it.
-        partition_overwrite: `dynamic`: an overwrite replaces only the partitions that have new
-            rows.
+        partition_overwrite: rows that an overwrite replaces. `static`: all rows, or the rows of
+            `replace_where`. `dynamic`: the rows of partitions for which there are new rows.
         schema_mode: the argument of `deltalake`: `merge` for `merge_schema`, `overwrite` for
             `overwrite_schema`.
         predicate: another name for `replace_where`, which `deltalake` uses.
@@ -213,7 +213,8 @@ class _Request:
         """Reject arguments that can't be combined.
 
         Args:
-            spelled: for arguments with two names, the name that the caller used.
+            spelled: for each argument with two names, such as `replace_where` and `predicate`, the
+                name that the caller used.
         """
         overwrites = {
             spelled["overwrite_schema"]: self.overwrite_schema,
@@ -333,7 +334,11 @@ def _checked_choice(
 
 
 def _check_handle_only(table: str, arguments: Mapping[str, object]) -> None:
-    """Reject arguments that the handle of a table already has."""
+    """Reject arguments that can't be set if the table is given as a handle.
+
+    Args:
+        arguments: values of `storage_options` and other settings that a handle contains, by name.
+    """
     for argument, value in arguments.items():
         if value:
             raise ArgumentError(
@@ -344,7 +349,12 @@ def _check_handle_only(table: str, arguments: Mapping[str, object]) -> None:
 
 
 def _check_one_spelling(spelling: str, **others: bool) -> None:
-    """Reject an argument that is set together with its other name."""
+    """Raise an error if an argument is set under two names.
+
+    Args:
+        spelling: the name under which the argument is set.
+        others: for each other name, whether it is set too.
+    """
     for other, is_given in others.items():
         if is_given:
             raise ArgumentError(

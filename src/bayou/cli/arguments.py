@@ -185,9 +185,9 @@ def split_names(names: str | None) -> list[str] | None:
 
 
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
-    """Return the topics whose key, section, table name or path is in `names`.
+    """Return the topics that the arguments of a command name; all topics if `names` is empty.
 
-    If `names` is empty, all topics are returned.
+    A name is the key of a topic or of a section of the YAML file, or a table's name or path.
     """
     if not names:
         return configuration.topics
@@ -223,7 +223,7 @@ def format_utc(milliseconds: int | None) -> str:
 
 
 def table_differences_warning(differences: Sequence[str], *, changed: bool) -> str:
-    """Return a warning that lists the settings of the YAML file that differ from a table.
+    """Return a warning that lists differences between the settings of the YAML file and a table.
 
     Args:
         changed: whether the pipeline changes the table to match the settings
@@ -250,5 +250,5 @@ def unseen_masks_warning(paths: Sequence[str]) -> str:
     """Return a warning about fields that the YAML file masks, but no record contains."""
     return (
         f"masks: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
-        "spelling: the field of a misspelled mask isn't masked"
+        "spelling: a field isn't masked if its path is misspelled"
     )

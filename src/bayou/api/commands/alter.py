@@ -483,7 +483,7 @@ def _path(name: ColumnName) -> tuple[str, ...]:
 
 
 def new_field(name: ColumnName, type: ColumnType) -> StructField:
-    """Return a nullable field, named by the last part of a path."""
+    """Return a nullable field. For a nested field such as `address.city`, its name is `city`."""
     last = _path(name)[-1]
     match type:
         case str():

@@ -38,7 +38,7 @@ class Maintenance(BoundTable):
 
     @property
     def optimize(self) -> TableOptimizer:
-        """OPTIMIZE: `optimize()` compacts or clusters; `optimize.compact`, `optimize.z_order`.
+        """OPTIMIZE: call `optimize()`, `optimize.compact()`, `optimize.z_order()` and others.
 
         Examples:
             >>> bayou.table("lake/orders").optimize(target_size=64_000_000)
@@ -169,7 +169,7 @@ class Maintenance(BoundTable):
         Raises:
             TableAlreadyExistsError: a table exists at `target` and can't be replaced.
             VersionNotFoundError: the log can't reconstruct the version or timestamp.
-            DataFileError: a vacuum has deleted files of an earlier version.
+            DataFileError: `version` is an earlier version, and a vacuum has deleted its files.
             SchemaError, TablePropertyError, UnsupportedFeatureError: the clone can't be created.
 
         Examples:

@@ -182,7 +182,7 @@ class TableMerger:
         )
 
     def _with_columns_of(self, source: pa.Schema) -> MergeDefinition:
-        """Return the definition in which clauses with `except_cols` list the columns to assign."""
+        """Convert each `except_cols` to assignments of all other columns of the source."""
         clauses = [
             replace(clause, assignments=self._all_columns(source, names)) if names else clause
             for clause, names in zip(self._definition.clauses, self._except_cols, strict=True)

@@ -47,8 +47,9 @@ class DeltaDataset(pads.FileSystemDataset):
         """Create the dataset of the rows of a snapshot that match both conditions.
 
         Args:
-            condition: condition that the kernel evaluates.
-            expression: condition that pyarrow evaluates, a `pyarrow.compute.Expression`.
+            condition: condition that the kernel evaluates; None for all rows.
+            expression: condition that pyarrow evaluates, a `pyarrow.compute.Expression`; None for
+                all rows.
         """
         fragment: Any = pads.IpcFileFormat().make_fragment(
             snapshot.path, pyarrow.fs.PyFileSystem(_UnreadableFiles(snapshot.path))
@@ -190,7 +191,11 @@ class DeltaDataset(pads.FileSystemDataset):
     def _needed_columns(
         self, columns: Columns, filter: Any, tree: FilterNode | None
     ) -> list[str] | None:
-        """Return the columns to read, in the table's order; None for all columns."""
+        """Return the columns that a scan selects or filters by; None for all columns.
+
+        Args:
+            tree: the tree of `filter`; None if there is no filter, or if it can't be parsed.
+        """
         if columns is None or (filter is not None and tree is None):
             return None
         needed = set() if tree is None else set(top_level_columns(tree))

@@ -264,7 +264,8 @@ def statistics_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) 
         return engine.json.parse_json(stats, _COUNTS)
     except SerializationError as error:
         raise CorruptTableError(
-            f"{snapshot.path}: the log has file statistics that aren't JSON: {error}",
+            f"{snapshot.path}: file statistics in the log aren't JSON: {error}. Restore an earlier "
+            "version of the table.",
             table=snapshot.path,
         ) from error
 

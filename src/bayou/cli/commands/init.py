@@ -149,8 +149,8 @@ def _password() -> str:
     password = os.environ.get("KAFKA_PASSWORD")
     if password is None:
         raise ArgumentError(
-            "--username: no password. Set KAFKA_PASSWORD in the environment; the generated "
-            "configuration also reads it from there.",
+            "--username: the environment variable KAFKA_PASSWORD isn't set. Set it to the "
+            "password; the generated configuration also reads it.",
             argument="username",
         )
     return password

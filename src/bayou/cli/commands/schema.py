@@ -143,7 +143,8 @@ def diff(
 def _first(handle: TableHandle) -> SnapshotHandle:
     """Return the snapshot of the earliest version that can be read.
 
-    The history may contain earlier commits whose versions can no longer be read.
+    The versions of earlier commits in the history can't be read if log cleanup has deleted files
+    that they need.
     """
     from bayou.errors import VersionNotFoundError
 

@@ -113,5 +113,10 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return the table cell that shows the paths of `route-by`; no cell if `shown` is false."""
+    """Return the value of the column for the paths of `route-by`, by the column's title.
+
+    Args:
+        routes: the settings of `route-by`; None for a topic without `route-by`.
+        shown: whether the output has this column. If False, the result is empty.
+    """
     return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

@@ -107,7 +107,10 @@ class Output(Messages, Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Whether `watch` shows a live display. If so, the monitor must collect the status."""
+        """Whether `watch` shows a live display of the topics' status, such as lag and freshness.
+
+        If True, the caller must let the monitor poll brokers and tables for the display.
+        """
         ...
 
     def watch(self, monitor: Monitor) -> AbstractContextManager[Reporter]:

@@ -7,7 +7,7 @@ because the engines differ from Spark:
 - pyarrow compares floats as in IEEE 754: `NOT x > 5` is TRUE for NaN. DuckDB and Polars order NaN
   last, as Spark does. Many writers omit NaN from a file's statistics, so comparisons that are TRUE
   for NaN are omitted for all engines.
-- pyarrow's `is_in` is never NULL: its negation is TRUE for NULL.
+- pyarrow's `is_in` is FALSE for NULL, so its negation is TRUE for NULL. In Spark both are NULL.
 - Engines convert constants to the column's type, or the column to the constant's type. Comparisons
   with a constant that the column's type can't represent exactly are omitted.
 """
@@ -73,7 +73,10 @@ def skipping_predicate(
 
 
 class _Conversion:
-    """Converts the nodes of a filter. None stands for a predicate that is TRUE for all rows."""
+    """Converts the nodes of a filter to predicates.
+
+    A method returns None if a node can't be converted. The node then doesn't skip any rows.
+    """
 
     def __init__(self, schema: StructType, *, nan_is_largest: bool) -> None:
         self._schema = schema
@@ -251,7 +254,11 @@ def _any(operands: Iterable[Predicate | None]) -> Predicate | None:
 
 
 def _may_be(scalar: Any, value: object) -> bool:
-    """Whether a constant may be equal to a boolean; True for constants of other types."""
+    """Whether a constant may be the boolean `value`.
+
+    A constant that isn't a boolean may be converted to any boolean, so the result is True. NULL is
+    never equal to a boolean.
+    """
     return scalar.is_valid and (not pa.types.is_boolean(scalar.type) or scalar.as_py() is value)
 
 

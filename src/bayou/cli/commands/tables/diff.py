@@ -104,7 +104,14 @@ def _snapshot(reference: str, config: object, settings: object) -> SnapshotHandl
 def _show(
     printed: RowsOutput, title: str, changes: list[tuple[str, str | None, str | None]]
 ) -> None:
-    """Print differences of columns or properties: a table on a terminal, otherwise notices."""
+    """Print differences of columns or properties.
+
+    If rows are printed as a table, the differences are a table too. If rows are printed as data,
+    each difference is a notice, so that the output contains only rows.
+
+    Args:
+        changes: name, old value and new value of each difference; None for a missing value.
+    """
     if not changes:
         return
     if printed.is_table:
@@ -119,7 +126,13 @@ def _show(
 def _counted(
     reader: pa.RecordBatchReader, counts: dict[str, int], change: str, max_rows: int | None
 ) -> pa.RecordBatchReader:
-    """Count the rows by kind of change while they are read, up to `max_rows` rows."""
+    """Return a reader that counts the rows of `reader` by kind of change.
+
+    Args:
+        counts: number of rows of each kind; updated while the rows are read.
+        change: the column with the kind of change.
+        max_rows: number of rows after which the result ends; None for all rows.
+    """
     import pyarrow as pa
 
     def counted() -> Iterator[pa.RecordBatch]:

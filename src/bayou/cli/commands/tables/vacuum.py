@@ -61,7 +61,7 @@ def vacuum(
                 megabytes = planned.size_of_data_to_delete / 1e6
                 confirm(
                     f"Delete {planned.num_files_to_delete:,} files and folders, "
-                    f"{megabytes:,.1f} MB, for good?",
+                    f"{megabytes:,.1f} MB, permanently?",
                     yes=yes,
                 )
         result = _vacuum(handle, retention_hours, dry_run=dry_run, lite=lite)
