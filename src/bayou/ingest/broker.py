@@ -64,11 +64,11 @@ def first_start(
     A partition that is omitted starts at its first record.
 
     Args:
-        recorded: the start offsets that an interrupted first run recorded; may be empty. If
-            `starting-offsets` is `latest`, or equals the recorded offsets, the recorded offsets are
-            returned. If it is a time, a partition starts at the lower of the recorded offset and
-            the current offset for this time. Otherwise, a partition that isn't listed starts at its
-            first offset, or at the recorded offset if Kafka has deleted the record there.
+        recorded: the start offsets that an interrupted first run recorded; empty if there are none.
+            If `starting-offsets` is `latest`, or equal to these offsets, they are returned. If it
+            is a time, a partition starts at the recorded offset or at the first offset at or after
+            the time, whichever is lower. Otherwise, a partition without a configured offset starts
+            at the recorded offset or at the first offset that Kafka has, whichever is lower.
 
     Raises:
         PipelineError: `starting-offsets` has an offset or a partition that the topic lacks.

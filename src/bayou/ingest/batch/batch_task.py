@@ -83,12 +83,10 @@ class BatchTask:
             clustering columns aren't known.
         covered: for each Kafka partition, the next offset to read, as recorded by the target.
             Records with lower offsets are skipped.
-        known_dead_letters: dead letters of an interrupted batch: for each Kafka partition, the
-            fingerprints of the dead letters at each offset that the target hasn't recorded yet.
-            Their records are skipped.
-        known_rows: rows of an interrupted batch: for each Kafka partition, the offsets of rows in a
-            table of `route-by`, if the target hasn't recorded these offsets yet. Their records are
-            skipped.
+        known_dead_letters: dead letters that an interrupted batch has committed, as fingerprints by
+            Kafka partition and offset. Their records are skipped.
+        known_rows: for each Kafka partition, the offsets of rows that an interrupted batch has
+            committed to a table of `route-by`. Their records are skipped.
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
             worker. These records become dead letters without being decoded.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.

@@ -133,7 +133,8 @@ class RowExpressions:
     def rejected(self, decoded: Decoded, source: pa.RecordBatch) -> pa.Array[Any]:
         """Return the positions of the decoded records for which the condition is FALSE.
 
-        Records are omitted if the condition is NULL, because they must still be validated.
+        The result contains no records for which the condition is NULL. These are filtered out too,
+        but only if they are valid.
         """
         values, _ = self._condition(decoded, source)
         return decoded.positions.filter(pc.fill_null(pc.invert(values), False))
@@ -259,11 +260,10 @@ class RowExpression:
     unseen: frozenset[str]
 
     def cast(self, target: DataType) -> RowExpression:
-        """Return this expression with its result cast to `target`.
+        """Return this expression with its result cast to `target`, the type of a table's column.
 
         Raises:
-            PredicateError: the expression's type can't be widened to `target`, the type of a
-                column.
+            PredicateError: the expression's type can't be widened to `target`.
         """
         if self.data_type == target:
             return self
@@ -324,7 +324,7 @@ def _refuse(decoded: Decoded, failures: Mapping[int, str]) -> Decoded:
 
 
 def column_setting(name: str) -> str:
-    """Return the setting that defines a derived column."""
+    """Return the name of the setting that defines a derived column, for messages."""
     return f"processing.columns.{name}"
 
 

@@ -1,10 +1,13 @@
 """Decodes records, and removes records that don't meet the condition `processing.where`.
 
 New fields of a filtered record don't become columns. If the condition is FALSE, the record isn't
-validated. Records are first decoded with all columns and then filtered, because this is fast for
-valid records. Refused records are decoded a second time, with only the columns that the condition
-reads. A batch with new fields is decoded again too: first with only the columns of the condition,
-then with all columns for the records that pass the filter.
+validated.
+
+A batch is first decoded to all columns and then filtered, which is fast if all records are valid.
+If records are refused, these records are decoded a second time, to only the columns that the
+condition reads. Records for which the condition is FALSE are then filtered out instead of refused.
+If the batch has new fields, it is decoded again in two steps: first to only the columns that the
+condition reads; then the records that pass the filter, to all columns.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from bayou.protocol.schema import StructType
 
 
 class FilteredDecoder:
-    """Decodes records of one format to the columns of a plan and filters them. Not thread-safe.
+    """Decodes records of one format to the columns of a `DecodePlan`, and filters them.
+
+    Not thread-safe.
 
     Attributes:
         decoder: decoder without the filter.
@@ -53,10 +58,15 @@ class FilteredDecoder:
             self._where_decoder = RecordDecoder(replace(format, json_schema=None), where_plan)
 
     def decode(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode values as `JsonDecoder.decode` does, and filter them.
+        """Decode the values of records, and filter the records.
 
         Args:
-            source: the records of the values, with the columns of the Kafka source.
+            values: the binary values of the records.
+            source: the records, with the columns of the Kafka source.
+
+        Returns:
+            The rows of the records that pass the filter. If `new_fields` isn't empty, rows may be
+            missing, and the batch must be decoded again with these fields in the plan.
         """
         decoded = self.decoder.decode(values)
         if self._expressions.where is None:
@@ -81,7 +91,7 @@ class FilteredDecoder:
         )
 
     def _decode_remaining(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode a batch again to find the new fields of records that pass the filter."""
+        """Decode a batch with new fields again, to find the new fields of unfiltered records."""
         inputs = self._where_decoder.decode(values)
         if inputs.new_fields.fields:
             return inputs
@@ -105,7 +115,11 @@ class FilteredDecoder:
 
 
 def _at(decoded: Decoded, positions: pa.Array[Any]) -> Decoded:
-    """Convert positions in a selection of a batch's records to positions in the batch."""
+    """Convert the positions in `decoded`, the result for some records of a batch.
+
+    Args:
+        positions: for each of these records, its position in the batch.
+    """
     return replace(
         decoded,
         positions=positions.take(decoded.positions),

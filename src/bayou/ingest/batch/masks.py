@@ -85,7 +85,10 @@ def _matches(
 
 
 def _is_scalar(kind: pa.DataType) -> bool:
-    """Whether a type has no fields. Strings and binary values may be JSON objects with fields."""
+    """Whether values of a type can't have nested fields.
+
+    False for strings and binary values, because they may be JSON objects.
+    """
     return not (pa.types.is_nested(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 

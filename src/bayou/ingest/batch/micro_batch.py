@@ -54,8 +54,9 @@ class MicroBatchWriter:
 
     Args:
         on_retry: called with the failure of an attempt before the attempt is repeated.
-        change_lock: the lock of a table that several topics write, see `SharedTables.change_lock`;
-            None if no other topic writes the table.
+        change_lock: the lock of a table that several topics write. A batch holds it while it
+            creates the table, or while it is retried after a conflict. None if no other topic
+            writes the table.
     """
 
     def __init__(
@@ -244,11 +245,12 @@ class MicroBatchWriter:
     def _within_bytes(
         spans: Mapping[int, OffsetSpan], results: Sequence[BatchTaskResult], max_bytes: int | None
     ) -> tuple[Mapping[int, OffsetSpan] | None, int | None]:
-        """Check the size of a batch's records against `max-batch-bytes`.
+        """Check the size of a batch's records against the limit `max_bytes`.
 
         Returns:
-            If the batch is too large, the offset ranges for another run, else None; and the size
-            limit for that run, or None if the ranges can't be shortened any more.
+            The offset ranges to run again instead, and the size limit for that run. The ranges are
+            None if the batch doesn't have to be run again. The limit is None if the ranges can't be
+            shortened any more.
         """
         read = sum(r.bytes_read for r in results)
         if max_bytes is None or read <= max_bytes:
@@ -350,8 +352,8 @@ class MicroBatchWriter:
         """Run the tasks and return their results.
 
         Args:
-            new_task: returns the definition of the tasks for a session, the records to read, and
-                the maximum total size of the records.
+            new_task: function that returns the definition of the tasks. Its arguments are the
+                session, the records to read, and the maximum total size of the records.
         """
         topic = self._topic.config.kafka_topic
         records = KafkaTasks.of(
@@ -484,8 +486,8 @@ class MicroBatchWriter:
                 raise PipelineError(
                     f"topic {key!r}: {self._target.path} was rolled back while this pipeline "
                     f"wrote to it. The table is at offset {covered} of partition {partition}, "
-                    f"but the next batch begins at {span.start}. Start the pipeline again to "
-                    "read the missing records from Kafka again, or restore the table first.",
+                    f"but the next batch begins at {span.start}. Start the pipeline again: it "
+                    "reads the missing records from Kafka, unless you restore the table first.",
                     topic=key,
                 )
 

@@ -41,8 +41,8 @@ class Document:
         lines: the line of each key path in the file, counted from 1.
         elsewhere: the source of each key path that was set outside the file, such as `--set KEY`,
             for messages.
-        literal_values: the key paths of values that the file contains as plaintext: strings and
-            numbers without `${file:PATH}` and without a `${VAR}` that has no default.
+        literal_values: the key paths of strings and numbers that can be read from the file itself.
+            Strings with `${file:PATH}`, or with a `${VAR}` without a default, aren't included.
     """
 
     file: str
@@ -103,7 +103,10 @@ class _Constructor(RoundTripConstructor):
     """
 
     def construct_yaml_int(self, node: Any) -> Any:
-        """Construct an integer with `written`: an unquoted password may have leading zeros."""
+        """Construct an integer that also has its text in `written`.
+
+        An unquoted password, such as `007`, must keep its leading zeros.
+        """
         return _with_literal(super().construct_yaml_int(node), node)
 
     def construct_yaml_float(self, node: Any) -> Any:
@@ -140,7 +143,7 @@ def load_yaml(text: str) -> Any:
     except YAMLError as error:
         raise YAMLError(_without_values(str(error))) from None
     except Exception as error:  # an invalid value of a tag raises various exceptions
-        raise YAMLError("a value doesn't match its tag") from error
+        raise YAMLError("a value isn't valid for its YAML tag, such as !!int") from error
 
 
 def read_document(file: Path, environment: Mapping[str, str]) -> Document:

@@ -100,7 +100,10 @@ class ConnectorConfig(Section):
 
 
 def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfig) -> list[str]:
-    """Return the names in the catalog of the tables of `route-by`; one may contain `{value}`."""
+    """Return the catalog names of the tables of `route-by`.
+
+    The name for `table-path` has the word `value` instead of the placeholder `{value}`.
+    """
     routes = destination.route_by
     if routes is None:
         return []

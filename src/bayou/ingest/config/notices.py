@@ -51,8 +51,9 @@ _SCHEDULED = {
     "enable_compaction": ("compaction_interval", "write compaction-interval"),
     "enable_vacuum": (None, "run bayou vacuum instead"),
 }
-"""For each maintenance task, the key of the interval that triggers the task in addition to the
-schedule, or None; and the advice if neither the schedule nor an interval triggers the task."""
+"""For each key that enables a maintenance task: the key of the interval that also triggers the
+task, or None; and the advice if the task never runs, because the schedule is off and the interval
+isn't set."""
 _OF_REGISTRY = {
     "decode": ("protobuf", "json-schema"),
     "decode-key": ("avro", "protobuf", "json-schema"),

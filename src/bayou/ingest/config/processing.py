@@ -128,7 +128,9 @@ class ProcessingConfig(Section):
             raise ValueError("a name is empty; remove it")
         for name in value:
             if _is_reserved(name):
-                raise ValueError(f"{name} isn't a field of records, but a column of the pipeline")
+                raise ValueError(
+                    f"{name} isn't a field of records, but a column that the pipeline adds"
+                )
         return value
 
     @model_validator(mode="after")
@@ -137,8 +139,8 @@ class ProcessingConfig(Section):
         for name in self.drop:
             if name.lower() in derived:
                 raise ValueError(
-                    f"drop: {name} is in columns too, where it replaces the field of this name; "
-                    "remove it from drop"
+                    f"drop: {name} is also a derived column in columns, which already replaces the "
+                    "field; remove it from drop"
                 )
         return self
 
@@ -190,12 +192,12 @@ def _is_reserved(name: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def parsed_expression(sql: str) -> Expression:
-    """Return a parsed SQL expression."""
+    """Parse an SQL expression."""
     return parse_expression(sql)
 
 
 def _expanded(expression: Expression, derived: Mapping[str, Expression]) -> Expression:
-    """Replace each derived column that an expression reads by the derived column's expression."""
+    """Replace each derived column in an expression by the expression that defines it."""
     by_name = {name.lower(): inner for name, inner in derived.items()}
 
     def expand(column: Column) -> Expression:
@@ -217,7 +219,12 @@ def names_in(expression: Expression) -> Iterator[str]:
 
 
 def check_expression(sql: str, prefix: str = "") -> None:
-    """Raise `ValueError` if an expression can't be parsed, or changes when a batch is repeated."""
+    """Check that an expression is valid, and that its result doesn't change between attempts.
+
+    Raises:
+        ValueError: the expression can't be parsed, or it reads a column such as `_processed_at`,
+            whose value changes when a batch is repeated.
+    """
     try:
         names = set(names_in(parsed_expression(sql)))
     except PredicateError as error:

@@ -32,14 +32,15 @@ _MAX_READABLE = 40
 
 
 def value_name(value: str, *, plain: bool = True) -> str:
-    """Convert a value to a name for `{value}` of lowercase letters, digits and underscores.
+    """Return the name that replaces `{value}` in a path or a table name for a value.
 
-    A value that consists of these characters is unchanged. Any other value is converted, and a part
-    of its SHA-256 is appended. Values that differ only in case or in other characters therefore
-    have different names, also in catalogs and file systems that ignore case.
+    The name has only lowercase letters, digits and underscores. A value of these characters is its
+    own name. Otherwise, the other characters are replaced, and a part of the value's SHA-256 is
+    appended. Different values therefore have different names, even in a catalog or a file system
+    that ignores case.
 
     Args:
-        plain: whether a value may stay unchanged; if False, the hash is always appended.
+        plain: whether a value may be its own name; if False, the hash is always appended.
     """
     if plain and _PLAIN.match(value) and not _HASHED.search(value):
         return value
@@ -49,7 +50,7 @@ def value_name(value: str, *, plain: bool = True) -> str:
 
 
 def value_fingerprint(value: str) -> int:
-    """Return a positive number that identifies a value, even if another value has the same name."""
+    """Return a positive hash of a value, to detect two values with the same `value_name`."""
     digest = hashlib.sha256(value.encode(errors="surrogatepass")).digest()
     return int.from_bytes(digest[8:16], "big") >> 1 or 1
 
@@ -61,9 +62,10 @@ class RouteTable:
     Attributes:
         path: the table's path.
         name: the table's name in a catalog.
-        value_name: the name for `{value}` in the path; None if `route-by.tables` lists the path.
-        fingerprint: the `value_fingerprint` of the table's value; 0 if `route-by.tables` lists the
-            path, because several values can then have the same table.
+        value_name: the name that replaces `{value}` in the path; None if `route-by.tables` lists
+            the path.
+        fingerprint: the hash of the table's value (`value_fingerprint`); 0 if `route-by.tables`
+            lists the path, because several values can then have the same table.
     """
 
     path: str
@@ -202,8 +204,8 @@ class RouteByConfig(Section):
         """Return the table of a value; None if the value has no table.
 
         Args:
-            reserved: names that would lead to other tables of the topic, such as its dead letter
-                table; values with these names get a hash.
+            reserved: values whose path would be the path of another table of the topic, such as its
+                dead letter table. A hash is appended to their names.
         """
         listed = self.tables.get(value)
         if listed is not None:
@@ -227,7 +229,7 @@ class RouteByConfig(Section):
         return None
 
     def at(self, path: str) -> RouteTable:
-        """Return the table with a path, even if it is no longer in the configuration."""
+        """Return the table with this path. The configuration doesn't have to contain the path."""
         for listed in self.tables.values():
             if listed.table_path == path:
                 return RouteTable(path=path, name=listed.name)

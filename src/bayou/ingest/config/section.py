@@ -16,7 +16,7 @@ def kebab(name: str) -> str:
 
 
 class SectionKeyError(ValueError):
-    """An error of one key, raised by the validation of the whole section."""
+    """The validation of a section failed because of one key of the section."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)

@@ -257,7 +257,7 @@ class TopicConfig(Section):
 
     @property
     def column_masks(self) -> dict[str, str]:
-        """The mask of each column path; a field can have several, see `column_paths`."""
+        """The mask of each column path. With `flatten`, a field can have several column paths."""
         return {
             column: mask for path, mask in self.masks.items() for column in self.column_paths(path)
         }
@@ -333,8 +333,8 @@ class TopicConfig(Section):
         masked = {path.lower() for path in self.column_masks}
         if "_kafka_key" in processing.inputs and keys & masked:
             raise ValueError(
-                "processing: an expression reads _kafka_key, in which a masked key column isn't "
-                "masked; read the key column instead"
+                "processing: an expression reads _kafka_key, which contains the unmasked value of "
+                "a masked key column; read the key column instead"
             )
         return self
 

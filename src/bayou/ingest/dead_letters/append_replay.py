@@ -69,7 +69,10 @@ class ReplayResult:
 
 
 class AppendReplay:
-    """One attempt of a replay, which reads one version of the target and the dead letter table."""
+    """One attempt to replay dead letters.
+
+    It reads one version of the target and one version of the dead letter table.
+    """
 
     def __init__(
         self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None
@@ -238,10 +241,16 @@ class AppendReplay:
         *,
         count: bool = False,
     ) -> pa.RecordBatch:
-        """Return the dead letters at recorded offsets that have no row in the target.
+        """Return the dead letters to replay, one for each offset.
 
-        If `count` is true, all dead letters that aren't returned are counted as `skipped` or
-        `already_rows` of the result.
+        A dead letter isn't replayed if the target hasn't recorded its offset yet, or if the target
+        already has a row with its offset.
+
+        Args:
+            covered: the next offset to read of each partition, as recorded by the target.
+            row_offsets: the offsets of the target's rows.
+            count: whether to count the dead letters that aren't replayed as `skipped` or
+                `already_rows` of the `ReplayResult`.
         """
         partitions, offsets = batch.column("partition"), batch.column("offset")
         ready: Any = pa.array([False] * batch.num_rows)

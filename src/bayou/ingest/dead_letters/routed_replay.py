@@ -43,7 +43,7 @@ _BATCH_ROWS = 10_000
 
 
 class RoutedReplay(AppendReplay):
-    """One attempt of a replay, which reads one version of each table."""
+    """One attempt to replay dead letters; it reads one version of each table."""
 
     def __init__(
         self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None

@@ -48,9 +48,9 @@ class DecodePlan:
             fields are refused.
         ignore: whether unknown fields that aren't discovered are dropped. Their paths are returned
             as `Decoded.ignored`.
-        needed: lowercase paths of unknown fields that must not be dropped by `ignore`. If a record
-            has such a field, or an unknown field that may contain it, and the field isn't
-            discovered, the record is refused.
+        needed: lowercase paths of unknown fields that `ignore` must not drop, because an expression
+            reads them. A record with such a field, or with an unknown field that may contain it, is
+            refused unless the field is discovered.
         widens: whether columns with a wider type in the Avro or Protobuf schema of a record are
             returned in `Decoded.new_fields`.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.
@@ -145,7 +145,7 @@ class Decoded:
 
 
 class JsonDecoder:
-    """Decodes JSON objects to the columns of a plan. Not thread-safe."""
+    """Decodes JSON objects to the columns of a `DecodePlan`. Not thread-safe."""
 
     def __init__(self, plan: DecodePlan) -> None:
         self._plan = plan
@@ -391,7 +391,7 @@ def _unknown_reason(names: Collection[str], plan: DecodePlan) -> str:
             f"unknown field {shown}: it can't be a column (a reserved name, a name that differs "
             "from a column's only in case, or invalid characters)"
         )
-    return _short(f"unknown field {shown}, and schema evolution is off or can't add it")
+    return _short(f"unknown field {shown}: schema evolution is disabled or can't add it")
 
 
 def _short(text: str) -> str:

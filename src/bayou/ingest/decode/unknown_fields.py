@@ -33,7 +33,11 @@ def unknown_fields(
 def additions(
     columns: StructType, new_fields: Iterable[StructField]
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield path and column, as `unknown_fields`, of each of `new_fields` that `columns` lacks."""
+    """Yield the path and the partial column of each field that `columns` lacks.
+
+    Args:
+        new_fields: partial columns of fields; `columns` may already have some of the fields.
+    """
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
         yield path, kind.fields[0]

@@ -22,10 +22,11 @@ _LOG = "_delta_log"
 
 
 def foreign_file(topic: Topic, engine: Engine) -> str | None:
-    """Return the path of a file in the table's folder that the pipeline hasn't written, or None.
+    """Return the path of a file in the table's folder that the pipeline hasn't written.
 
-    Names that begin with `_` or `.` are skipped, as by VACUUM, except the log of another table
-    inside the folder.
+    Files and folders whose names begin with `_` or `.` are ignored, because VACUUM doesn't delete
+    them. The result is None if there is no other file. If another table is inside the folder, the
+    result may be the path of its log.
     """
     root = engine.files.resolve_path(topic.table_path).rstrip("/")
     properties = normalize(topic.config.destination.delta_config.table_properties)

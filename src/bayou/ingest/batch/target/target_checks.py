@@ -171,7 +171,7 @@ def _order(ordering: str) -> str:
 def _consequence(keys: UpsertKeys, name: str) -> str:
     if name in keys.columns:
         return f"key column {name!r}, so each key would get a second row"
-    return f"ordering column {name!r}, so records would be ordered by both forms"
+    return f"ordering column {name!r}, so records would be ordered by strings of several formats"
 
 
 _MIGRATION = "migration/"
@@ -222,9 +222,9 @@ def check_not_restored(
 
     Args:
         latest: the latest version of the table.
-        known: the last version that was checked; later commits are checked. If None, commits are
-            checked back to the last commit of a pipeline, whose transaction identifiers contain
-            earlier RESTOREs.
+        known: the last version that was already checked; only later commits are checked. If None,
+            commits are checked from the newest back to a commit of a pipeline. Earlier RESTOREs are
+            known from transaction identifiers.
 
     Returns:
         The version of the newest RESTORE; -1 if there is none.

@@ -148,10 +148,12 @@ class TargetUpserts:
 
     @contextlib.contextmanager
     def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
-        """Context manager that raises `CommitConflictError` if an unrelated upsert conflicts.
+        """Context manager that converts the error of a conflict with an upsert of other records.
 
-        If another process committed one of `transaction_ids`, the `ConcurrentTransactionError` of
-        the conflict is re-raised.
+        Each upsert increments a transaction identifier of the table, so two concurrent upserts
+        fail with `ConcurrentTransactionError`. It is converted to `CommitConflictError`, which is
+        retried. If another process has committed one of `transaction_ids`, that is, the same
+        records, the error isn't converted.
         """
         try:
             yield

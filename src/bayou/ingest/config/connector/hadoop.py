@@ -1,8 +1,8 @@
 """Converts `spark.hadoop.fs.s3a.*` of `connector.spark` to settings of `connector.storage`.
 
-With delta-spark, an object store is configured by these Hadoop settings. Bayou accesses the store
-without Hadoop, so this module moves the settings to `connector.storage`. Keys that
-`connector.storage` already has aren't changed.
+delta-spark accesses an object store through Hadoop, with these settings. Bayou accesses the store
+without Hadoop, so this module moves the settings to `connector.storage`. If `connector.storage`
+already has a key, its value isn't changed.
 """
 
 from __future__ import annotations

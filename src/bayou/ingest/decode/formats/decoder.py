@@ -31,10 +31,10 @@ _NO_COLUMNS = StructType()
 
 
 class RecordDecoder:
-    """Decodes records of one format to the columns of a plan. Not thread-safe.
+    """Decodes records of one format to the columns of a `DecodePlan`. Not thread-safe.
 
     If `format.flatten` is set, records are validated against `format.json_schema` before they are
-    flattened. Otherwise they are validated against the JSON Schema of the plan.
+    flattened. Otherwise they are validated against the JSON Schema in the `DecodePlan`.
     """
 
     def __init__(self, format: RecordFormat, plan: DecodePlan) -> None:
@@ -54,7 +54,7 @@ class RecordDecoder:
 
     @property
     def reads_json(self) -> bool:
-        """Whether values are JSON, whose numbers have no declared type, unlike in Avro."""
+        """Whether values are JSON. The numbers of JSON have no type, unlike those of Avro."""
         return self._format.name in ("json", "json-schema")
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
