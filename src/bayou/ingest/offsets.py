@@ -83,7 +83,10 @@ def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int
 
 
 def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the next offset to read of each partition, from any cluster and topic id."""
+    """Return the next offset to read of each partition of the Kafka topic `name`.
+
+    Unlike `next_offsets`, the cluster id and the topic id in an `appId` are ignored.
+    """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
         kind, _, rest = application.partition("/")
@@ -166,10 +169,11 @@ def resume_positions(
 ) -> dict[int, int]:
     """Return the next offset to read of each partition; empty for a first run.
 
-    A partition without covered offsets resumes after its existing rows or migrated records. If it
-    has neither, it starts at its recorded start offset. If only other partitions have a recorded
-    start offset, the partition was created later and starts at offset 0. The recorded start offset
-    shows a run whether Kafka has deleted records before they were read.
+    A partition with covered offsets resumes after them. Otherwise, it resumes after its existing
+    rows or migrated records. If it has neither, it starts at its recorded start offset. If only
+    other partitions have a recorded start offset, the partition was created later and starts at
+    offset 0. If Kafka no longer has the returned offset, records were deleted before they were
+    read.
 
     Args:
         transactions: the target's transaction identifiers.

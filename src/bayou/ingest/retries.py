@@ -56,7 +56,8 @@ def attempt_failed_event(
 ) -> AttemptFailed:
     """Return the event for a failed attempt that will be retried.
 
-    `retry` is the number of the next retry, from 1. `what` is described in `AttemptFailed`.
+    `retry` is the number of the next retry, from 1. `what` is the operation that failed: a batch, a
+    request to brokers or tables (`topic`), or an update of a catalog entry (`registration`).
     """
     return AttemptFailed(
         topic=topic.key,

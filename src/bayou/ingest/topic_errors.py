@@ -92,7 +92,7 @@ def translate_errors(topic: str = "") -> Iterator[None]:
 
 
 def to_bayou_error(error: Exception, topic: str) -> BayouError:
-    """Return the `BayouError` for an exception. If it isn't from Spark, `topic_error` converts it.
+    """Convert an exception of Spark or Python to a `BayouError`.
 
     `topic` is empty if the error belongs to no topic.
     """
@@ -129,9 +129,11 @@ def to_bayou_error(error: Exception, topic: str) -> BayouError:
 
 
 def records_lost_error(message: str, topic: str) -> RecordsLostError:
-    """Return the error for lost records; its message names the setting to continue the topic.
+    """Return the error for lost records. Its message names the setting that continues the topic.
 
-    `message` is the message of an error of the Kafka reader or of this function.
+    Args:
+        message: the message of the Kafka reader's error. A message that already names the setting
+            is unchanged.
     """
     advice = (
         " To continue with the records that remain, set "

@@ -4,12 +4,14 @@ Records of a key are ordered by (ordering column if configured, Kafka timestamp,
 nulls first. The last record of a key becomes the key's row, or deletes the row.
 
 A tombstone without an ordering value is called *bare*. It gets the highest ordering value of the
-key's records that arrived before it, so that it deletes the existing row, and older records don't
-restore the row. The order of arrival is the order of offsets. All records of a key must therefore
-be in one partition, as Kafka's partitioner ensures. Rows of the table count as arrived before the
-batch. Rows of the tombstone's partition with a higher offset, which exist if the tombstone is a
-replayed dead letter, are an exception. Offsets are only compared within a partition of the same
-topic, because the Kafka topic of a table may have been changed.
+key's records that arrived before it. It therefore deletes the existing row, and older records that
+are read later don't restore the row.
+
+Records arrive in the order of their offsets, so all records of a key must be in one partition, as
+Kafka's partitioner ensures. Rows of the table arrived before the batch, with one exception: if a
+tombstone is a replayed dead letter, rows of its partition with a higher offset arrived after it.
+Offsets are only compared within a partition of the same topic, because the Kafka topic of a table
+may have been changed.
 """
 
 from __future__ import annotations
@@ -93,20 +95,21 @@ class UpsertKeys:
 def last_of_each_key(
     keys: UpsertKeys, rows: pa.Table, deleted: pa.Table, orderings: pa.Table
 ) -> pa.Table:
-    """Return the rows of a batch that may change the table or the deleted keys.
+    """Return the rows of a batch that may change the target or the deleted keys table.
 
     Args:
-        rows: the batch, with `DELETED`.
-        deleted: the deleted keys, with the columns `keys.all_columns` and `BARE`; may include
-            deletes of a batch that isn't committed to the table yet.
-        orderings: the table's rows with a key in `keys_of_tombstones`. The columns are
-            `keys.all_columns` without Kafka's timestamp. A row at the offset of a bare tombstone
-            sets the tombstone's ordering value.
+        rows: the batch, with the column `DELETED`.
+        deleted: rows of the deleted keys table, with the columns `keys.all_columns` and `BARE`.
+            They may include deletes of a batch that isn't committed to the target yet.
+        orderings: rows of the target with a key in `keys_of_tombstones`, with the columns
+            `keys.all_columns` without Kafka's timestamp. If such a row has the offset of a bare
+            tombstone, the tombstone gets the row's ordering value.
 
     Returns:
-        The last row of each key and superseded tombstones, with the columns `FORCED`, `BARE` and
-        `SUPERSEDED`. A bare tombstone has the highest ordering value of the key's records that
-        arrived before it. Each key has at most one row for which `SUPERSEDED` is false.
+        The last row of each key, unless the deleted keys have a newer record of the key. If the key
+        has a bare tombstone, but isn't deleted by this row, the tombstone is returned too, with
+        `SUPERSEDED` true. The columns `FORCED`, `BARE` and `SUPERSEDED` are added. A bare tombstone
+        has the highest ordering value of the key's records that arrived before it.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:
@@ -172,9 +175,13 @@ def last_of_each_key(
 
 
 def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
-    """Return the indices of `tombstones` whose key isn't deleted by one of the rows `winners`.
+    """Return the indices of the bare tombstones that a later record of their key has superseded.
 
-    `tombstones` is the mask of the keys' last bare tombstones, `ids` has the numbers of the keys.
+    Args:
+        tombstones: mask that selects the last bare tombstone of each key.
+        ids: for each row, the number of its key.
+        winners: the index of the last row of each key.
+        deleted: the column `DELETED`.
     """
     indices = pc.indices_nonzero(tombstones).cast(pa.int64())
     deletes = winners.filter(deleted.combine_chunks().take(winners))
@@ -218,12 +225,19 @@ _ROW, _GONE, _KNOWN = 0, 1, 2
 
 
 def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Compute the ordering values of bare tombstones; return all ordering values and three masks.
+    """Compute the ordering value of the last bare tombstone of each key.
 
-    The last bare tombstone of a key gets the highest ordering value of the key's rows that arrived
-    before the tombstone. The first mask selects these rows, which the tombstone deletes, and the
-    rows of `_precedes_delete`. The second mask is the column `FORCED`. The third mask selects the
-    last bare tombstone of each key. `kinds` is the column `_KIND`.
+    The tombstone gets the highest ordering value of the key's rows that arrived before it.
+
+    Args:
+        ordering: name of the ordering column.
+        ids: for each row, the number of its key.
+        kinds: the column `_KIND`.
+
+    Returns:
+        The ordering values of all rows, and three masks. The first mask selects the rows that
+        arrived before a bare tombstone of their key, which deletes them. The second mask is the
+        column `FORCED`. The third mask selects the last bare tombstone of each key.
     """
     values = everything.column(ordering).combine_chunks()
     replayed = _precedes_delete(everything, ids, kinds)
@@ -254,11 +268,11 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 
 
 def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Return a mask of the batch's rows that arrived before the tombstone of their deleted key.
+    """Return a mask of the batch's rows that arrived before a bare tombstone in the deleted keys.
 
-    These rows occur when dead letters are replayed. Their ordering value may be higher than the
-    ordering value of a bare tombstone, which was computed without these rows. The mask selects only
-    rows in the tombstone's Kafka partition.
+    A batch has such rows if dead letters are replayed. They must not restore the key, although
+    their ordering value may be higher than the tombstone's, which was computed without them. The
+    mask selects only rows in the tombstone's Kafka partition.
     """
     bare = pc.fill_null(everything.column(BARE).combine_chunks(), False)
     gone = pc.and_(pc.equal(kinds, _GONE), bare)
@@ -316,9 +330,9 @@ def _per_key(ids: Any, values: Any, function: str) -> Any:
 
 
 def _with_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
-    """Extend rows of the table or the deleted keys to the columns of a batch.
+    """Extend rows of the target or of the deleted keys table to the columns of a batch.
 
-    `DELETED` is true, `_KIND` is `kind`, and all other missing columns are null.
+    The column `DELETED` is true, `_KIND` is `kind`, and all other missing columns are null.
     """
     columns: dict[str, Any] = {
         name: rows.column(name).cast(schema.field(name).type) for name in rows.column_names

@@ -122,12 +122,14 @@ class _Records:
         self.refused: dict[int, BitMap64] = {}
 
     def last_rows(self, before: pa.Table, after: pa.Table, deleted: pa.Table) -> pa.Table:
-        """Return the last row of each key in two tables; `DELETED` is true if it deletes the key.
+        """Return the last row of each key; its column `DELETED` is true if it deletes the key.
 
         Args:
-            deleted: the deleted keys, with the ordering values of their tombstones. These can't be
-                computed from the records: a tombstone may have deleted a row that didn't come from
-                Kafka, and earlier dead letters may have been replayed after the tombstone.
+            before: rows of earlier records.
+            after: rows of later records.
+            deleted: the deleted keys table, which has the ordering values of tombstones. These
+                values can't be computed from the records: a tombstone may have deleted a row that
+                didn't come from Kafka, and earlier dead letters may have been replayed after it.
         """
         rows = pa.concat_tables([self._cast(before), self._cast(after)])
         empty = rows.drop_columns([DELETED]).slice(0, 0)
@@ -173,7 +175,7 @@ class _Records:
             yield pa.Table.from_batches(waiting)
 
     def _cast(self, rows: pa.Table) -> pa.Table:
-        """Convert rows to the columns and types of the reader's rows.
+        """Convert rows to the columns and types of the rows that `read` yields.
 
         A missing column `DELETED` becomes false, any other missing column becomes null.
         """

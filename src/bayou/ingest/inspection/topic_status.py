@@ -50,7 +50,10 @@ class TopicTables:
 
     @property
     def letters_filter(self) -> str | None:
-        """SQL condition that selects the topic's dead letters; None if the table isn't shared."""
+        """SQL condition that selects the topic's dead letters in the dead letter table.
+
+        None if no other topic writes to the table, so all its rows are dead letters of the topic.
+        """
         if not self.topic.shares_table:
             return None
         return f"topic = '{self.topic.config.kafka_topic}'"

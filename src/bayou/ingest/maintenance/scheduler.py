@@ -182,9 +182,8 @@ class TopicMaintenance:
     def _is_reported(self, report: MaintenanceReport) -> bool:
         """Return whether to report the result of a task, and store whether the task failed.
 
-        A result is always reported if it isn't `nothing`, or if the previous run of the task
-        failed. The result `nothing` isn't reported if partitions are left for the next run, or for
-        the task `forget`.
+        Only the result `nothing` may be left unreported: for the task `forget`, or if partitions
+        are left for the next run. It is still reported if the previous run of the task failed.
         """
         failed_before = report.task in self._failed
         if report.error is not None:

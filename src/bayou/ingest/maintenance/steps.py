@@ -177,7 +177,7 @@ class LastRuns:
     """Stores the last run of each maintenance task of a table in the state path.
 
     Args:
-        table_key: see `Topic.table_key`.
+        table_key: the key of the table (`Topic.table_key`); each key has its own file.
     """
 
     def __init__(self, state_path: Path, table_key: str) -> None:

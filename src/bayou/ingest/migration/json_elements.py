@@ -118,12 +118,12 @@ class _Text:
         return element
 
     def _object(self) -> bytes | None:
-        """Consume and return an object whose end is found by counting braces; None if that fails.
+        """Consume and return the next object, whose end is found by counting braces.
 
-        Counting fails if strings of the object have unbalanced braces, or if the buffer has only a
-        part of the object; then nothing is consumed. The caller must check that the bytes are valid
-        JSON. If they are, they are the whole object, because no JSON object is a prefix of another.
-        Counting takes a third of the time of `element`.
+        The result is None, and nothing is consumed, if a string of the object has unbalanced braces
+        or if the buffer has only a part of the object. The caller must check that the result is
+        valid JSON. Valid JSON is the whole object, because no JSON object is the beginning of
+        another. Counting braces takes a third of the time of `element`.
         """
         depth, end = 1, self._at + 1
         for _ in range(_MAX_BRACES):

@@ -38,8 +38,9 @@ class JsonFile:
 
     Attributes:
         path: absolute path, without URL encoding.
-        name: path relative to the folder. The prefix `./` distinguishes a file that has the same
-            name as its folder; see `path_below`.
+        name: path relative to the folder. If a folder such as `a.json` contains a file of the same
+            name, the file's name is `./a.json`, because `a.json` means that the path of the folder
+            is a file.
         size: size in bytes.
         timestamp: timestamp of the file's records, microseconds since the epoch. If folder names
             have a date (`year=2024/month=01/day=05` or `2024/01/05`), the timestamp is midnight of
@@ -88,15 +89,15 @@ def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> 
 
 
 def path_below(folder: str, name: str) -> str:
-    """Return the path of a file that `json_files(folder)` listed with the name `name`.
+    """Return the path of the file `name` in the result of `json_files(folder)`.
 
-    If `folder` is the path of a JSON file, the result is `folder`.
+    If `folder` is itself the path of a JSON file, the result is `folder`.
     """
     return folder if _is_file(folder, name) else f"{folder}/{name.removeprefix('./')}"
 
 
 def _is_file(folder: str, name: str) -> bool:
-    """Whether `folder` is the path of the JSON file itself."""
+    """Whether `folder` isn't a folder, but the path of the JSON file `name`."""
     return bool(_NAMES.match(folder)) and folder.rpartition("/")[2] == name
 
 

@@ -108,8 +108,8 @@ def check_table(
         setting = f"connector.topics.{topic.section}.destination.route-by.accept-deleted"
         advice += f". If it was deleted on purpose, set {setting}: [{topic.routed_table}]"
     raise PipelineError(
-        f"topic {topic.key!r}: {topic.table_path} {change}, but the default table still records "
-        f"the offsets of these rows, so their records won't be read again. {advice}.",
+        f"topic {topic.key!r}: {topic.table_path} {change}. The default table still records the "
+        f"offsets of the missing rows, so their records won't be read again. {advice}.",
         topic=topic.key,
     )
 

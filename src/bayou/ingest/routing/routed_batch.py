@@ -62,16 +62,16 @@ class RoutedBatchWriter(MicroBatchWriter):
 
     @property
     def routed_topics(self) -> tuple[Topic, ...]:
-        """Implements `MicroBatchWriter.routed_topics`."""
+        """For each existing routed table, a copy of the topic with only this table."""
         return tuple(table.topic for table in self.tables.existing)
 
     @property
     def columns(self) -> StructType:
-        """Implements `MicroBatchWriter.columns`."""
+        """The columns of the topic's tables that store record fields."""
         return all_columns((super().columns, *(t.target.columns for t in self.tables.existing)))
 
     def table_differences(self) -> tuple[str, ...]:
-        """Implements `MicroBatchWriter.table_differences`."""
+        """Return the settings that differ between the configuration and the topic's tables."""
         routed = (
             f"{table.topic.routed_table}: {difference}"
             for table in self.tables.existing
@@ -80,7 +80,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         return (*super().table_differences(), *routed)
 
     def apply_definition(self) -> None:
-        """Implements `MicroBatchWriter.apply_definition`."""
+        """Apply the configured definition to the tables; see `TargetTable.apply_definition`."""
         with self._change_lock:
             for table in self.tables.existing:
                 table.target.open()

@@ -55,8 +55,9 @@ class RoutedTable:
     Attributes:
         topic: a copy of the topic with this table as its only table.
         relative: the table's path in its registration; empty for the default table.
-        value_name: see `RouteTable`.
-        fingerprint: see `RouteTable`.
+        value_name: the name that replaces `{value}` in the table's path; None if the path is
+            listed in the configuration.
+        fingerprint: the hash of the table's value; 0 if the path is listed.
         recorded: the version of this table that the default table has recorded last; -1 if none.
         is_registered: whether the default table has registered this table.
         is_stale: whether the table must be read again before the next batch.
@@ -129,7 +130,9 @@ class RoutedTables:
         return tuple(t for t in self.routed if t.target.version is not None)
 
     def open(self) -> None:
-        """Read the registered tables, and find the rows that are ahead of the default table.
+        """Read the registered tables, and find their rows of an interrupted batch.
+
+        The default table hasn't recorded the offsets of these rows.
 
         Raises:
             PipelineError: a table was deleted, replaced, rolled back or restored.
@@ -209,7 +212,10 @@ class RoutedTables:
         return created >= self._routes.max_tables
 
     def known_rows(self, spans: Mapping[int, OffsetSpan]) -> dict[int, frozenset[int]]:
-        """Return the offsets of the rows in `spans` that are ahead of the default table."""
+        """Return the offsets in `spans` of rows that routed tables have from an interrupted batch.
+
+        The default table hasn't recorded these offsets, so the batch is repeated without the rows.
+        """
         offsets_by_partition: dict[int, frozenset[int]] = {}
         for partition, span in spans.items():
             rows = self._rows.get(partition)
@@ -306,7 +312,11 @@ class RoutedTables:
         )
 
     def _attach(self, path: str, table: RoutedTable, entry: RegisteredTable) -> None:
-        """Check the recorded version of a table, add it, and find its rows that are ahead."""
+        """Check a table against its recorded version, add it, and find rows of interrupted batches.
+
+        Raises:
+            PipelineError: the table was deleted, replaced or rolled back.
+        """
         target = table.target
         check_table(table.topic, entry, target.table_id, target.version)
         table.recorded = entry.versions.get(target.table_id or "", -1)
@@ -329,7 +339,10 @@ class RoutedTables:
 
 
 def reserved_names(topic: Topic) -> frozenset[str]:
-    """Return the names of values that would lead to other tables of a topic."""
+    """Return the values whose path would be the path of another table of the topic.
+
+    A value with such a path needs another path, so a hash is appended to its name.
+    """
     routes = topic.routes
     if routes is None or routes.table_path is None:
         return frozenset()

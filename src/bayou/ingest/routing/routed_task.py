@@ -29,7 +29,8 @@ class TableOutput:
     """A table and what a task needs to write rows to it. Can be pickled.
 
     Attributes:
-        row_state: see `BatchTask.row_state`.
+        row_state: serialized state of the table's transaction; None if the table can't be created
+            yet, because the types of its partition or clustering columns aren't known.
     """
 
     engine: EngineDescription

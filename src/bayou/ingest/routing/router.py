@@ -43,7 +43,7 @@ class RecordRouting:
             open yet, so the value must be reported in `RecordRouter.new_values`.
         named: for each `value_name`, the number of the table and the `value_fingerprint` of its
             value.
-        reserved: see `RouteByConfig.table`.
+        reserved: values whose path would be the path of another table of the topic.
         refused: for each value whose table can't be created, the reason.
         unknown: for all other values: the number of their table, the reason why their records
             become dead letters, or None if they are reported in `RecordRouter.new_values`.

@@ -49,7 +49,7 @@ def registration(topic: Topic, connector: ConnectorConfig) -> Registration | Non
 
 
 class UnityRegistration:
-    """The entry of a topic's table in Unity Catalog, as an external table.
+    """The `Registration` of a topic's table in Unity Catalog, as an external table.
 
     Args:
         name: the name of the table in the catalog.
@@ -70,7 +70,7 @@ class UnityRegistration:
         self._written: tuple[object, ...] | None = None
 
     def update(self, spark: SparkSession) -> None:
-        """Implements `Registration.update`."""
+        """Write the entry if the table exists and its columns, comment or properties changed."""
         with self._lock:
             self._update()
 
@@ -92,7 +92,7 @@ class UnityRegistration:
 
 
 class CatalogRegistration:
-    """The entry of a topic's table in the catalog of the pipeline's session.
+    """The `Registration` of a topic's table in the catalog of the pipeline's Spark session.
 
     Args:
         name: the quoted name of the table in the catalog.
@@ -106,7 +106,7 @@ class CatalogRegistration:
         self._written: CatalogEntry | None = None
 
     def update(self, spark: SparkSession) -> None:
-        """Implements `Registration.update`."""
+        """Write the entry if the table exists and its columns, comment or properties changed."""
         with self._lock:
             self._update(spark)
 

@@ -119,7 +119,7 @@ def _start_error(error: Exception, log: Path) -> BayouError:
         )
     exceptions = _EXCEPTION.findall(content)
     reason = exceptions[0].strip() if exceptions else str(error).strip().splitlines()[0]
-    return PipelineError(f"Spark doesn't start: {reason}. See its log {log}.", topic="")
+    return PipelineError(f"Spark doesn't start: {reason}. See Spark's log {log}.", topic="")
 
 
 _TAKEN_PORT = re.compile(r"BindException: .*Service '([\w.]+)' .*\(starting from (\d+)\)")

@@ -18,7 +18,15 @@ from bayou.protocol.schema import DATE, TIMESTAMP, StructType
 
 
 def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
-    """Read the schema file of each section; return the contents by key, None without a file."""
+    """Read the schema files of all sections of `connector.topics`.
+
+    Returns:
+        The content of each section's schema file by the section's key; None for a section without
+        a schema file.
+
+    Raises:
+        ConfigurationError: a file can't be read, isn't valid, or doesn't fit the settings.
+    """
     topics = {topic.section: topic for topic in configuration.topics}
     topics |= {section.key: section.topic("topic") for section in configuration.patterns}
     return {key: _schema(configuration, topic) for key, topic in topics.items()}
@@ -81,7 +89,11 @@ def _check_references(configuration: Configuration, topic: Topic, columns: Struc
 
 
 def _check_expressions(configuration: Configuration, topic: Topic, columns: StructType) -> None:
-    """Check that the fields in expressions and `drop` exist, and that their types fit."""
+    """Check that the schema file has all fields that expressions and `drop` refer to.
+
+    Raises:
+        ConfigurationError: a field doesn't exist, or an expression is invalid for its type.
+    """
     names = {name.lower() for name in columns.names}
     missing = (name for name in topic.config.processing.drop if name.lower() not in names)
     setting, reason = "processing.drop", next((f"{n!r} isn't a property" for n in missing), None)
@@ -118,7 +130,11 @@ def _check_keys(configuration: Configuration, topic: Topic, columns: StructType)
 
 
 def _check_masks(configuration: Configuration, topic: Topic, columns: StructType) -> None:
-    """Check that the field of each mask exists: with a misspelled path, a field isn't masked."""
+    """Check that the schema file has the field of each mask: a misspelled mask has no effect.
+
+    Raises:
+        ConfigurationError: a field doesn't exist, or its type can't be masked.
+    """
     schema = to_arrow_schema(columns)
     for path, mask in topic.config.masks.items():
         paths = topic.config.column_paths(path)

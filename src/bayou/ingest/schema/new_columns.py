@@ -1,9 +1,9 @@
 """Adds new fields of records to the columns of their table.
 
-Column names must differ in more than case, and can't contain some characters. If a nested field
-can't become a column, only this field is refused, and its object becomes a column without it. If
-the names of fields differ only in case, the lowercase name becomes the column, regardless of the
-order of records.
+A field can't become a column if its name differs from the name of a column only in case, or
+contains a character that column names can't have. If a nested field can't become a column, only
+this field is refused, and its object becomes a column without it. If the names of new fields differ
+only in case, the lowercase name becomes the column, regardless of the order of records.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ def with_new_columns(
     """Return the columns with the new fields added.
 
     Args:
-        new_fields: partial columns, see `unknown_fields`.
-        with_column: function that returns columns with one column or partial column added, or None
-            if the table can't have it.
+        new_fields: the new fields. A nested field is inside a copy of its top-level column that has
+            no other fields.
+        with_column: function that returns columns with one of these fields added, or None if the
+            table can't have it.
 
     Returns:
         The columns, and the lowercase paths of the refused fields.
@@ -52,7 +53,8 @@ def within_limit(
     """Return the first new fields, up to a maximum number.
 
     Args:
-        new_fields: partial columns, see `unknown_fields`.
+        new_fields: the new fields. A nested field is inside a copy of its top-level column that has
+            no other fields.
         room: maximum number of fields. Nested fields count one by one, and the objects that contain
             them don't count.
 
@@ -84,7 +86,7 @@ def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, Stru
 
 
 def _parts(field: StructField) -> Iterator[StructField]:
-    """Split a column into partial columns of one nested field each, lowercase names first."""
+    """Split a column into copies that have only one of its nested fields, lowercase names first."""
     for kind in _narrowed(field.data_type):
         yield field.with_data_type(kind)
 

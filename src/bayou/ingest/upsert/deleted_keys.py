@@ -215,10 +215,13 @@ def rows_of_keys(
     names: Sequence[str],
     rows: pa.Table,
 ) -> pa.Table:
-    """Read columns of the table's rows that have a key in `rows`; may return more rows.
+    """Read the rows of a table whose key occurs in `rows`. The result may contain more rows.
 
     Memory use doesn't depend on the size of the table, because each batch is filtered when it is
     read.
+
+    Args:
+        names: names of the columns to read; columns that the table lacks are omitted.
     """
     known = [n for n in names if n in snapshot.schema.names]
     handle = SnapshotHandle(engine, snapshot)
