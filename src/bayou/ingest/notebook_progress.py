@@ -103,7 +103,8 @@ def _create_display() -> Any:
         import IPython.display
     except ImportError as error:
         raise PrerequisiteError(
-            "IPython isn't installed, so this isn't a Jupyter notebook. Use another reporter.",
+            "NotebookProgress: IPython isn't installed. Use NotebookProgress in a Jupyter "
+            "notebook, or use another reporter.",
             what="IPython",
         ) from error
     module: Any = IPython.display

@@ -94,7 +94,7 @@ def topic_folder(state_path: Path, topic: str) -> Path:
 _HINTS = {
     errno.ENOSPC: "Free disk space",
     errno.EDQUOT: "Free disk space",
-    errno.EISDIR: "Move this folder away, a file is expected here",
-    errno.ENOTDIR: "Move this file away, a folder is expected here",
-    errno.EEXIST: "Move this file away, a folder is expected here",
+    errno.EISDIR: "Move this folder away, because its path must be a file",
+    errno.ENOTDIR: "Move this file away, because its path must be a folder",
+    errno.EEXIST: "Move this file away, because its path must be a folder",
 }

@@ -59,5 +59,5 @@ def test_a_log_that_cannot_be_made_names_the_state_path_and_what_to_do(tmp_path)
         pipeline_session(tmp_path, master=None, conf={})
     assert caught.value.message == (
         f"The state path {tmp_path / 'spark.log'} can't be used: Is a directory. Move this folder "
-        "away, a file is expected here, or set connector.state-path."
+        "away, because its path must be a file, or set connector.state-path."
     )

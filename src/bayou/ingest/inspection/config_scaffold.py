@@ -84,8 +84,8 @@ def write_configuration(
         if sampled and not records:
             raise PipelineError(
                 f"Topic {kafka_topic!r}: none of the {sampled:,} sampled records is a JSON object. "
-                "Use --samples 0 to write a configuration without a schema, and set decode in it "
-                "for Avro, Protobuf, CSV or strings.",
+                "Use --samples 0 to write a configuration without a schema. If the records are "
+                "Avro, Protobuf, CSV or strings, set decode in the configuration.",
                 topic=key,
             )
         schema = inferred_schema(records, kafka_topic) if records else None

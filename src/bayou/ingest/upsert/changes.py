@@ -217,7 +217,10 @@ class ChangeReader:
         """Convert the Kafka key to a JSON object with the key columns."""
         columns = self._keys.columns
         if any(self._columns.get(name) is None for name in columns):
-            raise _UnfitError("the record deletes a key, but no earlier record had all key columns")
+            raise _UnfitError(
+                "the record deletes a key, but the types of the key columns aren't known, because "
+                "no earlier record had all of them"
+            )
         key: Any = source.column("key")[at].as_py()
         if key is None:
             raise _UnfitError("the record has neither a value nor a key")
