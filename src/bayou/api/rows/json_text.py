@@ -30,7 +30,7 @@ def json_values(column: Column) -> Column:
 
 
 def joined(columns: list[Column], separator: str) -> Column:
-    """Concatenate the columns of text, without nulls, row by row."""
+    """Join the strings of each row by a separator. The columns must have no nulls."""
     return pc.binary_join_element_wise(*columns, separator)
 
 
@@ -143,7 +143,7 @@ def _json_strings(text: Column) -> Column:
 
 
 def replaced(text: Column, selected: Column, replacement: Callable[[str], str]) -> Column:
-    """Apply `replacement` to the selected strings one by one."""
+    """Replace each string for which the mask `selected` is true by the result of `replacement`."""
     selected = pc.fill_null(selected, False)
     if selected.true_count == 0:
         return text

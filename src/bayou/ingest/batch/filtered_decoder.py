@@ -91,7 +91,10 @@ class FilteredDecoder:
         )
 
     def _decode_remaining(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode a batch with new fields again, to find the new fields of unfiltered records."""
+        """Decode a batch with new fields again, for the new fields of records that pass the filter.
+
+        New fields that the condition reads are returned first, without rows.
+        """
         inputs = self._where_decoder.decode(values)
         if inputs.new_fields.fields:
             return inputs

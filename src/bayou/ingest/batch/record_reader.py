@@ -80,7 +80,8 @@ class RecordReader:
         Rows of an upsert have the additional column `DELETED`.
 
         Args:
-            source: records with packed headers, see `bayou.spark.kafka.columns.unpack_headers`.
+            source: records, with the columns of the Kafka source. All headers of a record are
+                packed in one binary value.
         """
         reading = self._reading
         for part, accepted, deleted in self.decode(source):

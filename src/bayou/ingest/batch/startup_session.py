@@ -118,7 +118,7 @@ class StartupSession:
             return successful, result
 
     def _end_process(self) -> None:
-        """End the process; the caller holds `_in_task`."""
+        """End the process. The caller holds the lock `_in_task`."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -84,7 +84,8 @@ def dead_letter_rows(
     """Return a dead letter for each refused record of a decoded batch.
 
     Args:
-        source: the batch, with the columns of the Kafka source; headers are packed.
+        source: the batch, with the columns of the Kafka source. All headers of a record are packed
+            in one binary value.
         ingestion_timestamp: microseconds since the epoch.
     """
     refused = source.take(decoded.bad_positions)
@@ -95,7 +96,8 @@ def unread_rows(source: pa.RecordBatch, reason: str, ingestion_timestamp: int) -
     """Return a dead letter for each record, all with the same reason; records aren't decoded.
 
     Args:
-        source: the records, with the columns of the Kafka source; headers are packed.
+        source: the records, with the columns of the Kafka source. All headers of a record are
+            packed in one binary value.
         ingestion_timestamp: microseconds since the epoch.
     """
     reasons: Any = pa.repeat(pa.scalar(reason), source.num_rows)
@@ -117,7 +119,11 @@ def _rows(
 
 
 def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Unpack headers of the Kafka source to an array of type `kind`: lists of (`key`, `value`)."""
+    """Convert the headers of records to an array of type `kind`: lists of (`key`, `value`).
+
+    Args:
+        packed: the headers of each record as such a list, or packed in one binary value.
+    """
     if pa.types.is_list(packed.type):
         return packed.cast(kind)
     values: list[Any] = packed.to_pylist()

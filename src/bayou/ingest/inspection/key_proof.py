@@ -204,7 +204,11 @@ def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
 
 
 def _without_readable(rows: pa.Table, topic: str, readable: Mapping[int, OffsetSpan]) -> pa.Table:
-    """Remove the rows of a topic's records that are in the readable offset ranges."""
+    """Remove the rows of a topic whose records can be read from Kafka again.
+
+    Args:
+        readable: the range of offsets that can be read from each partition.
+    """
     known: Any = pa.repeat(pa.scalar(False), rows.num_rows)
     partitions, offsets = rows.column(_PARTITION), rows.column(_OFFSET)
     for partition, span in readable.items():

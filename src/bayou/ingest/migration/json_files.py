@@ -38,9 +38,9 @@ class JsonFile:
 
     Attributes:
         path: absolute path, without URL encoding.
-        name: path relative to the folder. If a folder such as `a.json` contains a file of the same
-            name, the file's name is `./a.json`, because `a.json` means that the path of the folder
-            is a file.
+        name: path relative to the folder. If the given path is itself a file, such as `x/a.json`,
+            the name is `a.json`. If it is a folder that contains a file with the folder's name, the
+            name of this file is `./a.json`.
         size: size in bytes.
         timestamp: timestamp of the file's records, microseconds since the epoch. If folder names
             have a date (`year=2024/month=01/day=05` or `2024/01/05`), the timestamp is midnight of
@@ -97,7 +97,7 @@ def path_below(folder: str, name: str) -> str:
 
 
 def _is_file(folder: str, name: str) -> bool:
-    """Whether `folder` isn't a folder, but the path of the JSON file `name`."""
+    """Whether `folder` is itself the path of the JSON file `name`."""
     return bool(_NAMES.match(folder)) and folder.rpartition("/")[2] == name
 
 

@@ -95,8 +95,11 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
 def _numbers(path: str, partition: str, number: str, storage_options: dict[str, str]) -> Any:
     """Return the sorted sequence numbers of the migrated records in a table.
 
-    `partition` and `number` are the names of the table's columns. Sequence numbers are described at
-    the column `first` of the ledger.
+    Each record that was migrated to a target has a sequence number, which is the offset of its row.
+
+    Args:
+        partition: name of the column with the partition, which is negative for migrated records.
+        number: name of the column with the sequence number.
     """
     handle = open_table(path, storage_options)
     if not handle.exists():

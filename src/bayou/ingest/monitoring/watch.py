@@ -34,7 +34,10 @@ _MAX_COUNTED_FILES = 20_000
 
 
 def _iceberg_lag(handles: Sequence[TableHandle]) -> int | None:
-    """Return the largest number of versions without Iceberg metadata; None without the format."""
+    """Return how many versions of a table lack Iceberg metadata; of several tables, the maximum.
+
+    The result is None if no table has Iceberg metadata enabled.
+    """
     lags = [lag for handle in handles if (lag := handle.iceberg.lag()) is not None]
     return max(lags, default=None)
 

@@ -69,7 +69,7 @@ def registration_id(topic: KafkaTopic, path: str) -> str:
 
 
 def version_id(topic: KafkaTopic, path: str, table_id: str) -> str:
-    """Return the application id that records the last version of a table that a topic wrote."""
+    """Return the application id that records the last version that a topic wrote to a table."""
     return f"{_prefix(topic)}route/{path}/{table_id}"
 
 

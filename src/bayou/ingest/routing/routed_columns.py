@@ -66,7 +66,7 @@ class RoutedColumns:
         return tuple(map(self._output, self._columns, complete))
 
     def routing(self, outputs: Sequence[RoutedOutput]) -> RecordRouting:
-        """Return how the records are split.
+        """Return the rules for splitting the records by table.
 
         Raises:
             PipelineError: an expression can't be evaluated for the records' fields.
@@ -199,7 +199,7 @@ def record_routing(
     format: RecordFormat,
     read_at: int,
 ) -> RecordRouting:
-    """Return how the records of a batch are split.
+    """Return the rules for splitting the records of a batch by table.
 
     Args:
         outputs: the tables; the number of a table is its index.

@@ -84,7 +84,8 @@ class RecordRouter:
     Attributes:
         new_fields: fields that an expression reads and whose type isn't known yet. After the first
             new field, `split` returns no records.
-        new_values: number of records of each new value; at most 10,000 values.
+        new_values: for each value whose table isn't known, the number of its records; at most
+            10,000 values.
         filtered: number of records that `where` has filtered out.
     """
 

@@ -290,7 +290,7 @@ class TopicRun:
                 self._prepared.record_start()
 
     def _take(self, spark: SparkSession | StartupSession, end: Mapping[int, int]) -> None:
-        """Run a batch; the caller holds `_in_batch`."""
+        """Run a batch. The caller holds the lock `_in_batch`."""
         assert self._prepared is not None  # `start` is called after `prepare`
         spans = ranges_between(self._positions, end)
         self._batches += 1

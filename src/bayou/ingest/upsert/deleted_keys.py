@@ -95,7 +95,8 @@ class DeletedKeys:
     def create_if_missing(self, winners: pa.Schema) -> Snapshot:
         """Return the table's snapshot; create an empty table if it doesn't exist.
 
-        `winners` has the columns of `last_of_each_key`.
+        Args:
+            winners: schema of the result of `last_of_each_key`.
         """
         snapshot = self._snapshot()
         if snapshot is not None:
@@ -133,10 +134,10 @@ class DeletedKeys:
     def forget(self, retention: timedelta, *, now: datetime | None = None) -> int:
         """Remove keys whose delete is older than the retention, in one commit; return their number.
 
-        A delete is removed if both its Kafka timestamp and its `_remembered_at` are older than the
-        retention. Ages are measured from the Kafka timestamp of the newest delete, or from the time
-        of this machine if that is earlier, so that a clock that is ahead doesn't remove keys too
-        early. Without new deletes, the last keys are therefore retained.
+        A key is removed if its Kafka timestamp and its `_remembered_at` are both older than the
+        retention. Their ages are measured at the Kafka timestamp of the newest delete, or at the
+        current time of this machine if that is earlier. Keys are therefore not removed too early if
+        the clock of the machine is fast. The newest delete is never removed.
         """
         snapshot = self._snapshot()
         newest = None if snapshot is None else self._newest(snapshot)

@@ -111,7 +111,12 @@ def _open_version(
 def _topic_table(
     name: str, named: Sequence[str], config: Path | None, settings: Sequence[str] | None
 ) -> TableHandle:
-    """Return a topic's table from the configuration, or from files of the current folder."""
+    """Return the table of the topic `name`, from `config` or from a YAML file in this folder.
+
+    Args:
+        named: names of the tables that `--table` defines, for suggestions in the error.
+        config: the configuration; None to search the YAML files in the current folder.
+    """
     if config is not None:
         return open_table(name, config, settings)
     known = list(named)

@@ -111,8 +111,8 @@ def apply_definition(
 ) -> Snapshot:
     """Change a table to the configured definition, and return its latest snapshot.
 
-    Commits separately: the properties and the table's comment, the clustering columns, and each
-    changed comment of a column.
+    The properties and the table's comment are changed in one commit, the clustering columns in
+    another commit, and the comment of each column in its own commit.
 
     Raises:
         IcebergCompatError, TablePropertyError, SchemaError, UnsupportedFeatureError: a change isn't

@@ -138,7 +138,10 @@ class Registry:
         raise AssertionError
 
     def _attempts(self, path: str) -> int:
-        """Return how often a missing schema is requested, because it may be registered soon.
+        """Return the number of requests for a schema after which it is considered missing.
+
+        A missing schema is requested again because it may be registered soon. If many schemas are
+        missing, a schema is requested once.
 
         Raises:
             UnknownSchemaError: a recent request has shown that the schema is missing.
