@@ -121,7 +121,7 @@ def _check_entry(table: CatalogTable, name: str, path: str) -> None:
     if location is None or (table.provider or "").lower() != "delta":
         raise ArgumentError(
             f"{name}: the catalog has a view or a table of another format with this name. Use "
-            "another name, or drop it.",
+            "another name, or drop the view or table.",
             argument="name",
         )
     if _comparable(location) != _comparable(path):
@@ -146,9 +146,9 @@ def _literal(text: str) -> str:
 
 
 def read(request: TableReadRequest) -> Any:
-    """Handler of the hook `table`: load a Delta table from its location in the catalog.
+    """Handler of the hook `table`: return the DataFrame of a Delta table in the session's catalog.
 
-    Returns NotImplemented if the name doesn't refer to a Delta table.
+    Returns NotImplemented if the catalog has no Delta table with the name.
     """
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:

@@ -69,8 +69,8 @@ class DeltaDataSource(DataSource):
             for name in self.options:
                 if name.lower() in _PARTIAL_READS:
                     raise ArgumentError(
-                        f"{name}: this option is only for reads, but the INSERT targets a view "
-                        "or DataFrame that was loaded with it. Insert into the table itself.",
+                        f"{name}: this option is only for reads, but the INSERT targets a view or "
+                        "DataFrame that was loaded with the option. Insert into the table itself.",
                         argument=name,
                     )
             return DeltaWriter(WriteOptions.parse(self.options), schema, overwrite=overwrite)

@@ -145,7 +145,7 @@ def spark_exception(error: BayouError) -> BayouError:
 
 
 def names_condition(error: BayouError) -> bool:
-    """Whether `error` corresponds to one of delta-spark's error conditions."""
+    """Whether an error has one of delta-spark's error conditions."""
     return _condition(error) is not None
 
 
@@ -201,7 +201,11 @@ _EXCEPTIONS: dict[ExceptionKind, type[PySparkException]] = {
 
 
 def _condition(error: BayouError) -> str | None:
-    """Return the condition in an error's `facts`, else in its message, else of its class."""
+    """Return delta-spark's error condition for an error; None if there is none.
+
+    An error can have the condition in `facts` or in its message. Otherwise the result is the
+    default condition of the error's class.
+    """
     named = error.facts.get("condition")
     if isinstance(named, str):
         return named

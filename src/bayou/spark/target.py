@@ -115,7 +115,7 @@ class TargetTable:
         if app_id is None or version is None:
             unset = _TRANSACTION_APP if app_id is None else _TRANSACTION_VERSION
             raise ArgumentError(
-                f"{unset}: it isn't set, but the other option is. Set both {_TRANSACTION_APP} and "
+                f"{unset}: the setting is missing. Set both {_TRANSACTION_APP} and "
                 f"{_TRANSACTION_VERSION}, or neither (DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS).",
                 argument=unset,
             )

@@ -33,7 +33,7 @@ def test_a_broker_that_is_down_is_one_error_for_all_topics(plan):
     assert [topic["error"]["type"] for topic in run.of("topic_finished")] == ["KafkaError"] * 3
     message = _only_error(run.events)
     assert "Kafka brokers 127.0.0.1:1: no answer within 1 s" in message
-    assert "Check that they run" in message
+    assert "Check that the brokers run" in message
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ _LOCAL_BYTES = 256 << 20
 
 
 def copy_function(spark: Any, engine: Engine, table: str) -> CopyFiles | None:
-    """Return a function that copies files on executors if they are large.
+    """Return a function that copies files, on executors if their total size exceeds a limit.
 
     With Spark Connect, the result is None: the driver copies all files.
     """

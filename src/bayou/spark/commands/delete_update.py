@@ -69,7 +69,7 @@ def run_update(
     Returns None and changes nothing if the table already has the session's transaction identifier.
     """
     if not values:
-        raise ArgumentError("set: it is empty. Set at least one column.", argument="set")
+        raise ArgumentError("set: it has no columns. Set at least one column.", argument="set")
     return target.commit_once(lambda snapshot: _update(target, snapshot, condition, values))
 
 
@@ -284,7 +284,10 @@ def _update_by_spark(
 def _record_own_reads(
     target: TargetTable, snapshot: Snapshot, operation: RowOperation, rows: Any
 ) -> None:
-    """Extend the transaction's read set by the target's rows that the command's subqueries read."""
+    """Record in the transaction which rows of the target table the command's subqueries read.
+
+    A concurrent commit that changes these rows then conflicts with the command.
+    """
     check_version_read(target, snapshot, rows)
     for predicate in rows_read(rows, snapshot):
         operation.transaction.record_rows_read(target.engine, predicate)

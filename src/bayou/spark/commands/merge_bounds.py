@@ -51,7 +51,10 @@ _COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
 def kernel_predicate(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> Predicate | None:
-    """Return the conjunction of the conjuncts that the kernel supports; None if there are none."""
+    """Return the part of a condition that the kernel supports, or None.
+
+    The part is the AND of the condition's conjuncts that the kernel can evaluate.
+    """
     if condition is None:
         return None
     kernel = KernelExpressions(target, snapshot.schema)
@@ -65,7 +68,7 @@ def kernel_predicate(
 
 
 class TargetRowPredicates:
-    """Predicates that are true for all target rows that a merge may match or change."""
+    """Creates predicates that are true for all target rows that a merge may match or change."""
 
     def __init__(
         self, target: TargetTable, snapshot: Snapshot, names: JoinedColumns, request: MergeRequest
@@ -86,9 +89,9 @@ class TargetRowPredicates:
         return self._rows.bounded_columns
 
     def from_keys(self, source: Any) -> Predicate | None:
-        """Return the predicate for the join keys in `source`; None if any target row may match.
+        """Return a predicate from the join keys in `source`; None if any target row may match.
 
-        If `source` is None, the predicate contains only what doesn't depend on the keys.
+        If `source` is None, the predicate is only from the conditions of the merge.
         """
         keys = None
         if source is not None and self._rows.key_columns:
@@ -97,9 +100,9 @@ class TargetRowPredicates:
         return self._rows.predicate(keys, self._partitions, self._by_source)
 
     def from_bounds(self, bounds: MergeSource) -> Predicate | None:
-        """Return the predicate for the result of `SourceBounds.rows`.
+        """Return a predicate from the minimum and maximum of the join keys (`SourceBounds.rows`).
 
-        None if any target row may match.
+        Returns None if any target row may match.
         """
         return self._rows.predicate(bounds, self._partitions, self._by_source, bounds_only=True)
 
@@ -143,7 +146,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 def _kernel_conjuncts(
     spark: Any, condition: RowExpression, schemas: Sequence[StructType]
 ) -> list[Predicate]:
-    """Return a condition's conjuncts that the kernel evaluates as the session does."""
+    """Return the conjuncts of a condition for which kernel and session give the same result."""
     parts = condition.conjuncts
     if session_matches_kernel(spark, schemas):
         return [part for part in parts if inexact_function(part) is None]

@@ -117,7 +117,7 @@ def merge_deterministic_source(
         target: a table in a classic session.
         source: a DataFrame that has the same rows each time Spark computes it.
         definition: the MERGE, with conditions and values as SQL strings.
-        counter: see `bayou.kernel.commands.merge.merge`.
+        counter: application id of a transaction identifier whose version the commit increments.
     """
     started = time.perf_counter()
     return run_at_version_read(
@@ -284,7 +284,7 @@ class _Plan:
         return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
 
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
-        """Join target and source; omit rows of a kind (MATCHED, ...) that has no clause.
+        """Join target and source. If a kind of row (MATCHED, ...) has no clause, it is omitted.
 
         Args:
             observed: aggregates over the source, which Spark computes during the join.

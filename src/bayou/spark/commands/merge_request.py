@@ -28,7 +28,13 @@ from bayou.spark.types import same_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedClause:
-    """A WHEN clause; see `MergeClause`."""
+    """A WHEN clause.
+
+    Attributes:
+        condition: None if the clause applies to all rows of its kind.
+        values: the value for each assigned target column. If None, each column is set to the
+            source column of the same name (`UPDATE SET *`, `INSERT *`).
+    """
 
     kind: ClauseKind
     action: ClauseAction
@@ -42,7 +48,8 @@ class MergeRequest:
 
     Attributes:
         schema_evolution: whether new source columns are added to the table.
-        write_parameters: see `MergeDefinition`.
+        write_parameters: if set, the table's history shows the operation WRITE with these
+            parameters; used by REPLACE USING and REPLACE ON.
     """
 
     on: RowExpression
@@ -54,7 +61,7 @@ class MergeRequest:
 
     @classmethod
     def of(cls, definition: MergeDefinition) -> MergeRequest:
-        """Create a request from the kernel's definition, which contains SQL strings."""
+        """Create a request from a definition of the kernel whose expressions are SQL strings."""
 
         def sql(expression: Any) -> RowExpression:
             return RowExpression(str(expression))
@@ -81,7 +88,7 @@ class MergeRequest:
         return replace(self, clauses=(*self.clauses, clause))
 
     def with_expressions(self, convert: Callable[[RowExpression], RowExpression]) -> MergeRequest:
-        """Return the request with converted conditions and values."""
+        """Return a copy in which `convert` has replaced each condition and value."""
         clauses = (
             replace(
                 clause,
@@ -147,7 +154,12 @@ class MergeRequest:
         return True
 
     def check_client_evaluates(self, spark: Any, target: StructType, source: StructType) -> None:
-        """Raise `PredicateError` if the kernel's result may differ from the session's result."""
+        """Check that the client can evaluate all conditions and values, under Spark Connect.
+
+        Raises:
+            PredicateError: for an expression, the result of the kernel may differ from the result
+                of Spark with the session's settings.
+        """
         schemas = (target, source)
         checked = self._assigned_expressions(target, source)
         for expression, assigned in checked:

@@ -102,7 +102,7 @@ def decode_adds(result: bytes) -> list[AddFile]:
 
 
 class DeleteTaskFiles:
-    """Function that deletes the files of successful tasks after their job has failed."""
+    """Function that deletes the files of a failed job's successful tasks, from their results."""
 
     def __init__(self, engine: EngineDescription, table: str) -> None:
         self._engine = engine
@@ -195,7 +195,8 @@ class _Shuffle:
         parts: for each rewrite, the ranges of the space-filling curve.
         first_files: for each rewrite, the number of its first new file.
         rewrite_numbers: for each new file, the index of its rewrite.
-        rewrites: for each rewrite, the serialized `RewriteTask`, reduced to its first input file.
+        rewrites: for each rewrite, the serialized `RewriteTask` with only its first input file,
+            which is enough to write the new files.
     """
 
     engine: EngineDescription
@@ -339,7 +340,9 @@ class OptimizeCommands:
 
 
 def runs_in_driver(target: TargetTable, sizes: Iterable[int]) -> bool:
-    """Whether the driver runs a row operation; `sizes` are the bytes of the files to read.
+    """Whether a row operation runs in the driver, because the files to read are small.
+
+    `sizes` are the sizes of these files in bytes.
 
     Always true under Spark Connect, where Bayou can't start tasks on executors.
     """

@@ -83,7 +83,8 @@ class AppliedRows:
 
     Attributes:
         action_counts: number of changed rows, by index of the action.
-        observed: the values of the observation `SOURCE_ROWS`; None if the plan doesn't observe it.
+        observed: the values of the observation `SOURCE_ROWS` (`DataFrame.observe`); None if the
+            plan doesn't have this observation.
     """
 
     changes: RowChanges
@@ -138,18 +139,19 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
         except _OtherVersionReadError as error:
             read = error.snapshot
     raise CommitConflictError(
-        f"{snapshot.path}: in each of {_MAX_VERSIONS} attempts, other writers committed after "
-        f"this operation had read a subquery (latest version: {read.version}). Nothing was "
-        "changed. Repeat the operation when fewer writers are active.",
+        f"{snapshot.path}: the operation and its subqueries read different versions in each of "
+        f"{_MAX_VERSIONS} attempts, because other writers committed in between (latest version: "
+        f"{read.version}). Nothing was changed. Repeat the operation when fewer writers are "
+        "active.",
         table=snapshot.path,
         winning_version=read.version,
     )
 
 
 def check_version_read(target: TargetTable, snapshot: Snapshot, *frames: Any) -> None:
-    """Check that the DataFrames of an operation read no other version of the table.
+    """Check that the DataFrames of an operation read no version of the table except `snapshot`.
 
-    Otherwise an internal error is raised, which `run_at_version_read` handles.
+    If they do, raise an internal error, which `run_at_version_read` handles.
     """
     read = snapshot_read(target.engine, snapshot, *frames)
     if read is not snapshot:

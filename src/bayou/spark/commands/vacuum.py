@@ -176,10 +176,11 @@ def vacuum_table(
 
 
 def _list_function(spark: Any, engine: Engine, table: str) -> ListRanges | None:
-    """Return a function that lists a table's folder in an object store; on executors if large.
+    """Return a function that lists a table's folder in an object store, or None.
 
-    An object store returns only a thousand files for each request. The result is None for other
-    file systems and under Spark Connect; in these cases, the kernel lists the folder.
+    Large folders are listed on executors, because an object store returns only a thousand files for
+    each request. The result is None for other file systems and under Spark Connect; in these cases,
+    the kernel lists the folder.
     """
     if not isinstance(spark, SparkSession) or "://" not in table:
         return None

@@ -52,7 +52,7 @@ class DeltaOptimizeBuilder:
             A DataFrame of one row: the table's path and metrics.
 
         Raises:
-            SchemaError: a column doesn't exist, has no statistics, or partitions the table.
+            SchemaError: a column doesn't exist, has no statistics, or is a partition column.
             PredicateError, CommitConflictError: see `executeCompaction`.
         """
         metrics = _commands(self._target).zorder(check_names(cols, "cols"), self._where)
@@ -87,8 +87,8 @@ class DeltaReorgBuilder:
     def executeUpgradeUniform(self, icebergCompatVersion: int) -> Any:  # noqa: N802, N803
         """Make the table readable as an Iceberg table.
 
-        Enables a version of Iceberg compatibility, rewrites the files that don't follow it, and
-        sets `delta.universalFormat.enabledFormats = iceberg`.
+        Enables a version of Iceberg compatibility, rewrites the files that violate the rules of
+        this version, and sets `delta.universalFormat.enabledFormats = iceberg`.
 
         Args:
             icebergCompatVersion: 1, 2 or 3.

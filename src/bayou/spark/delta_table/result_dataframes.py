@@ -34,7 +34,10 @@ def restore_frame(spark: Any, metrics: RestoreMetrics) -> Any:
 
 
 def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
-    """Metrics of MERGE as one row; no row if `metrics` is None (see `commit_once`)."""
+    """Metrics of MERGE as one row.
+
+    If `metrics` is None, the table already contained the MERGE, and there is no row.
+    """
     if metrics is None:
         return spark.createDataFrame([], _longs(_MERGE))
     row = (

@@ -38,17 +38,18 @@ ResultT = TypeVar("ResultT")
 def fall_back_to_spark(
     target: TargetTable, error: PredicateError, run: Callable[[], ResultT]
 ) -> ResultT:
-    """Run an operation with Spark's expressions, because the kernel raised `error`.
+    """Run an operation whose expressions Spark evaluates, because the kernel can't evaluate them.
 
-    Under Spark Connect, `error` is raised.
+    Under Spark Connect, `error` is raised, because the operation needs a classic session.
 
     Args:
-        error: the error of the kernel.
-        run: runs the operation.
+        error: the error that the kernel raised for an expression.
+        run: runs the operation as a Spark plan.
 
     Raises:
-        PredicateError: Spark's analysis fails too. The error is `error`; or, if `error` has no
-            error condition, an error with the condition and the message of Spark's error.
+        PredicateError: Spark's analysis fails too. If `error` has one of delta-spark's error
+            conditions, `error` is raised. Otherwise the raised error has the condition and the
+            message of Spark's error.
         AnalysisException: Spark's analysis fails, and `error` is an `OnlySparkError`.
     """
     if not is_classic(target.spark):
@@ -67,7 +68,7 @@ def fall_back_to_spark(
 def _with_condition(
     target: TargetTable, error: PredicateError, spark_error: AnalysisException, condition: str
 ) -> PredicateError:
-    """Return an error with the condition and the first sentences of Spark's error."""
+    """Return a `PredicateError` with the condition and the first sentences of Spark's error."""
     text = str(spark_error).partition("SQLSTATE:")[0].partition("] ")[2].strip()
     result = PredicateError(
         f"{target.path}: {text} ({condition}). Correct {error.expression}.",
@@ -84,11 +85,14 @@ class OnlySparkError(PredicateError):
 def check_structs_by_name(
     spark: Any, table: str, schema: StructType, source: StructType | None = None
 ) -> None:
-    """Raise `UnsupportedFeatureError` if a session must match fields of structs by position.
+    """Check that the session matches struct fields by name, or that the order doesn't matter.
 
     Args:
-        source: the columns that UPDATE SET * or INSERT * assigns; structs that have the same
-            fields as in the table are accepted.
+        source: the columns that UPDATE SET * or INSERT * assigns; None for other values. Structs
+            that have the same fields in the same order as in the table are accepted.
+
+    Raises:
+        UnsupportedFeatureError: the setting `STRUCTS_BY_NAME` is false, and a column has structs.
     """
     if structs_by_name(spark):
         return
@@ -99,8 +103,8 @@ def check_structs_by_name(
         if has_structs(field.data_type):
             what = "With Spark Connect" if source is None else "In UPDATE SET * and INSERT *"
             raise UnsupportedFeatureError(
-                f"{table}: {what}, Bayou can't match fields of structs by position, as the setting "
-                f"{STRUCTS_BY_NAME}=false demands for column {field.name!r}. Unset this setting.",
+                f"{table}: the setting {STRUCTS_BY_NAME} is false. {what}, Bayou can't match the "
+                f"fields of the structs in column {field.name!r} by position. Unset this setting.",
                 table=table,
                 features=[STRUCTS_BY_NAME],
             )
@@ -144,14 +148,14 @@ class KernelExpressions:
             return expression
         if row_operation_policy(self.target.spark) != "ANSI":
             raise OnlySparkError(
-                f"{value.display_string}: only Spark casts the value as the setting "
-                "spark.sql.storeAssignmentPolicy demands.",
+                f"{value.display_string}: the session's store assignment policy isn't ANSI. Only "
+                "Spark can cast the value.",
                 expression=value.display_string,
             )
         if assigned is not None and has_structs(assigned) and not structs_by_name(spark):
             raise OnlySparkError(
-                f"{value.display_string}: only Spark matches fields of structs by position, as the "
-                f"setting {STRUCTS_BY_NAME} demands.",
+                f"{value.display_string}: the setting {STRUCTS_BY_NAME} is false, and only Spark "
+                "can match the fields of structs by position.",
                 expression=value.display_string,
             )
         casts = assigned is None or has_timestamps(assigned)

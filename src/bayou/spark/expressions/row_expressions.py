@@ -1,4 +1,4 @@
-"""Checks that a condition or value of DELETE, UPDATE and MERGE needs no other rows."""
+"""Checks that a condition or value of DELETE, UPDATE or MERGE is computed from a single row."""
 
 from __future__ import annotations
 

@@ -87,6 +87,6 @@ def _substituted(spark: Any, text: str, within: tuple[str, ...]) -> str:
 
 
 def _has_quoted_names(spark: Any) -> bool:
-    """Whether `"a"` is a name, not a string."""
+    """Whether `"a"` in the session's SQL is a name; otherwise it is a string."""
     setting = "spark.sql.ansi.doubleQuotedIdentifiers"
     return conf_flag(spark, setting) and conf_flag(spark, "spark.sql.ansi.enabled", default=True)

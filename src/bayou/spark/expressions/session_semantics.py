@@ -204,9 +204,10 @@ _TYPED_OPERANDS = (Comparison, In, InExpressions, StartsWith, Like)
 
 
 def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
-    """Whether kernel and session agree on all expressions over these columns.
+    """Whether kernel and session give the same result for all expressions over these columns.
 
-    Inexact functions are an exception; callers check them with `inexact_function`.
+    Expressions with inexact functions are an exception; callers check them with
+    `inexact_function`.
     """
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
     return not special and changed_rule(spark) is None and _is_utc(spark)
@@ -281,7 +282,7 @@ def matches_session(
     *,
     assigned: DataType | None = None,
 ) -> bool:
-    """Whether kernel and session agree on the value of an expression.
+    """Whether kernel and session give the same value for an expression.
 
     Args:
         schemas: the columns of the expression.
@@ -428,10 +429,11 @@ def _is_zone_free(expression: Expression, schemas: Sequence[StructType]) -> bool
 def _is_cast_in_zone(
     expression: Expression, assigned: DataType, schemas: Sequence[StructType]
 ) -> bool:
-    """Whether assigning a value needs a cast that depends on the time zone.
+    """Whether the assignment of a value to a column needs a cast that depends on the time zone.
 
-    This is a cast to or from a timestamp. The type of a value that is neither a column nor a
-    literal is unknown; it needs this cast if the assigned column contains timestamps.
+    Casts to and from timestamps depend on the time zone. The type of a value that is neither a
+    column nor a literal is unknown. For such a value, the result is true if the column's type
+    contains timestamps.
     """
     if _has_type(expression, assigned, schemas):
         return False
@@ -441,7 +443,7 @@ def _is_cast_in_zone(
 
 
 def _has_type(expression: Expression, data_type: DataType, schemas: Sequence[StructType]) -> bool:
-    """Whether an expression needs no cast to `data_type`, a type that contains timestamps."""
+    """Whether an expression is NULL, or its type is known to be `data_type`."""
     match expression:
         case Literal(value=None):
             return True
@@ -488,7 +490,9 @@ def _have_one_type(expression: Expression, schemas: Sequence[StructType]) -> boo
 
 
 def _kinds_of(path: tuple[str, ...], schemas: Sequence[StructType]) -> set[str | None]:
-    """The kinds (see `kind_of`) of all columns that match a path; `{None}` if there are none.
+    """Return the kinds of type, such as `timestamp`, of all columns that match a path.
+
+    Returns `{None}` if no column matches.
 
     The first name of the path can be a table's alias.
     """
@@ -534,7 +538,11 @@ _TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 
 
 def changed_rule(spark: Any) -> str | None:
-    """Return the name of a setting whose value the kernel doesn't implement, or None."""
+    """Return the name of a session setting with a value that the kernel doesn't support, or None.
+
+    The setting changes the results of expressions. The kernel evaluates expressions as Spark does
+    with the settings' default values.
+    """
     for name, value in _RULES.items():
         if str(spark.conf.get(name, value)).strip().lower() != value:
             return name

@@ -61,7 +61,11 @@ def store_assignment_policy(spark: Any) -> str:
 
 
 def row_operation_policy(spark: Any) -> str:
-    """Return the policy of UPDATE and MERGE, which may follow `spark.sql.ansi.enabled`."""
+    """Return the policy of UPDATE and MERGE: `ANSI`, `LEGACY` or `STRICT`.
+
+    If delta-spark's setting `updateAndMergeCastingFollowsAnsiEnabledFlag` is true, the policy is
+    `ANSI` or `LEGACY`, depending on `spark.sql.ansi.enabled`.
+    """
     if not conf_flag(spark, _FOLLOWS_ANSI):
         return store_assignment_policy(spark)
     return "ANSI" if conf_flag(spark, "spark.sql.ansi.enabled", default=True) else "LEGACY"
@@ -75,21 +79,30 @@ def structs_by_name(spark: Any) -> bool:
 def check_null_structs(
     spark: Any, schema: StructType, *, operation: Literal["insert", "merge"], table: str
 ) -> None:
-    """Raise `UnsupportedFeatureError` if the session must replace NULL structs by empty structs."""
+    """Check that no setting of the session requires to replace NULL structs by structs of NULLs.
+
+    Raises:
+        UnsupportedFeatureError: delta-spark's setting `preserveNullSourceStructs` is false, and the
+            table has structs.
+    """
     for setting in _NULL_STRUCTS[operation]:
         if conf_flag(spark, setting, default=True):
             continue
         if any(contains_type(f.data_type, lambda t: isinstance(t, StructType)) for f in schema):
             raise UnsupportedFeatureError(
-                f"{table}: {setting} is false. Bayou always keeps a struct that is NULL, and the "
-                "table has structs. Unset this setting.",
+                f"{table}: the setting {setting} is false. The table has structs, and Bayou always "
+                "writes NULL structs as NULL. Unset this setting.",
                 table=table,
                 features=[setting],
             )
 
 
 def assignment_cast(policy: str) -> CastFunction:
-    """Return the cast of a classic session: with LEGACY, values that don't fit are no error."""
+    """Return the function that casts a Column to a column's type, for a policy.
+
+    If a value doesn't fit the type, the function for LEGACY returns NULL or a wrapped number. The
+    function for other policies raises an error.
+    """
     return legacy_cast if policy == "LEGACY" else ansi_cast
 
 

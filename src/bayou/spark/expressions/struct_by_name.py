@@ -40,13 +40,14 @@ def assign_by_name(
     before: tuple[Any, DataType] | None = None,
     cast: CastFunction = ansi_cast,
 ) -> Any:
-    """Convert a value (a Column) to the type of a column that `check_assignable` accepts for it.
+    """Convert a value to a column's type: struct fields by name, and all other values by `cast`.
 
     Args:
-        target: the type of the result.
+        target: the column's type. `check_assignable` has accepted it for `source`.
+        value: the value, a Column.
         source: the type of the value.
-        before: the old value and its type. Fields that `source` lacks get their old value; if
-            None, they are NULL.
+        before: the old value and its type. Struct fields that `source` lacks keep their old value.
+            If None, these fields become NULL.
         cast: the function that casts values.
     """
     return cast(_by_name(target, value, source, before, cast), _spark_type(target))

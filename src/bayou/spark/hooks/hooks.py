@@ -307,7 +307,10 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _query_result(spark: Any, text: str, frame: Any) -> Any:
-    """Return the DataFrame of a `query` handler that replaces `frame`; `frame` if there is none."""
+    """Call the handlers of the hook `query` for `frame`, the result of the SQL statement `text`.
+
+    Returns the DataFrame of the handler that replaces `frame`, or `frame` if no handler does.
+    """
     if not isinstance(frame, ClassicDataFrame):
         return frame
     result = _call_handlers("query", QueryRequest(spark=spark, text=text, frame=frame))
@@ -333,8 +336,8 @@ def _handle_write_to(request: WriteToRequest) -> Any:
 def subquery_resolver(spark: Any) -> AbstractContextManager[Callable[[Any], Any]]:
     """Return a context manager for a row operation whose expressions may have subqueries.
 
-    It provides a function that returns an expression (`RowExpression`) whose subqueries can read
-    Delta tables by name or path until the end of the `with` block.
+    It provides a function that takes and returns a `RowExpression`. Subqueries of the returned
+    expression can read Delta tables by name or path until the end of the `with` block.
     """
     result = _call_handlers("subqueries", spark) if is_enabled(spark) else NotImplemented
     return nullcontext(lambda expression: expression) if result is NotImplemented else result
@@ -350,7 +353,7 @@ def _call_handlers(hook: HookName, request: Any) -> Any:
 
 
 def _handle(hook: HookName, create_request: Callable[..., Any], proceed: Callable[[], Any]) -> Any:
-    """Return the result of a hook's handlers. If they return none, call Spark's own method.
+    """Call a hook's handlers, or Spark's own method if all handlers return `NotImplemented`.
 
     Args:
         create_request: creates the request; gets `proceed` as a keyword argument.

@@ -49,9 +49,9 @@ class FilesByPartition(Protocol):
     def offsets(self) -> pa.Array[Any]: ...
 
     def only(self, groups: pa.Array[Any]) -> FilesByPartition:
-        """Return only the files of the groups with these indexes, which are in ascending order.
+        """Return only the files of some groups, whose indexes are in ascending order.
 
-        `values` of the result has the values of all groups.
+        `values` of the result still contains the values of all groups.
         """
 
 
@@ -166,7 +166,7 @@ class _JavaFileIndex:
         """Do nothing, because a version doesn't change."""
 
     def isTimeTravel(self) -> bool:  # noqa: N802
-        """Return False, as in Spark's default implementation, which Spark 4.3 calls."""
+        """Return False, the default of Spark's interface; called since Spark 4.3."""
         return False
 
     def sizeInBytes(self) -> int:  # noqa: N802

@@ -47,11 +47,12 @@ class WrittenFile(NamedTuple):
 
 @tested_with("4.2", "4.3")
 class ParquetWrite:
-    """A write to new files in one folder, with unique names, which no Delta log contains yet.
+    """A write to new files with unique names in one folder. No Delta log contains the files yet.
 
     Spark's commit protocol for streaming file sinks writes the files at their final paths, deletes
-    the files of failed attempts, and lists the files of successful attempts. The constructor only
-    prepares the write: it raises `JvmError` if this version of Spark has other internals.
+    the files of failed attempts, and lists the files of successful attempts. The constructor
+    prepares the write, and raises `JvmError` if this version of Spark doesn't have the classes and
+    methods that the write needs.
 
     Args:
         schema: the columns of the files, in the order of the DataFrame's columns. Their names can
@@ -101,8 +102,9 @@ class ParquetWrite:
     def run(self) -> list[WrittenFile]:
         """Write the rows, and return the files of all tasks.
 
-        After an error, Spark has deleted the files of finished and failed tasks. A task's exception
-        is raised as by other actions of a DataFrame; an error of the file system is an `OSError`.
+        If a task fails, Spark deletes the files of finished and failed tasks. The raised error is
+        an `OSError` for an error of the file system, otherwise the exception that other actions of
+        a DataFrame raise.
         """
         session, retention = self._options_of_log
         with tempfile.TemporaryDirectory(prefix="bayou-write-") as folder:
@@ -125,7 +127,7 @@ class ParquetWrite:
         ]
 
     def _session(self, spark: Any) -> JavaObject:
-        """A copy of the session, whose settings can be changed without an effect on the user's."""
+        """A copy of the user's session with the settings of `_CONF`."""
         session = spark._jsparkSession.cloneSession()
         conf = session.sessionState().conf()
         for name, value in _CONF.items():
@@ -133,10 +135,11 @@ class ParquetWrite:
         return session
 
     def _write_function(self, *arguments: JavaObject) -> JavaObject:
-        """Return a call of `FileFormatWriter.write` as a Scala `Function0`.
+        """Return a Scala `Function0` that calls `FileFormatWriter.write` with these arguments.
 
-        `SQLExecution` needs a function. It passes the session's settings to the tasks, and shows
-        the query in Spark's UI. A Java function, unlike a Python one, runs in the same thread.
+        Spark's `SQLExecution`, which passes the session's settings to the tasks and shows the query
+        in Spark's UI, takes a function. The function isn't implemented in Python, because py4j
+        would call it in another thread.
         """
         writer = java_class(self._jvm, f"{_SOURCES}.FileFormatWriter")
         methods = self._class(f"{_SOURCES}.FileFormatWriter").getMethods()
@@ -161,7 +164,10 @@ class ParquetWrite:
 
 
 def _task_error(error: Py4JJavaError | PySparkException) -> Exception | None:
-    """Return the exception inside of those that Spark's writer adds; None if there is none."""
+    """Return the exception of the task that failed; None if no task failed.
+
+    `error` wraps this exception in exceptions that Spark's writer adds.
+    """
     java = error.java_exception if isinstance(error, Py4JJavaError) else vars(error).get("_origin")
     cause = None
     while java is not None:
@@ -178,7 +184,7 @@ def _task_error(error: Py4JJavaError | PySparkException) -> Exception | None:
 
 
 def _file_error(java: JavaObject) -> OSError | None:
-    """Return the error of the operating system that Spark's Parquet writer got, or None."""
+    """Return an exception of Spark's Parquet writer as an `OSError`; None for other exceptions."""
     while java is not None and not str(java.getClass().getName()).startswith("java.io."):
         java = java.getCause()  # Hadoop's local file system raises an `FSError`
     if java is None:

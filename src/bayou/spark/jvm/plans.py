@@ -97,9 +97,10 @@ def unfiltered_relation(frame: Any, name: str) -> str | None:
 
 @tested_with("4.3")
 def view_relation(frame: Any, name: str) -> str | None:
-    """Return an option of a relation if a DataFrame has exactly its rows and columns.
+    """Return an option of a relation if a DataFrame has exactly the relation's rows and columns.
 
-    Returns None if the DataFrame filters rows, or omits, renames, reorders or computes columns.
+    Returns None if the DataFrame filters rows, or omits, renames, reorders or computes columns, or
+    if the option isn't set.
     """
     plan = _analyzed(frame)
     while (kind := _class_name(plan)) in ("Project", "SubqueryAlias", "View"):

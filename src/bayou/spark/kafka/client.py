@@ -222,8 +222,8 @@ class ClientErrors:
         reason = f" ({self._last})" if self._last else ""
         return KafkaError(
             f"Kafka brokers {self._properties.bootstrap_servers}: no answer within {seconds:g} s"
-            f"{reason}. Check that they run, their addresses, the network, and the security "
-            "protocol (plain or TLS)."
+            f"{reason}. Check that the brokers run, and check their addresses, the network, and "
+            "the security protocol (plain or TLS)."
         )
 
     def __str__(self) -> str:

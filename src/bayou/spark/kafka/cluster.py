@@ -126,7 +126,7 @@ class KafkaCluster:
         if missing:
             raise KafkaError(
                 f"Kafka {missing[0]}: the brokers {self._properties.bootstrap_servers} report no "
-                "offsets of it. Check that all brokers are running.",
+                "offsets. Check that all brokers are running.",
                 topic=missing[0].topic,
             )
         return offsets
@@ -269,7 +269,7 @@ class KafkaCluster:
     def _without_leader(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ClientError]:
-        """Return an error for each partition without a leader; nothing if no broker answers."""
+        """Return an error for each partition without a leader; none if no broker answers."""
         from confluent_kafka import KafkaException
 
         try:
@@ -313,7 +313,7 @@ class KafkaCluster:
         return KafkaError(
             f"Kafka topic {topic!r}: the brokers {self._properties.bootstrap_servers} can't "
             f"describe it: {self._properties.scrub(error.str())}. Check that the user may describe "
-            "it (ACL).",
+            "the topic (ACL).",
             topic=topic,
         )
 

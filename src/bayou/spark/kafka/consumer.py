@@ -125,10 +125,11 @@ class _RangeReader:
             raise self._error(error.str())
 
     def _handle_partition_end(self, offset: int) -> None:
-        """Handle the end of the partition at `offset`; complete the range if it doesn't end later.
+        """Handle the event that the partition ends at `offset`.
 
-        If the range ends with transaction markers, `_position` doesn't reach the end of the range,
-        because the client doesn't return the markers.
+        If the range ends at or before `offset`, the range is complete: `_position` is set to its
+        end. Transaction markers may be at the end of the range; the client doesn't return them. If
+        the range ends later, records are missing.
         """
         if offset >= self._range.end:
             self._position = self._range.end

@@ -70,10 +70,10 @@ class KafkaSourceOptions:
     """The validated options of the source, from `parse_options`.
 
     Attributes:
-        max_trigger_delay: seconds after the last batch to wait for `min_offsets_per_trigger`
-            offsets. After this time, a batch runs with the available offsets.
-        max_record_delay: like `max_trigger_delay`, but in seconds after an unread record became
-            available; overrides `max_trigger_delay`.
+        max_trigger_delay: maximum number of seconds since the last batch to wait for
+            `min_offsets_per_trigger` offsets. Then a batch runs with the available offsets.
+        max_record_delay: maximum number of seconds since an unread record became available to wait
+            for `min_offsets_per_trigger` offsets. If set, `max_trigger_delay` is ignored.
         max_records_per_partition: maximum number of offsets of a Spark partition.
         timeout: seconds to wait for a record; planning waits at most 30 s.
     """

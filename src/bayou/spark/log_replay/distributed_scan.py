@@ -316,7 +316,7 @@ class _ReplayIterator:
         return isinstance(error, CorruptTableError) and frame is None
 
     def _without_executors(self) -> CloseableIterator[ScanFileBatch]:
-        """Replay the log in this process, which can ignore a corrupt checkpoint."""
+        """Replay the log in this process, which can skip a corrupt checkpoint; tasks can't."""
         return self._scan._local_files(self._engine)  # noqa: SLF001
 
 

@@ -111,8 +111,8 @@ _SNAPSHOTS = SnapshotCache()
 def latest_snapshot(engine: Engine, path: str, spark: Any = None) -> Snapshot:
     """Return the latest snapshot of a table, from the cache of this process.
 
-    The setting `SNAPSHOT_CACHE_BYTES` of the session determines the cache's size. Without a
-    session, the environment variable determines it.
+    The setting `SNAPSHOT_CACHE_BYTES` determines the cache's size. Without a session, the value
+    comes from the setting's environment variable.
     """
     max_bytes = SNAPSHOT_CACHE_BYTES.integer(spark=spark, default=DEFAULT_MAX_BYTES)
     return _SNAPSHOTS.latest(engine, path, max_bytes)

@@ -28,11 +28,12 @@ class FileVectors:
     """The files of a version that have deletion vectors.
 
     Attributes:
-        keys: `vector_keys` of the files that Spark reads; the number of a file is its index + 1.
-        vectors: the deletion vectors of the files in `keys`.
-        kernel_keys: `vector_keys` of the files that the kernel reads, because they have too many
-            deleted rows for a broadcast.
-        scan_files: the files of `kernel_keys`, each a serialized `ScanFile`.
+        keys: the keys of the files that Spark reads. A key is a string of the file's path and
+            deletion vector. The number of a file is the index of its key, plus 1.
+        vectors: the deletion vector of each file in `keys`.
+        kernel_keys: the keys of the files that the kernel reads, because they have too many deleted
+            rows for a broadcast.
+        scan_files: the serialized `ScanFile` of each file in `kernel_keys`.
     """
 
     keys: pa.Array[Any]

@@ -97,9 +97,10 @@ class FileListing:
 
     Attributes:
         time_zone: the session's time zone, for timestamp partition values without an offset.
-        keys: keys of the files with a deletion vector, see `FileVectors.keys`; None if no file has
-            one.
-        kernel_keys: keys of the files that aren't listed, because the kernel reads them.
+        keys: `FileVectors.keys`, which assign a number to each file with a deletion vector; None if
+            no file has a deletion vector.
+        kernel_keys: `FileVectors.kernel_keys`. The files with these keys aren't listed, because the
+            kernel reads them.
     """
 
     spark: Any = field(repr=False)
@@ -183,14 +184,14 @@ def too_many_files(snapshot: Snapshot, max_files: int) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileGroups:
-    """Files grouped by partition values; see `jvm.file_index.FilesByPartition`."""
+    """Files grouped by partition values; implements `jvm.file_index.FilesByPartition`."""
 
     values: pa.Table
     order: pa.Array[Any]
     offsets: pa.Array[Any]
 
     def only(self, groups: pa.Array[Any]) -> FileGroups:
-        """Return only the files of some groups; see `FilesByPartition.only`."""
+        """Return only the files of some groups, whose indexes are in ascending order."""
         starts, ends = self.offsets[:-1].take(groups), self.offsets[1:].take(groups)
         sizes = pc.subtract(ends, starts)
         selected = pc.is_in(self._group_of_each(), value_set=groups)

@@ -61,7 +61,7 @@ _warned: set[str] = set()
 def load(request: ReadRequest) -> Any:
     """Handler of the hook `load`: return the DataFrame of a native read.
 
-    Returns NotImplemented for a read by the Python data source.
+    Returns NotImplemented if the Python data source must read the table.
     """
     values = {k.lower(): v for k, v in request.options.items()}
     spark = request.spark
@@ -138,10 +138,10 @@ def _reader(spark: Any) -> str:
 
 
 def _record_version(request: ReadRequest) -> None:
-    """Set the option `LOADED_VERSION` of a read by the data source.
+    """Record the table's latest version in the option `LOADED_VERSION` of a read.
 
-    If the rows overwrite the same table, the write is based on this version. The data source opens
-    the table later, and may read a newer version.
+    If the rows that are read overwrite the same table, the write is based on this version. The
+    Python data source opens the table later, and may read a newer version.
     """
     spark, path = request.spark, request.paths[0]
     try:
@@ -160,7 +160,10 @@ def _record_version(request: ReadRequest) -> None:
 def _whole_table(
     request: ReadRequest, options: SourceOptions, snapshot: Snapshot
 ) -> dict[str, str]:
-    """Return the option `WHOLE_TABLE`, which is set if the whole latest version is read."""
+    """Return the option `WHOLE_TABLE` if a read returns all rows and columns of the latest version.
+
+    Returns an empty mapping for other reads.
+    """
     if request.schema is not None or options.filter is not None or _has_time_travel(options):
         return {}
     return {WHOLE_TABLE: whole_table(snapshot.table_id, snapshot.path, snapshot.version)}

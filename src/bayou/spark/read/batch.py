@@ -183,11 +183,10 @@ class DeltaReader(PlannedReader):
     def _plan_files(
         self, scan: Scan, limit: int | None
     ) -> tuple[ReadTask, list[InputPartition]] | None:
-        """Plan tasks that read the files that match the filter; None if there are too many.
+        """List the files that may match the filter, and plan tasks that read them.
 
-        Args:
-            limit: maximum number of files of a table with a large log; None for no limit. If there
-                are more files, or there is no filter, the result is None.
+        Returns None if the table's log is large and the scan has no filter or more than `limit`
+        files. If `limit` is None, the result is never None.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:
@@ -295,8 +294,9 @@ class ReadTask:
 class _PushFilters:
     """Function that replaces the method `pushFilters` of one reader by `DeltaReader.push`.
 
-    Spark considers the method overridden if `pushFilters.__func__` isn't the method of the base
-    class. Therefore the `__func__` of this object is the method of the base class.
+    If Spark's conf disables filter pushdown, Spark rejects a reader that overrides the method.
+    Spark compares `pushFilters.__func__` with the method of the base class. Therefore the
+    `__func__` of this object is the method of the base class.
     """
 
     def __init__(self, reader: DeltaReader) -> None:

@@ -267,7 +267,10 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _run_partitions(
         self, engine: EngineDescription, state: bytes, batch: StreamBatch
     ) -> list[InputPartition]:
-        """Plan tasks of consecutive files for a large batch, with the files in Arrow arrays."""
+        """Plan the tasks of a batch with many files: a task reads a run of consecutive files.
+
+        Files are neither split nor converted to Python objects; a task gets an Arrow array.
+        """
         adds: Any = pa.concat_arrays(list(batch.adds))
         sizes = pc.add(pc.struct_field(adds, "size"), FILE_COST_BYTES)
         cumulative = pc.cumulative_sum(sizes)

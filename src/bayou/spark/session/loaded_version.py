@@ -1,6 +1,7 @@
-"""Options of reads that record the table and the version in Spark's plan.
+"""The values of two read options, which contain a table's path and the version that is read.
 
-Writes use them to find which version of a table a DataFrame reads.
+The options are part of Spark's plan. From the plan of a DataFrame, a write finds out which version
+of a table the DataFrame reads.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ WHOLE_TABLE = "bayou.wholetable"
 
 
 def whole_table(table_id: str, path: str, version: int) -> str:
-    """Return the value of the option `WHOLE_TABLE`."""
+    """Encode a table's id, path and version as the value of the option `WHOLE_TABLE`."""
     return f"{table_id} {loaded_version(path, version)}"
 
 
 def read_whole_table(value: str | None) -> tuple[str, str, int] | None:
-    """Parse the value of the option `WHOLE_TABLE`: table id, path, version; None for None."""
+    """Decode the value of the option `WHOLE_TABLE` to table id, path and version; None if unset."""
     table_id, _, loaded = (value or "").partition(" ")
     table = read_loaded_version(loaded)
     return None if table is None else (table_id, *table)
 
 
 def loaded_version(path: str, version: int) -> str:
-    """Return the value of the option `LOADED_VERSION`.
+    """Encode a table's path and version as the value of the option `LOADED_VERSION`.
 
     Example:
         >>> read_loaded_version(loaded_version("/lake/my events", 3))
@@ -35,6 +36,6 @@ def loaded_version(path: str, version: int) -> str:
 
 
 def read_loaded_version(value: str | None) -> tuple[str, int] | None:
-    """Parse the value of the option `LOADED_VERSION`: path and version; None if it is empty."""
+    """Decode the value of the option `LOADED_VERSION` to path and version; None if it is empty."""
     path, _, version = (value or "").rpartition(" ")
     return (path, int(version)) if path and version.isdecimal() else None

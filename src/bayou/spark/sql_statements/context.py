@@ -127,7 +127,10 @@ class StatementContext:
         )
 
     def refresh_view(self, table: Sequence[str], target: TargetTable) -> None:
-        """If a statement changed rows through a temporary view, show the table's new version."""
+        """If a statement changed rows through a temporary view, recreate the view.
+
+        The view then shows the table's new version.
+        """
         if len(table) == 1 and target.name is None:
             rows = self.spark.read.format("delta").load(target.location)
             rows.createOrReplaceTempView(quoted_table_name(table))

@@ -66,7 +66,10 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 
 
 def sql_hook(request: SqlRequest) -> Any:
-    """Handler of the hook `sql`: execute statements about Delta tables; else NotImplemented."""
+    """Handler of the hook `sql`: execute a statement that reads or changes Delta tables.
+
+    Returns NotImplemented for other statements.
+    """
     text = _in_default_grammar(request.spark, request.text, request.frames)
     first = first_keyword(text)
     if not (reads_tables(first) or may_be_delta_statement(first) or "delta" in text.lower()):
@@ -86,7 +89,8 @@ def sql_hook(request: SqlRequest) -> Any:
 def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str:
     """Rewrite a statement to Spark's default grammar; see `session_sql`.
 
-    A statement with both `${` and `frames` isn't changed, because PySpark reads `{name}` in it.
+    A statement with `${` isn't changed if there are `frames`, because PySpark reads the `{name}` in
+    `${name}` as a placeholder for one of them.
     """
     return text if frames and "${" in text else session_sql(spark, text)
 

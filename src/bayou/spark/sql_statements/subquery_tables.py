@@ -29,9 +29,10 @@ class SubqueryTables:
     views: list[str] = field(default_factory=list)
 
     def resolve(self, expression: RowExpression) -> RowExpression:
-        """Replace Delta tables in an SQL string by views; the history shows the original SQL.
+        """Replace Delta tables by views in an expression that is an SQL string.
 
-        Columns are returned unchanged, so an expression can be passed twice.
+        The table history still shows the original SQL. An expression that is a Column is returned
+        unchanged. The result is a Column, so it can be passed to this method again.
         """
         sql = expression.sql
         if sql is None or expression.user_column is not None or not is_classic(self.spark):

@@ -15,8 +15,8 @@ def statement_tokens(text: str) -> list[Token]:
     for token in tokens:
         if token.kind == "open":
             raise StatementError(
-                f"SQL statement: a quote or comment is open at {text[token.start :][:60]!r}. Close "
-                "its quotes and comments.",
+                f"SQL statement: the quote or comment at {text[token.start :][:60]!r} isn't "
+                "closed. Close it.",
                 statement=text,
             )
     while tokens and tokens[-1].is_keyword(";"):
@@ -248,7 +248,8 @@ class TokenCursor:
         if not self.at_end:
             start = self._tokens[self._at].start
             raise StatementError(
-                f"SQL statement: unexpected {self.text[start:][:60]!r} after its end. Remove it.",
+                f"SQL statement: {self.text[start:][:60]!r} follows the end of the statement. "
+                "Remove this text.",
                 statement=self.text,
             )
 

@@ -62,7 +62,7 @@ class SourceOffset:
 
     @property
     def at_metadata_change(self) -> bool:
-        """Whether the offset is between a metadata change and the files of its version."""
+        """Whether the offset is between a metadata change and the files of the same version."""
         return self.index in (METADATA_CHANGE_INDEX, POST_METADATA_CHANGE_INDEX)
 
     def advanced_to(self, version: int, index: int) -> SourceOffset:
@@ -98,16 +98,16 @@ class SourceOffset:
         )
         if not isinstance(offset_format, int) or [type(v) for v in values] != [str, int, int]:
             raise ArgumentError(
-                "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] Streaming checkpoint: its offset isn't an "
-                f"offset of a Delta table: {json_value!r}. Use a separate checkpointLocation for "
-                "this query.",
+                "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] Streaming checkpoint: this isn't an offset "
+                f"of a Delta table: {json_value!r}. Use a separate checkpointLocation for this "
+                "query.",
                 argument="checkpointLocation",
             )
         if offset_format not in (_FIRST_FORMAT, _METADATA_FORMAT):
             raise ArgumentError(
                 "[DELTA_INVALID_SOURCE_VERSION] Streaming checkpoint: its offset has format "
                 f"{offset_format}, but this version of Bayou reads formats 1 and 3. Use the "
-                "version of Bayou or delta-spark that wrote it.",
+                "version of Bayou or delta-spark that wrote the checkpoint.",
                 argument="checkpointLocation",
             )
         offset_id, version, index = values

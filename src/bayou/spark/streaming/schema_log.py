@@ -42,7 +42,8 @@ class SchemaLogEntry:
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: number of the previous entry; None if it is the number of this entry - 1.
+        previous: number of the entry before this entry; None for the next lower number. It is set
+            if this entry replaces the entry with the next lower number.
     """
 
     table_id: str
@@ -208,7 +209,10 @@ class SchemaLog:
         self.number, self.current = number, entry
 
     def previous_for_replacement(self) -> int | None:
-        """Return `SchemaLogEntry.previous` of an entry that replaces the current entry."""
+        """Return the number of the entry before the current entry; None if the log is empty.
+
+        An entry that replaces the current entry has this number as `previous`.
+        """
         return None if self.current is None else self._previous_number()
 
     def _previous_number(self) -> int:

@@ -414,10 +414,11 @@ class TableStream:
     def _check_schema_of_last_run(self, start: SourceOffset) -> None:
         """Raise an error if the schema has changed since an earlier run of the query read rows.
 
-        If the last batch ends with the last file of version v, its end offset has version v + 1.
-        `_check_schema_once` checks the schema of v + 1, and doesn't find a schema change in v + 1.
-        Therefore this method checks the schema of v. delta-spark doesn't need this check, because
-        Spark plans the last batch again after a restart, but not for Python sources.
+        If the last batch of that run ends with the last file of version v, its end offset has
+        version v + 1. `_check_schema_once` compares the stream's schema with the schema of v + 1.
+        It can't notice that version v + 1 itself changed the schema. Therefore this method compares
+        the stream's schema with the schema of v. delta-spark doesn't need this check, because after
+        a restart Spark plans the last batch of JVM sources again.
         """
         if self._tracking is not None or self._restart_checked:
             return

@@ -53,7 +53,10 @@ def snapshot_read(engine: Engine, snapshot: Snapshot, *frames: Any) -> Snapshot:
 
 
 def rows_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:
-    """Return `predicates_read`, or an empty tuple if the DataFrame doesn't read the table."""
+    """Return predicates for the rows of a table that a DataFrame reads; see `predicates_read`.
+
+    Returns an empty tuple if the DataFrame doesn't read the table.
+    """
     if version_read(frame, snapshot.path) is None:
         return ()
     return predicates_read(frame, snapshot)
