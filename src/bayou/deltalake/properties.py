@@ -130,7 +130,7 @@ class WriterProperties:
 
 
 class EngineWithSettings:
-    """A wrapper of an engine, with `CommitSettings` that commits with this engine use."""
+    """An engine with its own `CommitSettings`; everything else comes from the wrapped engine."""
 
     def __init__(self, engine: Engine, settings: CommitSettings) -> None:
         self._engine = engine
@@ -187,8 +187,8 @@ def _checked(value: Properties | None, default: Properties, argument: str) -> Pr
         return default
     if not isinstance(value, type(default)):
         raise ArgumentTypeError(
-            f"{argument}: it is a {type(value).__name__}. Give {type(default).__name__} of "
-            "bayou.deltalake.",
+            f"{argument}: the value is a {type(value).__name__}. Give a {type(default).__name__} "
+            "of bayou.deltalake.",
             argument=argument,
         )
     return value

@@ -139,7 +139,10 @@ class DeltaTable(TableVersion):
         )
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Return the commits, newest first. `operationMetrics` also has deltalake's names."""
+        """Return the commits, newest first.
+
+        The metrics in `operationMetrics` can be read under the names of Delta and of deltalake.
+        """
         commits = super().history(limit)
         for commit in commits:
             if "operationMetrics" in commit:
@@ -194,7 +197,7 @@ class DeltaTable(TableVersion):
         as_large_types: bool = False,
         file_pruning_predicate: Condition | None = None,
     ) -> Any:
-        """Return a `pyarrow.dataset`; see `SnapshotHandle.to_pyarrow_dataset`."""
+        """Return the rows as a `pyarrow.dataset`; see `SnapshotHandle.to_pyarrow_dataset`."""
         check_no_large_types(as_large_types)
         _refuse("filesystem", filesystem, "Give storage_options to DeltaTable.")
         _refuse("parquet_read_options", parquet_read_options, "Cast the columns that are read.")

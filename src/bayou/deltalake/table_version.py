@@ -68,7 +68,10 @@ class TableVersion(TableHandle):
         *,
         operation: str | None = None,
     ) -> Engine:
-        """Return the engine for one operation; see `with_properties`."""
+        """Return an engine that applies these properties to one operation.
+
+        See `with_properties` for the arguments.
+        """
         return with_properties(self._engine, commit, hooks, writer, operation=operation)
 
     def latest_table(self) -> Table:

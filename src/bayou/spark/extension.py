@@ -119,7 +119,10 @@ def enable(spark: Any) -> None:
 
 
 def _has_delta_spark(spark: Any) -> bool:
-    """Whether delta-spark's JAR is on the class path; under Connect, according to settings."""
+    """Whether delta-spark's JAR is on the class path.
+
+    Under Connect, the server's settings are searched for the JAR.
+    """
     if isinstance(spark, SparkSession):
         return has_resource(spark, _DELTA_SPARK)
     settings = ",".join(str(spark.conf.get(key, "")) for key in _JAR_SETTINGS)

@@ -145,7 +145,7 @@ def _changes(target: TargetTable, operation: RowOperation) -> RowChanges:
 
 
 class _FileTask(Protocol[ItemT_contra]):
-    """Protocol of the kernel's tasks that change rows of files, such as `MatchedRowsTask`."""
+    """Interface of the kernel's tasks that change rows of files, such as `MatchedRowsTask`."""
 
     def for_writer(self, index: int, count: int) -> Self: ...
     def run(self, engine: Engine, items: Iterable[ItemT_contra], /) -> RowChanges: ...

@@ -173,7 +173,8 @@ class _Worker:
     Attributes:
         task: the serialized `MergeTask`.
         source: the broadcast variable that contains the `MergeSource`.
-        writers: total number of tasks that write; see `TransactionState.for_writer`.
+        writers: total number of tasks that write. The tasks need it to assign distinct identity
+            values.
     """
 
     task: bytes

@@ -181,9 +181,10 @@ class MergeRequest:
     def _assigned_expressions(
         self, target: StructType, source: StructType
     ) -> list[tuple[RowExpression, DataType | None]]:
-        """Return all conditions, each with None, and all values, each with its column's type.
+        """Return all conditions and values, each with the type of the assigned column.
 
-        If the column is unknown, the type is TIMESTAMP, because its checks are the strictest.
+        The type is None for a condition. For a value whose column is unknown, it is TIMESTAMP,
+        because the checks for this type are the strictest.
         """
         alias, schemas = self.definition.target_alias, (target, source)
         pairs: list[tuple[RowExpression, DataType | None]] = [(self.on, None)]

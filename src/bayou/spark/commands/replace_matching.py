@@ -162,7 +162,7 @@ def check_aligned(
 def _pairs(
     target: TargetTable, schema: StructType, columns: Mapping[str, str], using: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return the quoted names of each `REPLACE USING` column in the table and in the rows."""
+    """Return two quoted names for each column of `REPLACE USING`: in the table, and in the rows."""
     assigned = {name.lower(): column for name, column in columns.items()}
     pairs = []
     for name in using:

@@ -238,7 +238,7 @@ def check_session_rules(condition: str, schema: StructType, rule: str, *, name: 
     Comparisons of date and timestamp columns with constants don't depend on any setting.
 
     Args:
-        rule: the name of the setting; see `changed_rule`.
+        rule: the name of the setting, from `changed_rule`.
         name: name of the option with the condition, for errors.
     """
     try:
@@ -492,9 +492,7 @@ def _have_one_type(expression: Expression, schemas: Sequence[StructType]) -> boo
 def _kinds_of(path: tuple[str, ...], schemas: Sequence[StructType]) -> set[str | None]:
     """Return the kinds of type, such as `timestamp`, of all columns that match a path.
 
-    Returns `{None}` if no column matches.
-
-    The first name of the path can be a table's alias.
+    The first name of the path can be a table's alias. Returns `{None}` if no column matches.
     """
     kinds = {
         kind_of(field.data_type)

@@ -67,7 +67,10 @@ def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
 
 
 def _new_stream(query: JavaObject, name: str, value: str) -> JavaObject | None:
-    """Return a query's source with this option and without a start offset, or None."""
+    """Return the source of a query whose option `name` is `value`.
+
+    Returns None if there is no source with this option, or if the source has a start offset.
+    """
     try:
         leaves = scala_items(query.logicalPlan().collectLeaves())
     except JvmError:  # the query isn't planned yet, so it has no sources

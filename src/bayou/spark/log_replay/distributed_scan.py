@@ -256,7 +256,7 @@ class _ReplayIterator:
         return self._in_chunks(results)
 
     def _in_chunks(self, results: Any) -> Iterator[ScanFileBatch]:
-        """Yield the batches in partition order; the first batches while other tasks still run."""
+        """Yield the batches in partition order. The first batches arrive while tasks still run."""
         returned = 0
         rows = rows_by_chunks(results.select("batch", "error"), self._jobs)
         with contextlib.closing(rows):

@@ -26,7 +26,8 @@ def state_reconstruction(
 
     Args:
         spark: a session, classic or Connect.
-        num_partitions: number of replay tasks; if None, see `DistributedScanBuilder`.
+        num_partitions: number of replay tasks. If None, the value of `bayou.replay.numPartitions`;
+            if that isn't set, the number depends on the log's size.
         engine: if None, an engine with the session's storage settings is used.
 
     Examples:
@@ -47,8 +48,8 @@ def initial_snapshot_for_streaming(
     Args:
         spark: a session, classic or Connect.
         num_partitions: number of replay tasks. If None, the value of
-            `bayou.streaming.initialSnapshot.numPartitions`; if that isn't set, see
-            `DistributedScanBuilder`.
+            `bayou.streaming.initialSnapshot.numPartitions`; if that isn't set, as in
+            `state_reconstruction`.
         engine: if None, an engine with the session's storage settings is used.
 
     Raises:

@@ -26,7 +26,7 @@ from bayou.spark.log_replay.builder import DistributedScanBuilder
 
 
 class DeltaFileIndex:
-    """The files of a version, as a `FileIndex` (see `jvm.file_index`).
+    """The files of a version, as a `FileIndex` that Spark calls when it plans a query.
 
     Args:
         partition_schema: Spark's schema of the partition columns, with physical names. If the

@@ -84,8 +84,8 @@ def parse_timestamp(name: str, string: str, time_zone: str = "UTC") -> int:
         raise ArgumentError(
             f"{name}: The provided timestamp ({string!r}) cannot be converted to a valid timestamp "
             "(DELTA_TIMESTAMP_INVALID). Set a date or a timestamp such as '2024-01-05', "
-            "'2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z'. Without an offset, it is in "
-            f"{time_zone}.",
+            "'2024-01-05 10:00:00.123' or '2024-01-05T10:00:00Z'. A timestamp without an offset is "
+            f"in {time_zone}.",
             argument=name,
         ) from error
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

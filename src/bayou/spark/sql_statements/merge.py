@@ -128,7 +128,10 @@ def _kind(clause: MergeClause | InsertByPosition) -> ClauseKind:
 
 
 def _parse_source(cursor: TokenCursor) -> tuple[str, str | None]:
-    """Parse the source; return its SQL with the alias, and the alias (see `Merge`)."""
+    """Parse the source; return its SQL, which includes the alias, and its alias.
+
+    Without an alias, the second value is the table's name; None for a path or a query.
+    """
     source = cursor.until_keywords("ON", expected="a source")
     return source, _source_alias(list(tokenize(source)))
 

@@ -457,8 +457,9 @@ class TableStream:
 
         Args:
             start: the version.
-            end: for a batch that an earlier run of the query planned: the last version of the
-                batch, up to which all versions are checked. None for other batches.
+            end: the last version of a batch that an earlier run of the query planned. All versions
+                from `start` to `end` are checked. For other batches, `end` is None and only `start`
+                is checked.
         """
         if self._tracking is not None or self._schema_checked:
             return
@@ -496,7 +497,8 @@ class TableStream:
 def _corrected_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
     """For the first batch, replace the start offset's version by the end offset's version.
 
-    Other start offsets are returned unchanged; see `TableStream.batch`.
+    After a restart, the start offset may have a later version than the batch. Start offsets of
+    other batches are returned unchanged.
     """
     if not (start.initial and start.index == BASE_INDEX):
         return start

@@ -56,7 +56,8 @@ class WriteOptions:
         partition_by, cluster_by: `bayou.partitionBy` and `bayou.clusterBy`, one column per line.
             Hooks set them, because Spark doesn't pass these arguments to the data source.
         mode: `bayou.mode`, a `WriteMode`. Hooks set it for modes that Spark doesn't pass.
-        operation, is_managed: `bayou.operation` and `bayou.isManaged`; see `TableWrite`.
+        operation: `bayou.operation`, the name of the operation in the table's history.
+        is_managed: `bayou.isManaged`, whether the catalog chose the table's location.
         properties: table properties for a new table, from the options that start with `delta.`, and
             `bayou.properties`, a JSON object.
         defines: whether the write is a `CREATE` or `REPLACE TABLE ... AS`.

@@ -46,7 +46,11 @@ class StartedWrite:
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing to write; see `WritePlan.is_noop`."""
+        """Whether there is nothing to write.
+
+        This is the case if the table already contains the write, or if it exists and the mode is
+        `ignore`.
+        """
         return self.plan.is_noop
 
     def write_task(
@@ -115,7 +119,7 @@ class StartedWrite:
 def start_write(
     options: WriteOptions, write: TableWrite, *, builds_on: int | None = None
 ) -> StartedWrite:
-    """Plan a write; see `plan_write`.
+    """Plan a write; `StartedWrite.write_task` and `StartedWrite.commit` execute the plan.
 
     Args:
         builds_on: the version on which the write is based; None for the latest.
