@@ -140,7 +140,7 @@ def _digests(batch: pa.RecordBatch) -> Any:
 
 
 class _DigestCounts:
-    """Counts for each row digest how many more rows with it the first version has than the second.
+    """For each row digest, counts its rows in the first version minus those in the second version.
 
     The counts are spilled to several files. The first bits of a digest select its file.
     """
@@ -240,9 +240,10 @@ def _surplus_rows(
 
 
 def _chunks(read: PlannedRead, wanted: int) -> Iterator[pa.RecordBatch]:
-    """Combine batches into larger batches, for a lookup of their rows among `wanted` digests.
+    """Combine batches into larger batches, because looking up digests of small batches is slow.
 
-    Each lookup of a batch hashes all these digests again, so a lookup of small batches is slow.
+    Args:
+        wanted: number of digests in the lookup table, which is hashed again for each batch.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0

@@ -113,10 +113,10 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return the value of the column for the paths of `route-by`, by the column's title.
+    """Return a topic's cell of the column `route-by`, which shows the configured paths.
 
     Args:
         routes: the settings of `route-by`; None for a topic without `route-by`.
-        shown: whether the output has this column. If False, the result is empty.
+        shown: whether the output has this column. If False, no cell is returned.
     """
     return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

@@ -48,7 +48,7 @@ def live(console: Console, view: LiveView) -> Live:
 
 
 def _rank(topic: TopicStatus) -> int:
-    """Order failed topics first, then late ones, as on the status page."""
+    """Return a sort key: failed topics first, then late topics, as on the status page."""
     return 0 if topic.state == "failed" else 1 if topic.late else 2
 
 

@@ -53,7 +53,7 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def filter_periods(topic: Topic, properties: Mapping[str, str]) -> list[FilterPeriod]:
-    """Read the periods of a topic from a table's properties, the oldest first."""
+    """Read the filter periods of a topic from a table's properties, the oldest first."""
     value = properties.get(_FILTERS)
     return [] if value is None else _DECODER.decode(value).get(topic.config.kafka_topic, [])
 
@@ -83,7 +83,8 @@ def filter_properties(
     """Return the table property that stores the `updated_periods`; empty if nothing has changed.
 
     Args:
-        replayed: for each Kafka partition, the offsets of the dead letters to replay.
+        replayed: for each Kafka partition, the offsets of the dead letters to replay with the
+            configured condition; None if no dead letters are replayed.
     """
     periods = updated_periods(topic, properties, covered)
     if replayed and periods and periods[-1].where is not None:
@@ -98,7 +99,7 @@ def filter_properties(
 def split_by_period(
     periods: Sequence[FilterPeriod], partition: int, span: OffsetSpan
 ) -> Iterator[tuple[OffsetSpan, int]]:
-    """Split a range of offsets by period; yield each part with the index of its period.
+    """Split a range of offsets by filter period; yield each part with the index of its period.
 
     Offsets before the first period have the index -1.
     """

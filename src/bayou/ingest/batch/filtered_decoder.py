@@ -118,9 +118,10 @@ class FilteredDecoder:
 
 
 def _at(decoded: Decoded, positions: pa.Array[Any]) -> Decoded:
-    """Convert the positions in `decoded`, the result for some records of a batch.
+    """Replace positions among some records of a batch by their positions in the batch.
 
     Args:
+        decoded: the result of decoding these records.
         positions: for each of these records, its position in the batch.
     """
     return replace(

@@ -248,9 +248,9 @@ class MicroBatchWriter:
         """Check the size of a batch's records against the limit `max_bytes`.
 
         Returns:
-            The offset ranges to run again instead, and the size limit for that run. The ranges are
-            None if the batch doesn't have to be run again. The limit is None if the ranges can't be
-            shortened any more.
+            The offset ranges for the next attempt, and the size limit of that attempt. The ranges
+            are None if the batch isn't too large, so no other attempt is needed. The limit is None
+            if the ranges can't be shortened any more.
         """
         read = sum(r.bytes_read for r in results)
         if max_bytes is None or read <= max_bytes:
@@ -290,7 +290,7 @@ class MicroBatchWriter:
         """Run the tasks; records that crash a Python worker become dead letters.
 
         Args:
-            new_task: see `_run`.
+            new_task: function that returns the definition of the tasks; see `_run`.
         """
 
         def crashes(part: Mapping[int, OffsetSpan]) -> bool:

@@ -44,7 +44,7 @@ def additions(
 
 
 def leaf_count(kind: DataType) -> int:
-    """Return how many fields without nested fields a type has, at any depth.
+    """Return the number of leaf fields of a type: fields at any depth that have no nested fields.
 
     A map counts as one field. An array counts as many fields as its element type.
     """

@@ -53,7 +53,7 @@ class FilterHistory:
     def readings(
         self, partition: int, span: OffsetSpan
     ) -> Iterator[tuple[OffsetSpan, RecordReading]]:
-        """Split a range of offsets by condition; yield each part with the settings to decode it."""
+        """Split a range of offsets by condition; yield each part with settings for its decoder."""
         for part, index in split_by_period(self._periods, partition, span):
             yield part, self._reading(index)
 
@@ -91,7 +91,10 @@ class FilterHistory:
         return filtered
 
     def _reading(self, index: int) -> RecordReading:
-        """Return the settings of a period; the index -1 stands for the time before all periods."""
+        """Return the settings for decoding the records of a filter period.
+
+        The index -1 stands for the time before all periods, in which nothing was filtered.
+        """
         if index not in self._readings:
             period = FilterPeriod() if index < 0 else self._periods[index]
             topic = period.topic(self._topic)

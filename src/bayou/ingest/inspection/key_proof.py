@@ -100,7 +100,7 @@ def prove_keys(
 
 
 class _Records:
-    """Reads a topic's records as rows with key columns, ordering columns and `DELETED` only.
+    """Reads a topic's records as rows with only the key columns, ordering columns and `DELETED`.
 
     Attributes:
         refused: for each partition, offsets of records that the current schema refuses.

@@ -54,7 +54,10 @@ def migrated_source(application: str) -> str | None:
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the ledger; the module's docstring describes its columns."""
+    """A part of a migrated file: a sequence of its records in one batch, one row of the ledger.
+
+    The attributes are the columns that the docstring of this module describes.
+    """
 
     source: str
     batch: int

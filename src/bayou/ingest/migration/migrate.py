@@ -280,7 +280,7 @@ class _Migration:
     def _parts(self, pieces: list[_Piece], checksums: list[str]) -> list[Part]:
         """Return the ledger rows of a batch.
 
-        Its records get the sequence numbers that follow the last number in the ledger.
+        The records of the batch get the sequence numbers that follow the last one in the ledger.
         """
         offsets = {str(p): o for p, o in self._old.offsets.items()}
         number = self._state.next_number

@@ -33,7 +33,8 @@ class RegisteredTable:
 
     Attributes:
         path: the table's path, relative to the folder of the default table.
-        fingerprint: the `value_fingerprint` of the table's value; 0 for a listed table.
+        fingerprint: the hash of the table's value (`value_fingerprint`); 0 if `route-by.tables`
+            lists the table's path.
         versions: the last recorded version of the table, by table id; empty before the first
             committed batch with rows of the table.
     """
@@ -133,7 +134,7 @@ def absolute_path(path: str, default: str) -> str:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Split a path into scheme and bucket, which may be empty, and an absolute path."""
+    """Split a URI into `SCHEME://BUCKET` and a path; the first part of a local path is empty."""
     scheme, separator, rest = path.partition("://")
     if not separator:
         return "", path

@@ -70,7 +70,7 @@ class RoutedResult(BatchTaskResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedBatchTask(BatchTask):
-    """The definition that all tasks of a micro-batch share. Can be pickled.
+    """The definition that all tasks of a micro-batch with `route-by` share. Can be pickled.
 
     Attributes:
         outputs: the tables. The number of a table is its index; the first is the default table.

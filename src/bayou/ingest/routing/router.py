@@ -140,7 +140,10 @@ class RecordRouter:
         return dead_letter_rows(decoded, source, self._routing.ingestion_timestamp)
 
     def _target_of(self, value: str) -> int | str | None:
-        """Return a value's table number, the reason why it has no table, or None if it is new."""
+        """Return the number of a value's table, or the reason why the value has no table.
+
+        The result is None if the table isn't known yet, so the value must be reported as new.
+        """
         routing = self._routing
         if value in routing.listed:
             return routing.listed[value]

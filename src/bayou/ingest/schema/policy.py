@@ -187,7 +187,7 @@ def _derived(topic: Topic, columns: StructType) -> dict[str, RowExpression]:
 
 @contextlib.contextmanager
 def expression_errors(topic: Topic) -> Iterator[None]:
-    """Context manager that raises a `PipelineError` of the topic for a `PredicateError`."""
+    """Context manager that converts a `PredicateError` to a `PipelineError` naming the topic."""
     try:
         yield
     except PredicateError as error:
@@ -346,8 +346,9 @@ class SchemaPolicy:
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:
         """Add new fields to the columns, and widen types of columns if the table allows it.
 
-        Fields that can't become columns are refused from now on. A field is refused only in this
-        batch if it exceeds `max-new-columns`, or if a mask or an expression can't be applied to it.
+        A field that can't become a column is refused in this batch and in later batches. A field is
+        refused only in this batch if it exceeds `max-new-columns`, or if a mask or an expression
+        can't be applied to it.
         """
         if self._target.widens:
             columns = widened(columns, new_fields)

@@ -32,7 +32,7 @@ def read_expression(expression: Any) -> FilterNode | None:
 
 
 class _Reading:
-    """Parser of the list of nodes, with the current position."""
+    """Parses the list of nodes of a serialized expression; holds the position in the list."""
 
     def __init__(self, entries: list[tuple[bytes, bytes]], batch: pa.RecordBatch) -> None:
         self._entries = entries

@@ -184,7 +184,11 @@ class _Conversion:
         return Comparison(_NEGATED[op] if negated else op, column, literal)
 
     def _holds_for_nan(self, op: str, *, negated: bool) -> bool:
-        """Whether a comparison of NaN with a number is TRUE in the engine."""
+        """Whether the engine's result for a comparison `NaN op number` is TRUE.
+
+        Args:
+            negated: whether the comparison is negated with NOT.
+        """
         if self._nan_is_largest:
             return op in (">", ">=", "<>")
         return (op == "<>") != negated

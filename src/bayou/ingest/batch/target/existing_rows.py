@@ -46,8 +46,8 @@ def existing_offsets(
 ) -> dict[int, int]:
     """Return the last Kafka offset of the rows and migrated records in a table, by partition.
 
-    Partitions without such rows are omitted. If the table has committed offsets, only migrated
-    records of partitions without committed offsets are returned.
+    Partitions without rows and migrated records are omitted, and also partitions with a committed
+    offset. If any partition has a committed offset, only migrated records are considered.
 
     Args:
         covered: the next offset to read of each partition, as committed to the table.

@@ -37,7 +37,9 @@ TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> None:
     """Check that a table can be the target of a topic.
 
-    `kafka` is None if the rows to write don't come from Kafka.
+    Args:
+        kafka: the Kafka topic, to check that it wasn't recreated; None if the rows to write don't
+            come from Kafka.
     """
     key = topic.key
     if kafka is not None:

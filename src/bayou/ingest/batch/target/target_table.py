@@ -191,8 +191,8 @@ class TargetTable(TargetState):
     def transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
         """Return the transaction identifiers that record the offsets of `spans` in a commit.
 
-        They include the identifier of an accepted RESTORE, unless rows are appended without
-        offsets.
+        They include the identifier of an accepted RESTORE, unless `spans` is empty and the topic
+        has no upsert.
         """
         ids: dict[str, int] = {}
         if self._kafka is not None:
@@ -294,7 +294,7 @@ class TargetTable(TargetState):
 
 @contextlib.contextmanager
 def schema_errors(topic: Topic) -> Iterator[None]:
-    """Context manager that raises a `PipelineError` with the topic instead of a `SchemaError`."""
+    """Context manager that converts a `SchemaError` to a `PipelineError` that names the topic."""
     try:
         yield
     except SchemaError as error:

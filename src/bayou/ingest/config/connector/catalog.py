@@ -82,7 +82,7 @@ class CatalogConfig(Section):
         return conf if self.uris is None else {**conf, URIS[0]: self.uris}
 
     def problem(self, conf: Mapping[str, str]) -> str | None:
-        """Return what is missing or contradicts the Spark conf `conf`; None if nothing does."""
+        """Return a message if a key is missing or contradicts the Spark conf `conf`; else None."""
         if self.unity is not None:
             return self.unity.problem()
         known = next((conf[key] for key in URIS if key in conf), None)
