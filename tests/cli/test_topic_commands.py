@@ -63,7 +63,7 @@ def test_plan_and_run_say_how_a_table_differs_from_its_definition(small_pipeline
     small_pipeline.write_file()
     _, lines = events("run", small_pipeline.file, "--once")
     (text,) = [line["text"] for line in lines if line["event"] == "notice"]
-    assert "the table is changed to the configuration: comment is 'every event'" in text
+    assert "the table is changed to match the configuration: comment is 'every event'" in text
     assert small_pipeline.table.detail().description == "every event"
 
 

@@ -231,7 +231,7 @@ def table_differences_warning(differences: Sequence[str], *, changed: bool) -> s
     """
     listed = "; ".join(differences)
     if changed:
-        return f"apply-table-changes: the table is changed to the configuration: {listed}"
+        return f"apply-table-changes: the table is changed to match the configuration: {listed}"
     return (
         f"the table differs from the configuration: {listed}. Set apply-table-changes: true in "
         "destination to change the table, or correct the configuration"

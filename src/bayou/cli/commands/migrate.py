@@ -83,7 +83,7 @@ def migrate(
             )
             return
         output.facts(
-            f"{report.source} is loaded into {topic_table.topic.table_path}",
+            f"{report.source} was loaded into {topic_table.topic.table_path}",
             {
                 "files": report.files,
                 "known files": report.known,

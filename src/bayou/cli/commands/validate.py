@@ -75,7 +75,7 @@ def validate(
         except ConfigurationError:
             raise
         except BayouError as error:
-            output.notice(f"retention of the tables' files: not checked: {error.message}")
+            output.notice(f"vacuum-retention-hours isn't compared with the tables: {error.message}")
         try:
             for key, unseen in unseen_settings(configuration).items():
                 if unseen.masks:
@@ -83,7 +83,7 @@ def validate(
                 if unseen.fields:
                     output.notice(with_topic(key, unseen_fields_warning(unseen.fields)))
         except BayouError as error:
-            output.notice(f"fields of masks and expressions: not checked: {error.message}")
+            output.notice(f"masks and expressions aren't compared with the tables: {error.message}")
         sections = configuration.connector.topics.values()
         has_routes = any(section.destination.route_by is not None for section in sections)
         output.rows(
