@@ -170,7 +170,7 @@ def _check_statement(connection: duckdb.DuckDBPyConnection, query: str) -> None:
         raise ArgumentError(f"query: {unchecked!r} isn't a string. Give SQL.", argument="query")
     statements = connection.extract_statements(query)
     kinds = duckdb.StatementType
-    readers = (kinds.SELECT, kinds.EXPLAIN, kinds.MULTI)  # PIVOT is parsed as several
+    readers = (kinds.SELECT, kinds.EXPLAIN, kinds.MULTI)  # PIVOT has the type MULTI
     if len(statements) != 1 or statements[0].type not in readers:
         raise ArgumentError(
             "query: the SQL isn't one SELECT statement. Give one SELECT; to write to a table, "

@@ -166,7 +166,7 @@ class AppendReplay:
         return result.version
 
     def _row_offsets(self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
-        """Return the offsets of the target's rows, from the lowest to the highest dead letter's."""
+        """Return the offsets of the target's rows in the range of the dead letters' offsets."""
         row_offsets = TopicOffsets()
         for batch in dead_letters.to_batches(["partition", "offset"], self._where):
             self._letters.add(batch)

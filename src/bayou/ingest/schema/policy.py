@@ -220,7 +220,7 @@ class SchemaPolicy:
         self._refused_names: frozenset[str] = frozenset()
         self._unusable: frozenset[str] = frozenset()
         self._over_limit: frozenset[str] = frozenset()
-        self._full = False  # no room for any new column in this batch
+        self._full = False  # whether this batch can add no more columns
         self._leaves: int | None = None  # the table's leaf columns before this batch
 
     def columns(self) -> StructType:
