@@ -33,10 +33,23 @@ main()
 """
 
 
-def _modules(*arguments):
+CONFIGURATION = """
+connector:
+  kafka:
+    bootstrap-servers: "127.0.0.1:9"
+  topics:
+    numbers:
+      kafka-topic: "numbers"
+      destination:
+        table-path: "{table}"
+"""
+
+
+def _modules(*arguments, code=0):
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, check=False
     )
+    assert done.returncode == code, done.stderr
     return set(done.stderr.split())
 
 
@@ -65,3 +78,11 @@ def test_only_the_module_of_the_command_is_imported(table):
         "bayou.cli.commands.tables",
         "bayou.cli.commands.tables.read",
     }
+
+
+def test_the_status_of_a_topic_imports_no_spark(table, tmp_path):
+    configuration = tmp_path / "pipeline.yaml"
+    configuration.write_text(CONFIGURATION.format(table=table))
+    modules = _modules("status", str(configuration), "--json", code=1)  # no broker answers
+    assert "confluent_kafka" in modules
+    assert SLOW & modules <= {"bayou.ingest.config", "confluent_kafka", "pydantic", "ssl"}

@@ -18,7 +18,7 @@ from bayou.errors import (
     RecordsLostError,
     StorageError,
 )
-from bayou.ingest.topic_errors import SparkEndedError, to_bayou_error
+from bayou.ingest.spark_errors import SparkEndedError, to_bayou_error
 from bayou.spark.kafka.data_loss import DataLoss
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times:

@@ -15,7 +15,7 @@ from bayou.errors import (
 )
 from bayou.ingest.config import Topic
 from bayou.ingest.events import AttemptFailed
-from bayou.ingest.topic_errors import SparkFailedError
+from bayou.ingest.spark_errors import SparkFailedError
 
 TRANSIENT_ERRORS = (
     StorageError,

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from bayou.ingest import run_pipeline
 from bayou.ingest.monitoring import Listeners
 from bayou.ingest.runtime.pipeline import _prepare
-from bayou.ingest.topic_errors import SparkEndedError
+from bayou.ingest.spark_errors import SparkEndedError
 
 
 @pytest.fixture

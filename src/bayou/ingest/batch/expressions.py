@@ -17,9 +17,10 @@ import pyarrow as pa
 from bayou.errors import PredicateError
 from bayou.ingest.batch.failing_rows import FailingRows
 from bayou.ingest.batch.masks import apply_masks
+from bayou.ingest.batch.metadata_columns import HEADERS
 from bayou.ingest.batch.rows import kafka_times
 from bayou.ingest.config import TopicConfig
-from bayou.ingest.dead_letters.records import HEADERS, header_lists
+from bayou.ingest.dead_letters.records import header_lists
 from bayou.ingest.decode import Decoded
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type

@@ -39,7 +39,7 @@ from bayou.ingest.retries import (
 )
 from bayou.ingest.schema.policy import SchemaPolicy, commit_tags
 from bayou.ingest.schema.record_schema import RecordSchema
-from bayou.ingest.topic_errors import WorkerCrashedError, records_lost_error, translate_errors
+from bayou.ingest.spark_errors import WorkerCrashedError, records_lost_error, translate_errors
 from bayou.ingest.upsert import UpsertResult, UpsertTable
 from bayou.ingest.upsert.on_executors import CachedRows, merge_on_executors
 from bayou.kernel import Snapshot, Transaction

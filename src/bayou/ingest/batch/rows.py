@@ -30,33 +30,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from bayou.ingest.dead_letters.records import HEADERS, header_lists
+from bayou.ingest.batch.metadata_columns import HEADERS, KAFKA_COLUMNS, RECORD_COLUMNS
+from bayou.ingest.dead_letters.records import header_lists
 from bayou.ingest.decode import Decoded
 from bayou.ingest.decode.formats import RecordDecoder
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
 from bayou.protocol.file_names import MAX_FOLDER_NAME_BYTES, partition_directory
-from bayou.protocol.schema import BINARY, INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
-
-KAFKA_COLUMNS = StructType(
-    (
-        StructField(name="_kafka_topic", data_type=STRING, nullable=False),
-        StructField(name="_kafka_partition", data_type=INTEGER, nullable=False),
-        StructField(name="_kafka_offset", data_type=LONG, nullable=False),
-        StructField(name="_ingestion_timestamp", data_type=TIMESTAMP, nullable=False),
-        StructField(name="_processed_at", data_type=TIMESTAMP, nullable=False),
-    )
-)
-
-RECORD_COLUMNS = StructType(
-    (
-        StructField(name="_kafka_timestamp", data_type=TIMESTAMP),
-        StructField(name="_kafka_key", data_type=BINARY),
-        StructField(name="_kafka_headers", data_type=HEADERS),
-        StructField(name="_kafka_key_json", data_type=STRING),
-    )
-)
-"""Optional columns with Kafka metadata; the setting `kafka-columns` selects them."""
+from bayou.protocol.schema import STRING, StructField, StructType
 
 TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
 """Partition columns that are derived from the event time: pyarrow's function, number of digits."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.ingest.batch.metadata_columns import HEADERS
 from bayou.ingest.decode import Decoded
 from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
 from bayou.protocol.schema import (
@@ -25,21 +26,10 @@ from bayou.protocol.schema import (
     LONG,
     STRING,
     TIMESTAMP,
-    ArrayType,
     StructField,
     StructType,
 )
 from bayou.spark.kafka.columns import unpack_headers
-
-HEADERS = ArrayType(
-    element_type=StructType(
-        (
-            StructField(name="key", data_type=STRING),
-            StructField(name="value", data_type=BINARY),
-        )
-    )
-)
-"""The type of the columns `headers` and `_kafka_headers`."""
 
 DEAD_LETTER_SCHEMA = StructType(
     (

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from bayou.api import table as open_table
 from bayou.errors import CommitConflictError, ConcurrentTransactionError, PipelineError
 from bayou.ingest.batch.target.target_checks import TRANSACTION_RETENTION
-from bayou.ingest.batch.target.target_table import ENGINE_INFO
 from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA, fingerprints
@@ -32,6 +31,7 @@ from bayou.kernel import (
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
 from bayou.protocol.actions import Transaction as TransactionIdentifier
+from bayou.version import INGEST_ENGINE_INFO
 
 
 class DeadLetterTable:
@@ -203,10 +203,12 @@ class DeadLetterTable:
     def _builder(self, snapshot: Snapshot | None) -> TransactionBuilder:
         builder = (
             self._table.create_transaction_builder(
-                self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
+                self._engine, engine_info=INGEST_ENGINE_INFO, operation=Operation.STREAMING_UPDATE
             ).with_table_created()
             if snapshot is None
-            else snapshot.build_update_table_transaction(ENGINE_INFO, Operation.STREAMING_UPDATE)
+            else snapshot.build_update_table_transaction(
+                INGEST_ENGINE_INFO, Operation.STREAMING_UPDATE
+            )
         )
         return builder.with_schema(DEAD_LETTER_SCHEMA).with_operation_parameters(
             {"outputMode": "Append", "topic": self._kafka.name}

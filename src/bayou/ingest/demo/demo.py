@@ -31,7 +31,7 @@ from bayou.ingest.events import Reporter, TopicSummary
 from bayou.ingest.monitoring import Listeners, monitored
 from bayou.ingest.runtime.pipeline import run_pipeline
 from bayou.ingest.runtime.session import pipeline_session, start_workers
-from bayou.ingest.topic_errors import translate_errors
+from bayou.ingest.spark_errors import translate_errors
 from bayou.spark.kafka import EmbeddedBroker, KafkaDataSource, ProducedRecord
 
 FLIGHTS = 336_776

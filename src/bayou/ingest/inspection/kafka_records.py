@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.ingest.offsets import OffsetSpan
-from bayou.spark.kafka import KafkaTasks, OffsetRange, TopicPartition
+from bayou.spark.kafka.offsets import OffsetRange, TopicPartition
 
 _SAMPLE_BYTES = 64 << 20
 _MIN_RECORDS = 20
@@ -31,6 +31,8 @@ def kafka_records(
     ranges = [OffsetRange(TopicPartition(topic, p), s.start, s.end) for p, s in spans]
     if not ranges:
         return
+    from bayou.spark.kafka.planning import KafkaTasks  # imports PySpark
+
     options = {"subscribe": topic, **{f"kafka.{name}": v for name, v in properties.items()}}
     tasks = KafkaTasks.of(options, ranges, tasks=1)
     for task in range(len(tasks.tasks)):

@@ -20,7 +20,8 @@ from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.events import BatchReport, MaintenanceReport, MaintenanceTask, Reporter
-from bayou.ingest.maintenance.steps import LastRuns, completed_task, maintain_table
+from bayou.ingest.maintenance.last_run import LastRuns, completed_task
+from bayou.ingest.maintenance.steps import maintain_table
 from bayou.ingest.upsert import DeletedKeys
 from bayou.version import ENGINE_INFO
 

@@ -1,22 +1,17 @@
 """Runs maintenance tasks in steps, between which a pipeline can commit batches.
 
-`LastRuns` stores the last result of each task in the state path for `bayou status`.
 `check_retention` compares `vacuum-retention-hours` with the tables' retention.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from pyspark.sql import SparkSession
 
 from bayou.api import TableHandle
@@ -28,7 +23,6 @@ from bayou.ingest.events import MaintenanceReport, MaintenanceTask
 from bayou.ingest.maintenance.cold_partitions import SmallFiles, partitions_with_small_files
 from bayou.ingest.maintenance.table_commands import TableCommands, table_commands
 from bayou.ingest.retries import retry_delay
-from bayou.ingest.state import topic_folder
 from bayou.ingest.topic_errors import topic_error
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.protocol.properties import DELETED_FILE_RETENTION
@@ -154,84 +148,6 @@ def _optimize(
             if attempt > _RETRIES:
                 raise
             time.sleep(retry_delay(attempt))
-
-
-class LastRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The last run of a maintenance task.
-
-    Attributes:
-        at: end of the run, ms since the epoch.
-        result: `done`, `nothing` if there was nothing to do, or `failed`.
-        reason: the error message of a failed run; None if the run didn't fail.
-    """
-
-    at: int
-    result: str
-    reason: str | None = None
-
-
-_DECODER = msgspec.json.Decoder(dict[str, LastRun])
-
-
-class LastRuns:
-    """Stores the last run of each maintenance task of a table in the state path.
-
-    Args:
-        table_key: the key of the table (`Topic.table_key`); each key has its own file.
-    """
-
-    def __init__(self, state_path: Path, table_key: str) -> None:
-        self._file = topic_folder(state_path, table_key) / "maintenance.json"
-        self._lock = threading.Lock()
-
-    def read(self) -> Mapping[str, LastRun]:
-        """Return the last run of each task that has run."""
-        try:
-            return _DECODER.decode(self._file.read_bytes())
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return {}
-
-    def keep(self, report: MaintenanceReport) -> None:
-        """Store the result of a task. Errors are ignored: a full disk must not stop maintenance."""
-        run = LastRun(
-            at=round((report.started + report.seconds) * 1000),
-            result=report.result,
-            reason=None if report.error is None else report.error.message,
-        )
-        with self._lock, contextlib.suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self._file.with_suffix(".new")
-            temporary.write_bytes(msgspec.json.encode({**self.read(), report.task: run}))
-            os.replace(temporary, self._file)
-
-
-def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
-    """Return the stored last run of each task that the topic's configuration enables."""
-    delta = topic.config.destination.delta_config
-    enabled: dict[MaintenanceTask, bool] = {
-        "compaction": delta.enable_compaction,
-        "optimize": delta.enable_optimize,
-        "vacuum": delta.enable_vacuum,
-        "forget": topic.upsert_keys is not None,
-    }
-    known = LastRuns(configuration.state_path, topic.table_key).read()
-    return {task: known[task] for task, is_on in enabled.items() if is_on and task in known}
-
-
-def completed_task(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
-    """Return the maintenance task that a commit of the history completed, and the task's result.
-
-    Returns None if the commit doesn't complete a maintenance task.
-    """
-    match commit.get("operation"):
-        case "OPTIMIZE":
-            return "optimize", "done"
-        case "VACUUM END":
-            parameters = commit.get("operationParameters")
-            failed = isinstance(parameters, Mapping) and parameters.get("status") == "FAILED"
-            return "vacuum", "failed" if failed else "done"
-        case _:
-            return None
 
 
 _HOUR = 3_600_000

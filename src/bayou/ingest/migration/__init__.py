@@ -4,9 +4,14 @@ Start at `migrate`. `ledger` records which files were migrated, and `verify` com
 the files with the rows of the table.
 """
 
-from bayou.ingest.migration.ledger import Ledger, migrated_offsets
-from bayou.ingest.migration.migrate import migrate_json
-from bayou.ingest.migration.verify import FileCheck, verify_migration
+from typing import TYPE_CHECKING
+
+from bayou import lazy_import
+
+if TYPE_CHECKING:
+    from bayou.ingest.migration.ledger import Ledger, migrated_offsets
+    from bayou.ingest.migration.migrate import migrate_json
+    from bayou.ingest.migration.verify import FileCheck, verify_migration
 
 __all__ = [
     "FileCheck",
@@ -15,3 +20,14 @@ __all__ = [
     "migrated_offsets",
     "verify_migration",
 ]
+
+__getattr__ = lazy_import.lazy_getattr(
+    __name__,
+    {
+        "FileCheck": "bayou.ingest.migration.verify",
+        "Ledger": "bayou.ingest.migration.ledger",
+        "migrate_json": "bayou.ingest.migration.migrate",
+        "migrated_offsets": "bayou.ingest.migration.ledger",
+        "verify_migration": "bayou.ingest.migration.verify",
+    },
+)

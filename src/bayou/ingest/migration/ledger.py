@@ -32,7 +32,6 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import ConcurrentTransactionError
-from bayou.ingest.batch.target.target_table import ENGINE_INFO
 from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import ledger_path
 from bayou.ingest.migration.json_files import path_below
@@ -40,6 +39,7 @@ from bayou.ingest.offsets import KafkaTopic
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.version import INGEST_ENGINE_INFO
 
 
 def application_id(source: str) -> str:
@@ -201,11 +201,11 @@ class Ledger:
             )
         if snapshot is not None:
             builder = snapshot.build_update_table_transaction(
-                ENGINE_INFO, Operation.WRITE
+                INGEST_ENGINE_INFO, Operation.WRITE
             ).with_schema_evolution(True)  # add columns that a ledger of an earlier version lacks
         else:
             builder = self._table.create_transaction_builder(
-                self._engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
+                self._engine, engine_info=INGEST_ENGINE_INFO, operation=Operation.WRITE
             ).with_table_created()
         rows = pa.RecordBatch.from_pylist([msgspec.structs.asdict(p) for p in parts], _SCHEMA)
         transaction = (

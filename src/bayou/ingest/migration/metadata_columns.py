@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from bayou.api import table as open_table
 from bayou.engines import for_path
-from bayou.ingest.batch.rows import KAFKA_COLUMNS
+from bayou.ingest.batch.metadata_columns import KAFKA_COLUMNS
 from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.decode.exact_json import decode_exact_json, encode_exact_json

@@ -17,7 +17,7 @@ from bayou.engines import for_path
 from bayou.errors import PipelineError
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.expressions import KAFKA_INPUTS
-from bayou.ingest.batch.rows import KAFKA_COLUMNS, RECORD_COLUMNS
+from bayou.ingest.batch.metadata_columns import KAFKA_COLUMNS, RECORD_COLUMNS
 from bayou.ingest.batch.target.foreign_files import foreign_file
 from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.batch.target.topic_tables import TopicTables

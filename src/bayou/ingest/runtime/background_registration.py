@@ -14,7 +14,7 @@ from bayou.errors import BayouError, StorageError
 from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.retries import retry_delay
 from bayou.ingest.runtime.catalog_registration import Registration
-from bayou.ingest.topic_errors import SparkFailedError, to_bayou_error
+from bayou.ingest.spark_errors import SparkFailedError, to_bayou_error
 
 _RETRIED = (StorageError, SparkFailedError)
 """Errors after which an update is retried. They don't stop the topic, whose rows are committed."""

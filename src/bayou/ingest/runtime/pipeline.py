@@ -31,8 +31,8 @@ from bayou.ingest.runtime.topic_discovery import TopicDiscovery
 from bayou.ingest.runtime.topic_restarts import TopicRestarts
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
+from bayou.ingest.spark_errors import translate_errors
 from bayou.ingest.state import create_folder
-from bayou.ingest.topic_errors import translate_errors
 from bayou.kernel.transaction.background_hooks import BackgroundHooks
 from bayou.spark.session.prerequisites import check_java
 

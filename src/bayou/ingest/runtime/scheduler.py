@@ -24,7 +24,8 @@ from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.batch.startup_session import MAX_RECORDS, StartupSession
 from bayou.ingest.broker import TopicEndOffsets
 from bayou.ingest.runtime.topic_run import TopicRun
-from bayou.ingest.topic_errors import report_topic_errors, translate_errors
+from bayou.ingest.spark_errors import translate_errors
+from bayou.ingest.topic_errors import report_topic_errors
 from bayou.spark.kafka import TopicPartition
 from bayou.spark.kafka.offsets import limit_offsets
 

@@ -26,13 +26,9 @@ from bayou.ingest.retries import attempt_failed_event, restart_interval, retry_d
 from bayou.ingest.runtime.prepared_topic import PreparedTopic, prepare_topic
 from bayou.ingest.runtime.shared_tables import SharedTables
 from bayou.ingest.runtime.topic_upkeep import TopicUpkeep
+from bayou.ingest.spark_errors import SparkFailedError, to_bayou_error, translate_errors
 from bayou.ingest.state import topic_lock
-from bayou.ingest.topic_errors import (
-    SparkFailedError,
-    report_topic_errors,
-    to_bayou_error,
-    translate_errors,
-)
+from bayou.ingest.topic_errors import report_topic_errors
 
 _RETRIED = (KafkaError, StorageError, SparkFailedError)
 """Errors after which a topic's batch is retried."""

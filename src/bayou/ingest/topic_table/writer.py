@@ -24,7 +24,7 @@ from bayou.errors import (
 )
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.rows import RowLayout
-from bayou.ingest.batch.target.target_table import ENGINE_INFO, TargetTable
+from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.batch.target.target_upserts import TargetUpserts, empty_rows
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
@@ -41,6 +41,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.protocol.schema import StructType
+from bayou.version import INGEST_ENGINE_INFO
 
 MIGRATED = -1
 """`_kafka_partition` of migrated rows."""
@@ -259,10 +260,10 @@ class DirectWriter:
         table = Table.for_path(self._engine, dead_letters_path(self._topic.table_path))
         if table.exists(self._engine):
             snapshot = table.latest_snapshot(self._engine)
-            builder = snapshot.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
+            builder = snapshot.build_update_table_transaction(INGEST_ENGINE_INFO, Operation.WRITE)
         else:
             builder = table.create_transaction_builder(
-                self._engine, engine_info=ENGINE_INFO, operation=Operation.WRITE
+                self._engine, engine_info=INGEST_ENGINE_INFO, operation=Operation.WRITE
             ).with_table_created()
         builder = builder.with_schema(DEAD_LETTER_SCHEMA)
         for application, version in transaction_ids.items():

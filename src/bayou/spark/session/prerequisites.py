@@ -5,14 +5,14 @@ Importing this module checks the PySpark version, because other imports fail wit
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import runpy
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-
-import pyspark
 
 from bayou.errors import PrerequisiteError
 
@@ -89,4 +89,17 @@ def check_pyspark(version: str) -> None:
         )
 
 
-check_pyspark(pyspark.__version__)
+def installed_pyspark() -> str:
+    """Return the version of the installed PySpark without importing PySpark, which takes long.
+
+    Raises:
+        ModuleNotFoundError: PySpark isn't installed.
+    """
+    package = importlib.util.find_spec("pyspark")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+    version: str = runpy.run_path(str(Path(package.origin).with_name("version.py")))["__version__"]
+    return version
+
+
+check_pyspark(installed_pyspark())

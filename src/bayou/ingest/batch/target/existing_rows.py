@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from bayou.api import SnapshotHandle
 from bayou.errors import PipelineError
-from bayou.ingest.batch.rows import KAFKA_COLUMNS
-from bayou.ingest.batch.target.target_table import TargetTable
+from bayou.ingest.batch.metadata_columns import KAFKA_COLUMNS
 from bayou.ingest.config import Topic
 from bayou.ingest.migration import migrated_offsets
 from bayou.ingest.offsets import KafkaTopic, skip_lost_offsets, starting_offsets
+
+if TYPE_CHECKING:  # `bayou status` doesn't need it, and it takes long to import
+    from bayou.ingest.batch.target.target_table import TargetTable
 
 
 def cover_existing_rows(

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from bayou.errors import PipelineError
-from bayou.ingest.batch.rows import KAFKA_COLUMNS
+from bayou.ingest.batch.metadata_columns import KAFKA_COLUMNS
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import KafkaTopic, check_not_recreated, covered_offsets
 from bayou.ingest.upsert_keys import UpsertKeys
 from bayou.kernel import Engine, Operation, Snapshot, Table
 from bayou.protocol.schema import STRING
+from bayou.version import INGEST_SUFFIX
 
 _KEY_COLUMNS = "bayou.keyColumns"
 """The table property with the key columns of an upsert."""
@@ -191,9 +192,6 @@ conflict with a concurrent RESTORE.
 NEWEST_RESTORE = "bayou.newestRestore"
 """The commit tag with the version of the last RESTORE up to the version in `CHECKED_VERSION`."""
 
-INGEST = " (ingest)"
-"""Suffix of the `engineInfo` of commits that the pipeline makes."""
-
 
 def restore_app_id(table_id: str, kafka_topic: str) -> str:
     """Return the `appId` of the transaction identifier for the last RESTORE that a topic accepted.
@@ -265,7 +263,11 @@ def _newest_restore(engine: Engine, table: Table, latest: Snapshot, known: int |
         if operation == Operation.RESTORE:
             return int(version)
         # An auto compaction commits without a check.
-        if known is None and engine_info.endswith(INGEST) and operation != Operation.OPTIMIZE:
+        if (
+            known is None
+            and engine_info.endswith(INGEST_SUFFIX)
+            and operation != Operation.OPTIMIZE
+        ):
             tags = commit.get("tags") or {}
             if CHECKED_VERSION not in tags:  # this commit would have conflicted with a RESTORE
                 break

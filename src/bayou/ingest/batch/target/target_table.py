@@ -28,7 +28,6 @@ from bayou.ingest.batch.target.table_definition import (
 )
 from bayou.ingest.batch.target.target_checks import (
     CHECKED_VERSION,
-    INGEST,
     NEWEST_RESTORE,
     key_properties,
     restore_app_id,
@@ -46,9 +45,8 @@ from bayou.kernel import Operation, Transaction, delete_data_files
 from bayou.kernel.commands.optimize.auto_compaction import compact_after
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
-from bayou.version import ENGINE_INFO as BAYOU
+from bayou.version import ENGINE_INFO, INGEST_ENGINE_INFO
 
-ENGINE_INFO = f"{BAYOU}{INGEST}"
 """The `engineInfo` of commits that record offsets.
 
 `check_not_restored` looks for a RESTORE after the last commit with this `engineInfo`. Commits that
@@ -87,7 +85,9 @@ class TargetTable(TargetState):
         if self._snapshot is None:
             builder = (
                 self._table.create_transaction_builder(
-                    self._engine, engine_info=ENGINE_INFO, operation=Operation.STREAMING_UPDATE
+                    self._engine,
+                    engine_info=INGEST_ENGINE_INFO,
+                    operation=Operation.STREAMING_UPDATE,
                 )
                 .with_table_created()
                 .with_partition_columns(destination.partition_columns)
@@ -96,7 +96,7 @@ class TargetTable(TargetState):
             schema = with_column_comments(self._topic, schema)
         else:
             builder = self._snapshot.build_update_table_transaction(
-                ENGINE_INFO, Operation.STREAMING_UPDATE
+                INGEST_ENGINE_INFO, Operation.STREAMING_UPDATE
             ).with_schema_evolution(True)
         builder = builder.with_schema(schema).with_operation_parameters(
             {"outputMode": "Append", "topic": self._topic.config.kafka_topic}
@@ -121,7 +121,7 @@ class TargetTable(TargetState):
     def _cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None) -> None:
         assert self._snapshot is not None
         builder = self._snapshot.build_update_table_transaction(
-            ENGINE_INFO, Operation.STREAMING_UPDATE
+            INGEST_ENGINE_INFO, Operation.STREAMING_UPDATE
         ).with_table_properties(key_properties(self._topic))
         spans = {p: OffsetSpan(start=0, end=last + 1) for p, last in offsets.items()}
         for application, version in self.transaction_ids(spans).items():
@@ -140,7 +140,7 @@ class TargetTable(TargetState):
         """
         assert self._snapshot is not None
         builder = self._snapshot.build_update_table_transaction(
-            ENGINE_INFO, Operation.STREAMING_UPDATE
+            INGEST_ENGINE_INFO, Operation.STREAMING_UPDATE
         )
         for application, version in {**transaction_ids, **self._restore_ids()}.items():
             builder = builder.with_transaction_id(application, version)
@@ -249,7 +249,7 @@ class TargetTable(TargetState):
         if self._snapshot is None:
             return
         try:
-            apply_definition(self._engine, self._topic, self._snapshot, engine_info=BAYOU)
+            apply_definition(self._engine, self._topic, self._snapshot, engine_info=ENGINE_INFO)
         except (
             IcebergCompatError,
             SchemaError,
@@ -271,7 +271,7 @@ class TargetTable(TargetState):
         if latest is None:
             return
         with contextlib.suppress(BayouError):
-            comment_columns(self._engine, self._topic, latest, engine_info=BAYOU)
+            comment_columns(self._engine, self._topic, latest, engine_info=ENGINE_INFO)
 
     def _retry_conflicts(self, change: Callable[[], None]) -> None:
         """Call `change`; after a conflict, read the latest version and call it again.

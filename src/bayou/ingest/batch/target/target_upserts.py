@@ -11,7 +11,7 @@ import pyarrow as pa
 from bayou.errors import CommitConflictError, ConcurrentTransactionError
 from bayou.ingest.batch.rows import RowLayout
 from bayou.ingest.batch.target.target_checks import is_restore_app_id
-from bayou.ingest.batch.target.target_table import ENGINE_INFO, TargetTable, schema_errors
+from bayou.ingest.batch.target.target_table import TargetTable, schema_errors
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.upsert import DELETED, UPSERTS, UpsertResult, UpsertTable
@@ -20,6 +20,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.version import INGEST_ENGINE_INFO
 
 
 class TargetUpserts:
@@ -125,7 +126,7 @@ class TargetUpserts:
             self._engine,
             self._target.path,
             keys,
-            engine_info=ENGINE_INFO,
+            engine_info=INGEST_ENGINE_INFO,
             user_metadata=json.dumps(tags) if tags else None,
         )
 
