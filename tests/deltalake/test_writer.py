@@ -89,7 +89,7 @@ def test_a_conversion_takes_hive_partitions_name_and_metadata(tmp_path):
     folder.mkdir(parents=True)
     pq.write_table(ROWS, folder / "a.parquet")
     partitions = Schema([Field("day", "integer")])
-    with pytest.raises(ValueError, match="partition_strategy: it is 'directory'"):
+    with pytest.raises(ValueError, match="partition_strategy: the value is 'directory'"):
         convert_to_deltalake(tmp_path / "t", "error", partitions, "directory")
     convert_to_deltalake(
         tmp_path / "t",

@@ -95,7 +95,10 @@ class TargetTable:
         return latest_snapshot(self.engine, self.location, self.spark)
 
     def snapshot_at(self, version: int | None, timestamp: int | None) -> Snapshot:
-        """The snapshot of a version or of a timestamp (ms since the epoch), else the latest one."""
+        """The snapshot of a version or of a timestamp (ms since the epoch).
+
+        If both are None, the latest snapshot.
+        """
         if version is not None:
             return self.table.snapshot_as_of_version(self.engine, version)
         if timestamp is not None:

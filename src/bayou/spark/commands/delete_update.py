@@ -56,7 +56,8 @@ ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
 def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMetrics | None:
     """Delete the rows that match a condition, and commit; see `DeltaTable.delete`.
 
-    Returns None and changes nothing if the table already has the session's transaction identifier.
+    Returns None and changes nothing if the table already contains this DELETE, according to the
+    `txnAppId` and `txnVersion` in the session's conf.
     """
     return target.commit_once(lambda snapshot: _delete(target, snapshot, condition))
 
@@ -66,7 +67,8 @@ def run_update(
 ) -> UpdateMetrics | None:
     """Update the rows that match a condition, and commit; see `DeltaTable.update`.
 
-    Returns None and changes nothing if the table already has the session's transaction identifier.
+    Returns None and changes nothing if the table already contains this UPDATE, according to the
+    `txnAppId` and `txnVersion` in the session's conf.
     """
     if not values:
         raise ArgumentError("set: it has no columns. Set at least one column.", argument="set")

@@ -43,7 +43,8 @@ _MIN_ROWS_PER_TASK = 200_000
 def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeMetrics | None:
     """Merge a DataFrame's rows into a table, and commit; see `DeltaMergeBuilder.execute`.
 
-    Returns None and changes nothing if the table already has the session's transaction identifier.
+    Returns None and changes nothing if the table already contains this MERGE, according to the
+    `txnAppId` and `txnVersion` in the session's conf.
     """
     started = time.perf_counter()
     return target.commit_once(lambda snapshot: _merge(target, snapshot, source, request, started))

@@ -91,7 +91,8 @@ class TargetRowPredicates:
     def from_keys(self, source: Any) -> Predicate | None:
         """Return a predicate from the join keys in `source`; None if any target row may match.
 
-        If `source` is None, the predicate is only from the conditions of the merge.
+        If `source` is None, the keys are unknown, and the predicate follows only from the merge's
+        conditions.
         """
         keys = None
         if source is not None and self._rows.key_columns:

@@ -284,7 +284,7 @@ class _Plan:
         return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
 
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
-        """Join target and source. If a kind of row (MATCHED, ...) has no clause, it is omitted.
+        """Join target and source. Rows of a kind (MATCHED, ...) that has no clause are omitted.
 
         Args:
             observed: aggregates over the source, which Spark computes during the join.

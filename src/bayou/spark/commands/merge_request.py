@@ -127,7 +127,7 @@ class MergeRequest:
         return definition
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
-        """Whether the kernel gives the session's results for all conditions and values."""
+        """Whether kernel and session give the same results for all conditions and values."""
         if row_operation_policy(spark) != "ANSI":
             return False
         if any(has_structs(field.data_type) for field in target) and not structs_by_name(spark):

@@ -102,7 +102,7 @@ def decode_adds(result: bytes) -> list[AddFile]:
 
 
 class DeleteTaskFiles:
-    """Function that deletes the files of a failed job's successful tasks, from their results."""
+    """The argument `discard` of `run_tasks`: deletes the files that are in results of tasks."""
 
     def __init__(self, engine: EngineDescription, table: str) -> None:
         self._engine = engine

@@ -52,7 +52,7 @@ def session_literal(spark: Any, string: str) -> str:
 
 
 def has_raw_strings(spark: Any, text: str) -> bool:
-    r"""Whether the SQL has a string such as `'\d'` or `'a''b'` that the session reads differently.
+    r"""Whether the SQL has a string such as `'\d'` that doesn't have its default meaning.
 
     Two of Spark's settings determine whether a backslash or a doubled quote is an escape.
     """

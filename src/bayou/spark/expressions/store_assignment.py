@@ -79,7 +79,7 @@ def structs_by_name(spark: Any) -> bool:
 def check_null_structs(
     spark: Any, schema: StructType, *, operation: Literal["insert", "merge"], table: str
 ) -> None:
-    """Check that no setting of the session requires to replace NULL structs by structs of NULLs.
+    """Check that the session's settings don't require structs of NULLs instead of NULL structs.
 
     Raises:
         UnsupportedFeatureError: delta-spark's setting `preserveNullSourceStructs` is false, and the

@@ -94,7 +94,7 @@ def _cast(column: Any, data_type: Any, mode_name: str) -> Column:
 
 @tested_with("4.3")
 def bound_to(frame: Any, column: Any) -> Column:
-    """Resolve the names in a Column to a DataFrame's columns, so that it can be used after a join.
+    """Bind the names in a Column to a DataFrame's columns, so that joins don't make them ambiguous.
 
     Raises:
         AnalysisException: the DataFrame lacks a column.

@@ -127,9 +127,9 @@ class _RangeReader:
     def _handle_partition_end(self, offset: int) -> None:
         """Handle the event that the partition ends at `offset`.
 
-        If the range ends at or before `offset`, the range is complete: `_position` is set to its
-        end. Transaction markers may be at the end of the range; the client doesn't return them. If
-        the range ends later, records are missing.
+        If the range ends at or before `offset`, all its records have been read, and `_position` is
+        set to the end of the range. (The client doesn't return transaction markers, which can be
+        the last offsets.) If the range ends later, missing records are reported.
         """
         if offset >= self._range.end:
             self._position = self._range.end

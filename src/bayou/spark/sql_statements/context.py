@@ -45,7 +45,7 @@ class TableStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatement(TableStatement):
-    """A statement that changes rows of a Delta table, or of a temporary view of all its rows."""
+    """A statement that changes rows of a Delta table, which a temporary view can stand for."""
 
     def run(self, context: StatementContext) -> Any:
         """Execute the statement; NotImplemented if no Delta table or view has the name."""

@@ -209,7 +209,7 @@ class SchemaTracking:
             raise self._metadata_evolution(end.version)
 
     def check_initial(self, engine: Engine, snapshot: TableState) -> None:
-        """Write the metadata of an initial snapshot to the log, if it is newer than the log.
+        """If an initial snapshot has newer metadata than the log, write the metadata to the log.
 
         Raises:
             StreamingSourceError: the log was updated, and the query must be restarted.

@@ -1,8 +1,9 @@
 """Writes of a DataFrame by Spark's own Parquet writer, without Python workers.
 
 The driver reads the statistics of the files from their footers. A write is native if no row needs
-Python: the table has no constraints, generated values or partitions, and the footers have the
-statistics of all of its types. Other writes run in Python workers; see `executors`.
+Python: the table has no constraints, generated values or partitions, and the footers have
+statistics for all types of the table's columns. Other writes run in Python workers; see
+`executors`.
 
 Partitioned tables are written in Python workers because Spark sorts the rows of each task by
 partition, which takes longer than sending them to Python.

@@ -1,4 +1,7 @@
-"""Casts of inserted structs: fields are matched by name or by position, new fields are kept."""
+"""Casts of inserted structs, whose fields are matched by name or by position.
+
+Fields that the table lacks are kept, so that they can be added to the table.
+"""
 
 from __future__ import annotations
 
