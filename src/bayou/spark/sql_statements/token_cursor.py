@@ -248,8 +248,8 @@ class TokenCursor:
         if not self.at_end:
             start = self._tokens[self._at].start
             raise StatementError(
-                f"SQL statement: {self.text[start:][:60]!r} follows the end of the statement. "
-                "Remove this text.",
+                f"SQL statement: unexpected {self.text[start:][:60]!r} after the end of the "
+                "statement. Remove this text.",
                 statement=self.text,
             )
 
