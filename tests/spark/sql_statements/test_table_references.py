@@ -91,7 +91,7 @@ def test_an_alias_of_its_own_is_told() -> None:
     ("text", "said"),
     [
         ("SELECT * FROM delta.`/a` VERSION AS OF latest", "VERSION AS OF latest"),
-        ("SELECT 'open", "Close its quotes"),
+        ("SELECT 'open", "isn't closed"),
     ],
 )
 def test_what_cannot_be_understood_is_said(text: str, said: str) -> None:
