@@ -59,7 +59,7 @@ class Row:
         """The value of a field.
 
         Raises:
-            ArgumentError: the row has no field with this name, or several.
+            ArgumentError: the row has no field with this name, or more than one.
         """
         batch = self.to_batch()
         if len(batch.schema.get_all_field_indices(name)) != 1:
@@ -84,7 +84,7 @@ class Row:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Row:
-        """The inverse of `to_bytes`.
+        """Deserialize a row from the bytes that `to_bytes` returned.
 
         Raises:
             SerializationError: the bytes are malformed, or a newer version of Bayou wrote them.

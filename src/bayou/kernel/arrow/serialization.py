@@ -64,7 +64,8 @@ class WireFormat(Generic[_BodyT]):
             envelope = self._envelope.decode(data)
             if envelope.name != self._name:
                 raise SerializationError(
-                    f"These bytes contain a {envelope.name[:40]}, not a {self._name}."
+                    f"These bytes contain a {envelope.name[:40]}, not a {self._name}. Deserialize "
+                    "them with the class that serialized them."
                 )
             if envelope.number > self._number:
                 raise SerializationError(
@@ -74,11 +75,15 @@ class WireFormat(Generic[_BodyT]):
                 )
             if envelope.checksum != zlib.crc32(envelope.body):
                 raise SerializationError(
-                    f"These bytes aren't a {self._name}: the checksum doesn't match."
+                    f"These bytes aren't a {self._name}: the checksum doesn't match. Pass the "
+                    "unchanged bytes that to_bytes returned."
                 )
             return build(self._body.decode(envelope.body))
         except _DECODING_ERRORS as error:
-            raise SerializationError(f"These bytes aren't a {self._name}: {error}.") from error
+            raise SerializationError(
+                f"These bytes aren't a {self._name}: {error}. Pass the unchanged bytes that "
+                "to_bytes returned."
+            ) from error
 
 
 class PickledTask:
@@ -104,10 +109,14 @@ class PickledTask:
         try:
             value = pickle.loads(data)  # noqa: S301  # written by the driver or a task of its job
         except (pickle.UnpicklingError, EOFError) as error:
-            raise SerializationError(f"These bytes aren't a {cls.__name__}: {error}.") from error
+            raise SerializationError(
+                f"These bytes aren't a {cls.__name__}: {error}. Pass the unchanged bytes that "
+                "to_bytes returned."
+            ) from error
         if not isinstance(value, cls):
             raise SerializationError(
-                f"These bytes are a {type(value).__name__}, not a {cls.__name__}."
+                f"These bytes are a {type(value).__name__}, not a {cls.__name__}. Deserialize them "
+                "with the class that serialized them."
             )
         return value
 
@@ -136,7 +145,7 @@ def batch_to_bytes(batch: pa.RecordBatch) -> bytes:
 
 
 def batch_from_bytes(data: bytes) -> pa.RecordBatch:
-    """The inverse of `batch_to_bytes`."""
+    """Deserialize a batch from the bytes that `batch_to_bytes` returned."""
     with pa.ipc.open_stream(data) as reader:
         batch = reader.read_next_batch()
     batch.validate(full=True)  # reading values with invalid offsets is unsafe
@@ -149,5 +158,5 @@ def array_to_bytes(array: pa.Array[Any]) -> bytes:
 
 
 def array_from_bytes(data: bytes) -> Any:
-    """The inverse of `array_to_bytes`."""
+    """Deserialize an array from the bytes that `array_to_bytes` returned."""
     return batch_from_bytes(data).column(0)

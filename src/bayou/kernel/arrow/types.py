@@ -248,7 +248,7 @@ def _same_layout(one: Any, other: Any) -> bool:
 
 
 class _RelabeledBatch:
-    """A batch that is exported with another schema through Arrow's PyCapsule interface."""
+    """Exports a batch with another schema through Arrow's PyCapsule interface."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch: Any = batch

@@ -72,10 +72,11 @@ def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
 
 
 def with_enablement_of(properties: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Return `properties` with the enablement properties of in-commit timestamps from `others`.
+    """Return `properties`, with the enablement of in-commit timestamps taken from `others`.
 
-    These are the version and time at which in-commit timestamps were enabled. If in-commit
-    timestamps are disabled in `properties` or `others`, `properties` is returned unchanged.
+    The enablement consists of two properties: the version and the time at which in-commit
+    timestamps were enabled. If in-commit timestamps are disabled in `properties` or `others`,
+    `properties` is returned unchanged.
     """
     if not all(IN_COMMIT_TIMESTAMPS.read(p) for p in (properties, others)):
         return dict(properties)
@@ -254,7 +255,7 @@ def _operation_metrics(metrics: CloneMetrics) -> dict[str, int]:
 
 
 def _check_old_files(engine: Engine, source: TableState) -> None:
-    """Check that the files of an earlier version that aren't in the latest version still exist."""
+    """Check that the files of an earlier version still exist, if the latest version lacks them."""
     latest = load_table_state(engine, source.path, catalog=source.catalog)
     if latest.version > source.version:
         files = list(files_without_keys(engine, source, file_keys(engine, latest)))
@@ -342,9 +343,9 @@ def _check_mapping(path: str, source: TableState, configuration: Mapping[str, st
     mode = configuration.get("delta.columnMapping.mode", "none").lower()
     if mode != source.column_mapping:
         raise SchemaError(
-            f"{path}: the column mapping mode would be {mode!r}, but the clone's source "
-            f"{source.path} has {source.column_mapping!r}. Don't set delta.columnMapping.mode, "
-            "or clone to another path.",
+            f"{path}: the clone would have the column mapping mode {mode!r}, but the files of "
+            f"{source.path} have the mode {source.column_mapping!r}. Don't set "
+            "delta.columnMapping.mode, or clone to another path.",
             table=path,
         )
 

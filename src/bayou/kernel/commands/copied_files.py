@@ -41,13 +41,13 @@ _CHUNK_BYTES = 8 << 20
 
 
 class _CloneSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The source file of a copied file.
+    """The source file from which a file of a clone was copied.
 
     Attributes:
         path: canonical path of the source file.
         vector: `uniqueId` of the source file's deletion vector when it was copied.
-        copied_vector: `uniqueId` of the deletion vector that the clone gave to the copy. If the
-            copy has another deletion vector now, rows were deleted from the clone.
+        copied_vector: `uniqueId` of the deletion vector that the copy got from the clone. If the
+            copy has another deletion vector now, rows were deleted from the copy later.
     """
 
     table_id: str
@@ -93,7 +93,7 @@ class FileCopy:
 
         Raises:
             StorageError: the file can't be copied.
-            CorruptTableError: the file has another size.
+            CorruptTableError: the copied bytes don't have the size that the log records.
         """
         copied = 0
         with (
@@ -131,7 +131,7 @@ class CopiedFiles:
 
     Attributes:
         actions: `add` actions of new copies, and `remove` actions of the clone's files that aren't
-            live in the source. A copy that gets another deletion vector has both.
+            live in the source. A copy whose deletion vector is replaced has both actions.
         copied, removed: numbers of copied and removed data files.
         copied_bytes, removed_bytes: total sizes of these files.
     """
@@ -177,9 +177,9 @@ class CopiedFiles:
         self._engine.files.delete_files([copy.destination for copy in self._copies])
 
     def _existing_copies(self) -> dict[bytes, _Copy]:
-        """Return the live files of the existing clone by the `_key` of their source file.
+        """Return the existing clone's live files, by the source file from which each was copied.
 
-        The key of a file that no clone wrote is its path.
+        Keys are those of `_key`. For a file that wasn't copied by a clone, the key is its own path.
         """
         copies: dict[bytes, _Copy] = {}
         if self._existing is not None:
@@ -267,7 +267,7 @@ def _tagged_origin(add: AddFile) -> _CloneSource | None:
 
 
 def _key(origin: _CloneSource) -> bytes:
-    """Return a key of the source file that doesn't depend on deletion vectors."""
+    """Return bytes that identify a source file, independent of its deletion vectors."""
     return msgspec.json.encode(msgspec.structs.replace(origin, vector=None, copied_vector=None))
 
 

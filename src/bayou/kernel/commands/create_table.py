@@ -151,7 +151,7 @@ def properties_to_remove(snapshot: Snapshot, properties: Mapping[str, str]) -> l
     never removed.
 
     Args:
-        properties: properties of the new definition, which are not removed.
+        properties: properties of the new definition; the result contains none of them.
     """
     new = normalize(properties)
     return [k for k in snapshot.properties if k not in new and not k.startswith(_RETAINED_PREFIXES)]
@@ -283,7 +283,7 @@ def _partition_columns(path: str, schema: StructType, names: Iterable[str]) -> l
         column = schema.get(name)
         if column is None:
             raise SchemaError(
-                f"{path}: partition column {name!r} isn't in the schema. Its columns are "
+                f"{path}: partition column {name!r} isn't in the schema. The columns are "
                 f"{', '.join(schema.names)}.",
                 table=path,
                 column=name,

@@ -55,7 +55,10 @@ def file_keys(engine: Engine, state: TableState) -> pa.Array[Any]:
 def files_without_keys(
     engine: Engine, state: TableState, keys: pa.Array[Any], counts: FileCounts | None = None
 ) -> Iterator[ScanFile]:
-    """Yield the live files whose keys aren't in `keys`; `counts` counts all live files."""
+    """Yield the live files whose keys aren't in `keys`.
+
+    If `counts` is set, all live files are added to it.
+    """
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
             adds = add_structs(batch)

@@ -121,7 +121,8 @@ def get_write_context(
             serialized[state.physical_name(name)] = value
         except ValueError as error:
             raise SchemaError(
-                f"{state.table}: the value of partition column {name!r} is invalid: {error}.",
+                f"{state.table}: the value of partition column {name!r} is invalid: {error}. Pass "
+                f"a value of type {field.data_type}.",
                 table=state.table,
                 column=name,
             ) from error
@@ -189,7 +190,8 @@ def write_rows(
     """Write rows like `write_data`, but without checks, generated values and casts.
 
     Args:
-        additional_columns: see `to_physical_batch`.
+        additional_columns: columns to write that aren't columns of the table. Maps their names in
+            the batches to their names in the files.
     """
     adds: list[AddFile] = []
     try:
@@ -291,7 +293,11 @@ def uses_partition_folders(
 
 
 def write_context(state: TransactionState, values: Mapping[str, str | None]) -> WriteContext:
-    """Return the write context for serialized partition values by physical name."""
+    """Return the directory, statistics columns and options for files of a partition.
+
+    Args:
+        values: serialized partition values by physical column name.
+    """
     names = [state.physical_name(name) for name in state.partition_columns]
     if not uses_partition_folders(state.configuration, names):
         length = TableProperties(state.configuration).random_prefix_length

@@ -45,10 +45,10 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 def with_original_values(
     state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
 ) -> pa.RecordBatch:
-    """Store a file's `zoneless_values` in the metadata of a batch with rows of the file.
+    """Keep a file's timestamp strings for a batch of its rows that is written to a new file.
 
-    When the rows are written to a new file, `PartitionSplitter` uses the stored strings as
-    partition values.
+    This applies to partition values that are timestamps without a time zone. The strings are stored
+    in the batch's metadata. `PartitionSplitter` uses them as partition values of the new file.
 
     Args:
         values: the file's serialized partition values by physical name.
@@ -114,7 +114,9 @@ class PartitionSplitter:
         return slices
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """Return a map for each partition column: new timestamp string -> stored string."""
+        """For each partition column, map the string of a timestamp to the string in the original
+        file.
+        """
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:
             original = zoneless.get(name)

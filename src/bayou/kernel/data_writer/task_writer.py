@@ -18,9 +18,10 @@ from bayou.protocol.actions import AddCDCFile, AddFile
 def write_task_data(
     engine: Engine, state: TransactionState, batches: Iterable[pa.RecordBatch]
 ) -> list[AddFile | AddCDCFile]:
-    """Write the rows of a task to data files, and to change data files if `records_inserts` is set.
+    """Write the rows of a task to data files.
 
-    If the write fails, its files are deleted.
+    If `state.records_inserts` is set, the rows are also written to change data files. If the write
+    fails, its files are deleted.
     """
     if not state.records_inserts:
         return list(write_data(engine, state, batches))

@@ -101,7 +101,8 @@ def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = Fals
         return pc.cast(values, to_arrow_type(target))
     if not can_cast(source, target):
         raise PredicateError(
-            f"CAST(... AS {target}): type {source} can't be cast to {target}.",
+            f"CAST(... AS {target}): type {source} can't be cast to {target}. Use an expression of "
+            "another type.",
             expression=f"CAST(... AS {target})",
         )
     scalar = isinstance(values, pa.Scalar)

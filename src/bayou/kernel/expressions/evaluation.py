@@ -148,7 +148,8 @@ class Evaluator:
                 return cast_for_comparison(self._call(name, expression, arguments, batch), target)
             case _:
                 raise PredicateError(
-                    f"{type(expression).__name__} isn't a supported class of expressions.",
+                    f"{type(expression).__name__} isn't a supported class of expressions. Use the "
+                    "classes of bayou.kernel.expressions.",
                     expression=repr(expression),
                 )
 
@@ -338,7 +339,7 @@ def _schema_of(expression: Expression, batch: pa.RecordBatch) -> StructType:
 
 
 class DefaultExpressionHandler:
-    """The default implementation of `bayou.kernel.engine.ExpressionHandler`."""
+    """Default implementation of `ExpressionHandler`: creates evaluators over Arrow batches."""
 
     def evaluator(
         self, schema: StructType, expression: Expression, output_type: DataType
@@ -369,7 +370,7 @@ class DefaultExpressionHandler:
 
 
 class DefaultExpressionEvaluator:
-    """Implements `bayou.kernel.engine.ExpressionEvaluator`."""
+    """Default implementation of `ExpressionEvaluator`: computes a value for each row of a batch."""
 
     __slots__ = ("_evaluation", "_type")
 
@@ -379,7 +380,8 @@ class DefaultExpressionEvaluator:
         if data_type != output_type:
             if not can_cast(data_type, output_type):
                 raise PredicateError(
-                    f"The expression has type {data_type}, which can't be cast to {output_type}.",
+                    f"The expression has type {data_type}, which can't be cast to {output_type}. "
+                    "Request another output type.",
                     expression=repr(expression),
                 )
             resolved = Cast(resolved, output_type)
@@ -394,7 +396,7 @@ class DefaultExpressionEvaluator:
 
 
 class DefaultPredicateEvaluator:
-    """Implements `bayou.kernel.engine.PredicateEvaluator`."""
+    """Default implementation of `PredicateEvaluator`: selects the rows that match a predicate."""
 
     __slots__ = ("_evaluation",)
 

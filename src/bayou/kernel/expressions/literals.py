@@ -70,11 +70,11 @@ def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
 
 
 def resolve_literal(literal: Literal, other: DataType | None) -> Literal:
-    """Return a literal with `data_type` set; see `Literal`.
+    """Return the literal with its type, which may depend on the other operand of a comparison.
 
     Args:
-        other: type of the operand with which the literal is compared. A string literal is parsed
-            as this type.
+        other: type of the operand with which the literal is compared. A string literal is parsed as
+            this type. If None, the literal isn't compared.
     """
     value = literal.value
     if value is None:
@@ -127,7 +127,8 @@ def _parse_string(string: str, other: DataType) -> LiteralValue:
                 raise ValueError(string)
     except (ValueError, KeyError, OverflowError, InvalidOperation) as error:
         raise PredicateError(
-            f"{string!r} is compared with a value of type {other}, but can't be parsed as {other}.",
+            f"{string!r} is compared with a value of type {other}, but can't be parsed as {other}. "
+            "Correct the string, or cast the other operand to string.",
             expression=string,
         ) from error
 

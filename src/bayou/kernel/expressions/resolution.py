@@ -101,13 +101,14 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
             return value
         case _:
             raise PredicateError(
-                f"{type(predicate).__name__} isn't a supported class of predicates.",
+                f"{type(predicate).__name__} isn't a supported class of predicates. Use the "
+                "classes of bayou.kernel.expressions.",
                 expression=repr(predicate),
             )
 
 
 def resolve_expression(expression: Expression, schema: StructType) -> Expression:
-    """Resolve an expression of any type; see `resolve`."""
+    """Resolve the columns, literals and casts of an expression of any type, like `resolve`."""
     return _value(expression, schema, None)
 
 
@@ -198,10 +199,10 @@ def _in(operand: Expression, values: tuple[Expression, ...], schema: StructType)
 
 
 def _is_comparable_one_by_one(types: list[DataType]) -> bool:
-    """Whether `IN` is equivalent to comparisons of the operand with one value at a time.
+    """Whether Spark's `IN` gives the same result as a comparison of the operand with each value.
 
-    Spark casts the operand and all values to one common type. The result is False if a comparison
-    in this type can differ from a comparison in the common type of the operand and one value.
+    Spark casts the operand and all values to one common type. A comparison with one value only uses
+    the common type of the operand and this value, so its result may differ.
 
     Args:
         types: the type of the operand, followed by the types of the values.
@@ -267,7 +268,8 @@ def _value(expression: Expression, schema: StructType, other: DataType | None) -
             return resolve(expression, schema)
         case _:
             raise PredicateError(
-                f"{type(expression).__name__} isn't a supported class of expressions.",
+                f"{type(expression).__name__} isn't a supported class of expressions. Use the "
+                "classes of bayou.kernel.expressions.",
                 expression=repr(expression),
             )
 

@@ -37,7 +37,7 @@ def to_bytes(expression: Expression) -> bytes:
 
 
 def from_bytes(data: bytes) -> Expression:
-    """The inverse of `to_bytes`.
+    """Deserialize an expression from the bytes that `to_bytes` returned.
 
     Raises:
         SerializationError: the bytes are malformed, or a newer version of Bayou wrote them.
@@ -89,7 +89,7 @@ def to_tree(expression: Expression) -> list[Any]:
 
 
 def from_tree(tree: Sequence[Any]) -> Any:
-    """The inverse of `to_tree`."""
+    """Create an expression from the nested lists that `to_tree` returned."""
     match tree:
         case ["column", *path]:
             return Column(tuple(path))
@@ -122,7 +122,8 @@ def from_tree(tree: Sequence[Any]) -> Any:
             return Function(name, tuple(from_tree(a) for a in arguments))
         case _:
             raise SerializationError(
-                f"{tree!r} isn't an expression that this version of Bayou supports."
+                f"{tree!r} isn't an expression that this version of Bayou supports. Use the same "
+                "version of Bayou in every process."
             )
 
 
@@ -144,7 +145,7 @@ def _value_to_wire(value: Any) -> tuple[str, Any]:
         case _:
             raise SerializationError(
                 f"The literal {value!r} can't be serialized: values of type "
-                f"{type(value).__name__} aren't supported."
+                f"{type(value).__name__} aren't supported. Use a number, string, date or timestamp."
             )
 
 
@@ -162,5 +163,6 @@ def _value_from_wire(kind: str, value: Any) -> Any:
             return dt.date.fromisoformat(value)
         case _:
             raise SerializationError(
-                f"{kind!r} isn't a kind of literal that this version of Bayou supports."
+                f"{kind!r} isn't a kind of literal that this version of Bayou supports. Use the "
+                "same version of Bayou in every process."
             )

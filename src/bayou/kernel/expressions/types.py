@@ -47,7 +47,7 @@ def is_numeric(data_type: DataType) -> bool:
 
 
 def decimal_for(data_type: DataType) -> DecimalType:
-    """Return a decimal type for all values of an integer type, or `data_type` if it is decimal."""
+    """Return a decimal type that holds all values of an integer or decimal type."""
     if isinstance(data_type, DecimalType):
         return data_type
     return DecimalType(_DIGITS[data_type], 0)

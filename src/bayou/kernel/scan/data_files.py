@@ -83,7 +83,7 @@ def data_files(
 def concat_data_files(
     parts: Sequence[DataFiles], schema: StructType, partition_columns: Sequence[str]
 ) -> DataFiles:
-    """Concatenate files in order; see `data_files` for the other arguments."""
+    """Concatenate files in order. The table has the schema `schema` and these partition columns."""
     fields = [_field(schema, name) for name in partition_columns]
     return DataFiles(
         files=_concatenate([p.files for p in parts], _FILE_SCHEMA),
@@ -94,7 +94,7 @@ def concat_data_files(
 
 
 def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """Return the key of each file that has a deletion vector; null for the other files."""
+    """Return a string that identifies each file's deletion vector; null for a file without one."""
     vector = files.column("deletion_vector")
     offset = pc.fill_null(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
     key = pc.binary_join_element_wise(

@@ -336,7 +336,7 @@ class Scan:
     def _check_totals(
         self, files: CloseableIterator[ScanFileBatch], totals: FileTotals
     ) -> Iterator[ScanFileBatch]:
-        """Yield the files, then compare their number and size with the version checksum."""
+        """Yield the files, and log a warning if the version checksum has other totals."""
         number = size = 0
         with files:
             for batch in files:
@@ -368,9 +368,13 @@ class Scan:
     def _list_without_checkpoint(
         self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
     ) -> Iterator[ScanFileBatch]:
-        """List the live files of an unreadable checkpoint from older log files.
+        """List the checkpoint's live files from older log files if the checkpoint can't be read.
 
-        The files that later commits added are left out, because they were already returned.
+        Files of the commits after the checkpoint were already returned, so they are omitted.
+
+        Args:
+            error: why the checkpoint can't be read. It is raised if older log files can't replace
+                the checkpoint.
         """
         source = self._source
         if source.checkpoint is None or (source.contents is not None and source.contents.adds):

@@ -33,8 +33,10 @@ class ScanSource:
     Attributes:
         columns: optional fields of `add` that the scan reads; `stats` isn't among them.
         seen_keys: keys of the files that the commits after the checkpoint added or removed.
-        tail: see `TableState.tail`; None if this object was deserialized.
-        exact_double_files: see `ReplayState.exact_double_files`.
+        tail: live files that aren't in the checkpoint's Parquet files, mostly files of later
+            commits; None if this object was deserialized.
+        exact_double_files: paths of the files whose bounds of double columns are exact, although a
+            column was once of type float.
         row_tracking: physical names of the materialized columns for row ids and row commit
             versions; None if row tracking is disabled.
         statistics_cache: cache of the checkpoint's parsed statistics; None if there is no cache, or

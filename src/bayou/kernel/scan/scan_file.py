@@ -6,7 +6,8 @@ A scan row has two columns:
   Remove File), with `stats` as JSON; see `ADD_TYPE`.
 - `tableRoot`: string, the table's path, to which `add.path` is relative.
 
-Connectors can read the columns, or use `ScanFileBatch.rows`, which hides them.
+Connectors can read the columns, or call `ScanFileBatch.rows`, which returns a `ScanFile` for each
+row.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class ScanFile(Row):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ScanFile:
-        """The inverse of `to_bytes`.
+        """Deserialize a scan file from the bytes that `to_bytes` returned.
 
         Raises:
             SerializationError: the bytes aren't a scan file, or a newer version of Bayou wrote

@@ -214,7 +214,7 @@ class ScanState:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ScanState:
-        """The inverse of `to_bytes`.
+        """Deserialize a scan state from the bytes that `to_bytes` returned.
 
         Raises:
             SerializationError: the bytes aren't a scan state, or a newer version of Bayou wrote
@@ -240,7 +240,7 @@ class ScanState:
 
 
 def encode_scan(scan: ScanDefinition) -> bytes:
-    """Serialize a scan definition without the files of the scan, which are in log slices."""
+    """Serialize a scan definition without log files; `LogSlice`s contain the files to list."""
     source = scan.source
     wire = _WireScan(
         table=source.table,
@@ -263,7 +263,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
 
 
 def decode_scan(data: bytes) -> ScanDefinition:
-    """Deserialize a scan definition. Its `source` has no checkpoint and no tail."""
+    """Deserialize a scan definition. Because it has no log files, it can only replay slices."""
     return _WIRE_FORMAT.decode(data, _definition)
 
 

@@ -81,10 +81,10 @@ class Alteration:
 
 
 def with_schema(state: TableState, schema: StructType, **changes: object) -> Metadata:
-    """Return the table's metadata with a new schema and new values of the fields in `changes`."""
+    """Return the table's metadata with a new schema, and with `changes` of its other fields."""
     return msgspec.structs.replace(state.metadata, schema_string=schema.to_json(), **changes)
 
 
 def as_json(value: object) -> str:
-    """Encode a value of `operationParameters`, which contain JSON strings."""
+    """Encode a value as JSON, because the values of `operationParameters` are JSON strings."""
     return msgspec.json.encode(value).decode()

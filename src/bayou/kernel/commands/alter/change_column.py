@@ -122,7 +122,10 @@ def change_column(
 
 
 def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructType:
-    """Return the schema in which a column has the type of `to`, which must be wider."""
+    """Return the table's schema after a column is widened to the type of `to`.
+
+    Raises an error if the type of `to` isn't wider, or if the table doesn't permit the change.
+    """
     table = state.path
     field = field_at(table, state.schema, path)
     if field.data_type == STRING == to.data_type:
@@ -303,7 +306,10 @@ def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructFiel
 
 
 def _column_of(schema: StructType, path: ColumnPath) -> ColumnPath:
-    """Return the longest prefix of `path` that names a column or struct field."""
+    """Return the column or struct field that `path` is inside of.
+
+    For `a.element`, the elements of an array, the result is `a`.
+    """
     level: Any = schema
     column: ColumnPath = ()
     for index, step in enumerate(path):

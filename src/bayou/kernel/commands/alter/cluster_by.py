@@ -18,8 +18,8 @@ def cluster_by(
 ) -> AlterationMetrics:
     """Set the clustering columns that OPTIMIZE uses from now on; an empty list ends clustering.
 
-    Existing files aren't rewritten. If the table wasn't clustered, the table feature is added, and
-    writers must then support it.
+    Existing files aren't rewritten. If the table wasn't clustered, the protocol gets the table
+    feature `clustering`, which all writers must then support.
     """
     clustered = features.CLUSTERING in features.writer_features(state.protocol)
     if not paths and not clustered:

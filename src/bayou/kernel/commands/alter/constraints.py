@@ -215,7 +215,7 @@ def drop_constraint(
         names = [k.removeprefix(CONSTRAINT_PREFIX) for k in _keys(state)]
         raise TablePropertyError(
             f"{state.path}: no constraint is named {name!r} (DELTA_CONSTRAINT_DOES_NOT_EXIST). "
-            f"Its constraints are: {', '.join(names) or 'none'}.",
+            f"The table's constraints are: {', '.join(names) or 'none'}.",
             table=state.path,
             key=f"{CONSTRAINT_PREFIX}{name}",
         )

@@ -1,10 +1,13 @@
-"""DROP FEATURE: remove a table feature and its traces, with the same commits as delta-spark.
+"""DROP FEATURE: remove a table feature, with the same commits as delta-spark.
 
-Some features are still needed to read the versions before the drop
-(`FeatureRemoval.needs_history`). To drop such a feature, the command writes three checkpoints, then
-the new protocol, then another checkpoint. It also adds the feature `checkpointProtection`, which
-forbids writers to recreate checkpoints of the older versions, or to delete only some of these
-versions. With `truncate_history`, the command deletes the older versions instead.
+The command first removes the feature's traces, for example deletion vectors, from the latest
+version. Then it removes the feature from the protocol.
+
+Some features are still needed to read older versions (`FeatureRemoval.needs_history`). Before such
+a feature is removed from the protocol, the command writes three checkpoints; afterwards it writes
+another one. It also adds the feature `checkpointProtection`, which forbids writers to recreate
+checkpoints of the older versions, or to delete only some of these versions. With
+`truncate_history`, the command deletes the older versions instead.
 """
 
 from __future__ import annotations
@@ -53,8 +56,8 @@ def drop_feature(
     Args:
         truncate_history: whether to delete the versions that use the feature. If False, they are
             protected by `checkpointProtection`. Only versions older than 24 hours can be deleted:
-            the first call removes the traces from the latest version and raises an error that says
-            how long to wait. A second call after this time drops the feature.
+            the first call makes sure that the latest version doesn't use the feature, and raises an
+            error that says how long to wait. A second call after this time drops the feature.
         now: milliseconds since the epoch. If None, the system clock is used.
     """
     removal = _removal(state, name)
@@ -103,7 +106,7 @@ def _removal(state: TableState, name: str) -> FeatureRemoval:
     if name not in present:
         raise UnsupportedFeatureError(
             f"{state.path}: the table doesn't have the feature {name!r} "
-            "(DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT). Its features are: "
+            "(DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT). The table's features are: "
             f"{', '.join(present) or 'none'}.",
             table=state.path,
             features=[name],
@@ -131,7 +134,7 @@ def _check_not_required(dropping: FeatureDrop) -> None:
 
 
 def _barrier(dropping: FeatureDrop) -> None:
-    """Write an empty commit and a checkpoint of it, from which readers can start replay."""
+    """Commit an empty version and write its checkpoint, so that readers need no earlier commits."""
     dropping.commit(Operation.EMPTY_COMMIT, {})
     state = dropping.state
     checkpoint(dropping.engine, state.path, state.version, state.catalog)
@@ -196,10 +199,10 @@ def _clean_up(dropping: FeatureDrop, now: int) -> None:
 def _lower_once_clean(
     dropping: FeatureDrop, removal: FeatureRemoval, *, truncate_history: bool
 ) -> None:
-    """Remove the feature from the protocol, in a commit based on a version without its traces.
+    """Remove the feature from the protocol, based on a version that doesn't use the feature.
 
-    If another writer adds or removes files concurrently, the table is reloaded and checked for
-    traces again.
+    If a concurrent commit conflicts, the table is reloaded and checked again. If another writer has
+    started to use the feature again, an error is raised.
     """
     for remaining in reversed(range(_MAX_ATTEMPTS)):
         if removal.is_clean is not None and not removal.is_clean(dropping):

@@ -1,4 +1,4 @@
-"""Removal steps of each droppable table feature: first its traces, then the protocol entry."""
+"""Steps that remove each droppable table feature: its use in the table, then its protocol entry."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FeatureDrop:
         *,
         reads_rows: bool = False,
     ) -> None:
-        """Commit, and reload the table."""
+        """Commit a change of the table, and reload the table's state."""
         alteration = Alteration(
             engine=self.engine,
             state=self.state,
@@ -105,14 +105,15 @@ _Uses: TypeAlias = Callable[[CommitActions], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureRemoval:
-    """Removal steps of one feature.
+    """Steps that remove one table feature.
 
     Attributes:
         remove_traces: function that commits changes until the latest version doesn't use the
-            feature; None if the feature leaves no traces.
-        is_clean: function that returns whether the latest version has no traces.
-        is_in_commit: function that returns whether a commit uses the feature; None if commits
-            never use it.
+            feature; None if no such changes are needed.
+        is_clean: function that returns whether the latest version doesn't use the feature. If None,
+            this isn't checked.
+        is_in_commit: function that returns whether a commit uses the feature; None if commits never
+            use it.
         needs_history: whether the feature is still needed to read older versions of the table, so
             that these versions must be protected or deleted.
     """

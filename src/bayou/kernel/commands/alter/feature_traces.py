@@ -1,4 +1,4 @@
-"""Removal of a feature's traces from data files, by rewriting the files without changing rows."""
+"""Rewriting of data files that use a table feature, so that the feature can be dropped."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _tombstones(engine: Engine, state: TableState) -> Iterator[Any]:
 
 
 def _differs(arrow_type: Any, data_type: DataType) -> bool:
-    """Whether a column or nested field of a file has another type than in the table."""
+    """Whether a file's column, or a field inside it, has another type than the table's column."""
     match data_type:
         case StructType() if pa.types.is_struct(arrow_type):
             return any(

@@ -87,7 +87,7 @@ def unset_properties(
     missing = [key for key in requested if key not in existing]
     if missing and not if_exists:
         raise TablePropertyError(
-            f"{state.path}: property {missing[0]!r} isn't set. Its properties are: "
+            f"{state.path}: property {missing[0]!r} isn't set. The table's properties are: "
             f"{', '.join(sorted(state.properties)) or 'none'}.",
             table=state.path,
             key=missing[0],

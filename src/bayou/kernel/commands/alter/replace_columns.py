@@ -77,8 +77,8 @@ class _Replacement:
     """Merges the requested columns into the existing columns, and collects the changes.
 
     Attributes:
-        dropped: paths of columns and fields that aren't requested.
-        retyped: paths of columns and fields with a wider type.
+        dropped: paths of existing columns and fields that the request doesn't contain.
+        retyped: paths of columns and fields that get a wider type.
     """
 
     state: TableState

@@ -80,9 +80,8 @@ def _recommit(
 ) -> tuple[TableState, int]:
     """Change the `add` actions of the live files, in one or more commits.
 
-    If another writer removes or changes one of the files concurrently, the commit would add the
-    removed file again. In this case, the commit fails, the table is reloaded, and the changes are
-    computed again.
+    If another writer concurrently removes or changes one of the files, the commit fails, because it
+    would add the old file again. The table is then reloaded, and the changes are computed again.
 
     Args:
         change: function that returns the changed action; None if the file needs no change.

@@ -55,7 +55,7 @@ def sync_identity(
 
 
 def _mark(column: IdentityColumn, furthest: int) -> int | None:
-    """Return the new high water mark; None if the high water mark doesn't change."""
+    """Return the column's new high water mark for the furthest value; None if it doesn't change."""
     sign = 1 if column.step > 0 else -1
     old = column.high_water_mark
     mark = _generated_value(column, furthest)

@@ -92,7 +92,8 @@ def update_values(
     """Return the values of an updated row, one for each column of the schema `after`.
 
     Args:
-        schema_evolution: whether the merge uses schema evolution; see `check_assignable`.
+        schema_evolution: whether struct fields that a value lacks become NULL. If False, they are
+            an error.
     """
     return tuple(
         _update_values(table, before, after, assignments, "", schema_evolution=schema_evolution)
@@ -169,7 +170,10 @@ def assigned_value(
 
 
 def expressions_of(schema: StructType, values: Sequence[ColumnValue]) -> Iterator[Expression]:
-    """Yield the expressions that `NewRows` evaluates, including references to unchanged columns."""
+    """Yield the expressions from which the `values` of a new row are computed.
+
+    For an unchanged column, this is a reference to the target's column.
+    """
     for field, value in zip(schema, values, strict=True):
         match value:
             case Assigned():
@@ -193,7 +197,7 @@ def _inner_expressions(value: Fields) -> Iterator[Expression]:
 
 
 class NewRows:
-    """Computes updated and inserted rows; stateless."""
+    """Computes the values of updated and inserted rows from joined rows; stateless."""
 
     __slots__ = ("_joined", "_schema", "_table")
 
@@ -203,11 +207,12 @@ class NewRows:
         self._schema = schema
 
     def of(self, values: Sequence[ColumnValue], rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return new rows without the columns whose value is `Generated`.
+        """Return a new row for each joined row, without the columns whose value is `Generated`.
 
         Args:
-            rows: joined rows with the columns of `expressions_of`. Target structs may already have
-                the fields that schema evolution adds.
+            values: one value for each column of the table after the merge.
+            rows: joined rows with the columns that `expressions_of(schema, values)` references.
+                Structs of the target may lack the fields that schema evolution adds.
         """
         columns: dict[str, Any] = {}
         for field, value in zip(self._schema, values, strict=True):

@@ -57,7 +57,7 @@ class MergeClause:
 
 
 def check_clauses(clauses: Sequence[MergeClause]) -> None:
-    """Check that a merge's clauses are valid and compatible."""
+    """Check that each clause of a merge is allowed, and that none makes another unreachable."""
     if not clauses:
         raise ArgumentError(
             "MERGE has no WHEN clause (DELTA_MERGE_MISSING_WHEN). Add at least one.",

@@ -104,8 +104,8 @@ class Decisions:
 
     Args:
         read: scan state that reads `plan.condition_columns` and the row index.
-        rows: maximum number of target rows in a chunk. If there are more source rows, their number
-            is the maximum.
+        rows: maximum number of target rows in a chunk. It is raised to the number of source rows if
+            that number is higher.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ def merge(
     of the file are copied to a new file.
 
     Args:
-        options: see `MergeOptions`.
+        options: the fields of `MergeOptions`, such as `transaction_ids`, as keyword arguments.
     """
     operation = MergeOperation(engine, table, source, definition, **options)
     with operation.files(engine) as files:
@@ -47,14 +47,15 @@ def merge(
 
 
 class MergeOperation:
-    """A running MERGE with the kernel's own join. This object stays in the process that commits.
+    """A running MERGE with the kernel's own join, in the process that commits.
 
-    Any number of workers run `task` on parts of `files` (`MergeTask.run`), and
-    `MergeResult.combined` combines their results. Then this process or the workers insert the
-    unmatched source rows (`unmatched`, `MergeTask.insert`), and `commit` commits everything.
+    1. Any number of workers call `task.run`, each with a part of `files`.
+    2. `MergeResult.combined` combines their results.
+    3. This process or the workers call `task.insert` for the source rows that `unmatched` returns.
+    4. `commit` commits the combined result of all calls.
 
     Args:
-        options: see `MergeOptions`.
+        options: the fields of `MergeOptions`, such as `transaction_ids`, as keyword arguments.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class MergeOperation:
         self._transaction.record_read(engine, predicate)
 
     def unmatched(self, result: MergeResult) -> BitMap64:
-        """Return the numbers of source rows without a match; empty if no clause inserts rows.
+        """Return the row numbers of source rows without a match; empty if no clause inserts rows.
 
         Args:
             result: combined result of all files.

@@ -45,8 +45,8 @@ class Pairs:
 class SourceKeys:
     """Hash table of the source's join keys; immutable.
 
-    Each distinct key has a number. Keys of several columns are combined column by column, and each
-    combination is renumbered, so that the numbers stay small.
+    Each distinct key has a number. If there are several key columns, the distinct combinations are
+    numbered again after each column, so that the numbers stay small.
 
     Args:
         columns: the key columns of the source rows that can match; at least one row.
@@ -162,8 +162,9 @@ class Matcher:
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         """Yield the pairs for which the condition is true, in the order of the target rows.
 
-        If the condition has neither keys nor a residual, only some pairs are returned; see
-        `_cross_join`.
+        If the condition compares no target column with a source column, all pairs match. In this
+        case, only enough pairs are yielded to show which source rows match, and whether a target
+        row has several matches.
         """
         if self.is_empty or target.num_rows == 0:
             return

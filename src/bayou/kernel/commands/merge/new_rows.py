@@ -22,7 +22,7 @@ _BATCH_ROWS = 1 << 16
 
 
 class RowBuilder:
-    """Computes rows with the clauses of a plan; stateless."""
+    """Computes the rows that a merge's clauses update or insert; stateless."""
 
     def __init__(
         self, engine: Engine, plan: MergePlan, state: TransactionState, source: pa.RecordBatch
@@ -49,7 +49,7 @@ class RowBuilder:
         return self._updated(target, decisions.clauses, decisions.sources)
 
     def updated_from_source(self, decisions: Sequence[FileDecisions]) -> Iterator[pa.RecordBatch]:
-        """Yield the new versions of updated rows, if the new values don't depend on target rows."""
+        """Yield the new versions of updated rows; the new values must not depend on target rows."""
         for file in decisions:
             for first in range(0, len(file.positions), _BATCH_ROWS):
                 part = file.slice(first, _BATCH_ROWS)

@@ -70,9 +70,9 @@ class MergeDefinition:
     write_parameters: Mapping[str, object] | None = None
 
     def without_expressions(self) -> MergeDefinition:
-        """Return the definition with TRUE for conditions and untyped nulls for values.
+        """Return the definition for a merge whose conditions and values another engine evaluates.
 
-        It is used if another engine evaluates the expressions. DEFAULT in an INSERT is kept.
+        Conditions are TRUE and values are NULL. DEFAULT in an INSERT clause is kept.
         """
         condition, value = Literal(True, BOOLEAN), Literal(None, VOID)
         clauses = [
@@ -377,8 +377,8 @@ class _Planner:
             parsed = Column((name,))
         if not isinstance(parsed, Column):
             raise PredicateError(
-                f"{name!r} isn't a column of {self._table}. Write names that contain other "
-                "characters than letters, digits and _ in backticks.",
+                f"{self._table}: {name!r} isn't a column. Put a name in backticks if it contains "
+                "characters other than letters, digits and _.",
                 expression=name,
             )
         path = parsed.path
@@ -403,7 +403,7 @@ class _Planner:
         )
 
     def _check_nested(self, name: str, path: tuple[str, ...], clause: MergeClause) -> None:
-        """Raise `SchemaError` if a path starts in a column of the table that lacks the field."""
+        """Raise `SchemaError` if a path starts in an existing column but names no field of it."""
         level: DataType = self._names.target
         for number, part in enumerate(path):
             field = level.get(part) if isinstance(level, StructType) else None

@@ -17,7 +17,7 @@ class MergeResult(PickledTask):
     """Result of a merge's task.
 
     Attributes:
-        matched: numbers of the source rows that match a row of the task's target files.
+        matched: row numbers of the source rows that match a row of the task's target files.
         clause_counts: number of target rows that each clause of `MergePlan.target_clauses` changes.
     """
 

@@ -1,8 +1,8 @@
 """Predicates on target rows, derived from the conditions of a merge and the source's join keys.
 
-A merge can match or change only target rows for which the predicate is true. The predicates select
-the files to read, and the concurrent commits that conflict with the merge. If another engine
-executes the join, `TargetRows` derives the predicates from the conditions that the kernel supports.
+Each predicate is true for all target rows that the merge may match, or may change. It selects the
+files to read, and the concurrent commits that conflict with the merge. If another engine executes
+the join, `TargetRows` derives the predicate from the conditions that the kernel supports.
 """
 
 from __future__ import annotations
@@ -164,9 +164,9 @@ class TargetRows:
 
     @property
     def bounded_columns(self) -> tuple[str, ...]:
-        """Source columns that are join keys themselves, not only parts of a join key's expression.
+        """Source columns that are compared directly, such as `s.id` in `t.id = s.id`.
 
-        If `bounds_only` is True, `predicate` needs only the bounds of these columns.
+        If `bounds_only` is True, `predicate` needs only the minimum and maximum of these columns.
         """
         referenced = columns_of([key.source for key in self._bounded.keys], SOURCE)
         return tuple(name for name in self._names.source.names if name in referenced)
@@ -212,7 +212,7 @@ class TargetRows:
 
     @property
     def _bounded(self) -> MergeCondition:
-        """The ON condition, only with the join keys whose source side is a plain column."""
+        """The ON condition with only those join keys whose source side is a plain column."""
         keys = tuple(key for key in self._condition.keys if self._is_ordered_column(key))
         return replace(self._condition, keys=keys, source_filter=None)
 

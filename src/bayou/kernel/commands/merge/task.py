@@ -86,7 +86,7 @@ class MergeTask(PickledTask):
         """Apply the insert clauses to source rows; on any error, delete the written files.
 
         Args:
-            rows: indexes of the source rows without a match.
+            rows: row numbers of the source rows without a match.
             record_changes: whether to write change data files (`MergeOperation.records_changes`).
         """
         new = RowBuilder(engine, self.plan, self.state.transaction_state, source.rows)

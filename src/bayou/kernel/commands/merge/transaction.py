@@ -71,7 +71,7 @@ class MergeTransaction:
     Args:
         definition: the definition with all expressions, for the operation parameters in the
             history.
-        options: see `MergeOptions`.
+        options: the fields of `MergeOptions`, such as `transaction_ids`, as keyword arguments.
 
     Attributes:
         started: start time of the merge, by `time.perf_counter()`.
@@ -144,7 +144,7 @@ class MergeTransaction:
         """Record which rows of the table the merge has read; must be called before `commit`.
 
         Args:
-            predicate: as for `files`.
+            predicate: true for each row that the merge has read. If None, it has read all rows.
         """
         self._transaction.record_rows_read(engine, predicate)
 

@@ -98,9 +98,10 @@ class _SmallFileCounts:
     def reserved(
         self, table: str, added: Mapping[PartitionKey, int]
     ) -> Iterator[set[PartitionKey]]:
-        """Context manager: count added files; yield the partitions to check.
+        """Context manager: count added files, and yield the partitions to check for compaction.
 
-        Other threads don't check these partitions until the block ends.
+        A partition is yielded if it may have enough small files. Until the block ends, other
+        threads don't get it.
         """
         with self._lock:
             due = {key for key, files in added.items() if self._is_due((table, key), files)}

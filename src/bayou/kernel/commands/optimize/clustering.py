@@ -37,7 +37,9 @@ def plan_clustering(
     cube_bytes: int = CUBE_BYTES,
     large_cube_bytes: int = LARGE_CUBE_BYTES,
 ) -> RewritePlan:
-    """Plan the rewrite of new files and small cubes (see `z_cubes`), with rows in Hilbert order.
+    """Plan the rewrite of new files and small cubes, with rows in Hilbert order.
+
+    A cube is a set of files whose rows an earlier OPTIMIZE sorted together.
 
     Args:
         full: whether to also rewrite files that were clustered by other columns.

@@ -48,8 +48,8 @@ def plan_optimize(
 
     Args:
         where: condition on partition columns that selects partitions.
-        target_bytes: maximum total size of files that are merged into one. If None, see
-            `target_size`.
+        target_bytes: maximum total size of files that are merged into one. If None, this is
+            `delta.targetFileSize` or, if that isn't set, the default.
         min_bytes: files smaller than this are compacted. If None, this is `target_bytes`.
         max_deleted_rows_ratio: files with a higher ratio of deleted rows are rewritten.
     """
@@ -225,10 +225,10 @@ def optimize_parameters(
 
 
 class _Candidates:
-    """Selects small files and files with deletion vectors, with a columnar filter.
+    """Selects the files that OPTIMIZE may rewrite: small files, and files with a deletion vector.
 
     Attributes:
-        considered: number of files that were read from the log.
+        considered: number of live files in the selected partitions.
     """
 
     def __init__(self, min_size: int) -> None:

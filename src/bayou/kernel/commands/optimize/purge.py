@@ -44,7 +44,8 @@ def plan_purge(
     Reads the footers of all files without deletion vectors.
 
     Args:
-        where, target_bytes: see `plan_optimize`.
+        where: condition on partition columns that selects partitions. If None, all are selected.
+        target_bytes: maximum size of a new file. If None, this is the table's target file size.
     """
 
     def select(files: Sequence[ScanFile], row_tracking: frozenset[str]) -> Iterator[ScanFile]:
@@ -74,7 +75,7 @@ def plan_reorg(
     """Plan the rewrite of some files of a table, for any form of REORG.
 
     Args:
-        where, target_bytes: see `plan_optimize`.
+        where: condition on partition columns that selects partitions. If None, all are selected.
         purges: value of the operation parameter `applyPurge` in the history.
         select: function that returns the files to rewrite. Its arguments are the live files of the
             partitions that `where` selects, and the names of the materialized row tracking columns.
@@ -122,7 +123,7 @@ def _to_purge(
 
 
 def _is_extra(field: pa.Field[Any], schema: StructType) -> bool:
-    """Whether the table's schema lacks a column of a file or a nested field of this column."""
+    """Whether a file's column, or a field inside it, isn't in the table's schema."""
     column = next((f for f in schema if f.name.lower() == field.name.lower()), None)
     return column is None or _has_extra(field.type, column.data_type)
 

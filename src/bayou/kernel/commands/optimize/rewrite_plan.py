@@ -192,7 +192,11 @@ def _transaction(
 def _still_fits(
     engine: Engine, plan: RewritePlan, latest: TableState, removed: Sequence[AddFile]
 ) -> bool:
-    """Whether `latest` has the columns of the planned version, and all removed files are live."""
+    """Whether a planned rewrite can still be committed after the version `latest`.
+
+    This is the case if the schema, partition columns, column mapping and row tracking are
+    unchanged, and if all files that the rewrite removes are live.
+    """
     before = plan.state
     if (
         latest.table_id != before.table_id
@@ -314,8 +318,8 @@ _Key: TypeAlias = tuple[PartitionValue | tuple[str, str], ...]
 def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[list[ScanFile]]:
     """Group files by their parsed partition values.
 
-    Timestamps that are serialized without a time zone are in another group than timestamps with a
-    time zone, because their value depends on the reader's time zone.
+    Timestamps that are serialized without a time zone form separate groups, because their value
+    depends on the reader's time zone.
     """
     groups: dict[_Key, list[ScanFile]] = {}
     keys: dict[tuple[tuple[str, str | None], ...], _Key] = {}

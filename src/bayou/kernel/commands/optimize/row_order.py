@@ -57,7 +57,8 @@ def curve_positions(curve: Curve, coordinates: Sequence[pa.Array[Any]], bits: in
 
     Args:
         coordinates: non-null coordinates for each dimension, from 0 to 2**bits - 1.
-        bits: number of bits of each dimension; see `bits_per_dimension`.
+        bits: number of bits of each coordinate. The bits of all dimensions together must fit into
+            an int64.
     """
     points: list[_Numbers] = [c.cast(pa.uint64()) for c in coordinates]
     if curve == "hilbert" and len(points) > 1:
@@ -148,7 +149,7 @@ class RowPositions:
         """Return the 0-based number of the bucket of each position.
 
         Args:
-            cuts: see `cut_points`.
+            cuts: the first position of each bucket except for the first bucket.
         """
         return _range_numbers(cuts, positions)
 
@@ -205,7 +206,7 @@ class RowSample:
 
 @dataclass(frozen=True, slots=True)
 class OrderedRows:
-    """Sorted rows, which can be read only once."""
+    """The sorted rows of some files, as a stream that can be read only once."""
 
     num_rows: int
     _batches: CloseableIterator[pa.RecordBatch]
@@ -228,7 +229,7 @@ def row_positions(
 def sampled_rows(
     engine: Engine, state: ScanState, files: Sequence[ScanFile], order: RowOrder
 ) -> RowSample:
-    """Sample the ordering columns of some files; see `RowSample.positions`."""
+    """Return a random sample of the values in the ordering columns of some files."""
     names = dict.fromkeys(path[0] for path in order.columns)
     narrow = replace(
         state,

@@ -51,7 +51,7 @@ class OrderedParts:
 
     @classmethod
     def of(cls, task: RewriteTask, samples: Sequence[RowSample]) -> OrderedParts:
-        """Compute the assignment from samples of all files of an item."""
+        """Compute the assignment from samples of all files of the task."""
         assert task.order is not None  # only ordered rewrites are split
         positions = RowSample.positions(task.order, samples)
         buckets = max(task.num_files, min(task.num_files * _BUCKETS_PER_FILE, _MAX_BUCKETS))

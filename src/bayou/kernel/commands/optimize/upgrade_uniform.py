@@ -59,7 +59,8 @@ def upgrade_uniform(
 
     Args:
         version: 1, 2 or 3.
-        target_bytes: see `plan_optimize`.
+        target_bytes: maximum size of a rewritten file. If None, this is the table's target file
+            size.
 
     Returns:
         The metrics of the rewrite; its `version` is the table's version after the command.
@@ -92,7 +93,8 @@ def plan_upgrade(
     """Plan the rewrite of the files whose writer didn't follow version 2 or 3.
 
     Args:
-        target_bytes: see `plan_optimize`.
+        target_bytes: maximum size of a rewritten file. If None, this is the table's target file
+            size.
     """
 
     def select(files: Sequence[ScanFile], _row_tracking: frozenset[str]) -> Iterator[ScanFile]:
@@ -166,9 +168,10 @@ def _rewrite(
     engine_info: str,
     target_bytes: int | None,
 ) -> OptimizeMetrics:
-    """Rewrite files until all files have the tag of the version.
+    """Rewrite files until all files have the tag of the Iceberg compatibility version.
 
-    Returns the metrics of the first rewrite; later ones only rewrite files of concurrent writers.
+    Returns the metrics of the first rewrite. Later rewrites only concern files that other writers
+    added meanwhile.
     """
     first: OptimizeMetrics | None = None
     for _ in range(_MAX_REWRITES):

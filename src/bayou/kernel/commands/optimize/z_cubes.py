@@ -141,7 +141,7 @@ def new_cube_tags(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _cubes(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatch:
-    """Return how each file of a batch is clustered, as rows of `_FILE_SCHEMA`."""
+    """Return a row of `_FILE_SCHEMA` for each file: its cube, how it is clustered, and its size."""
     add: Any = batch.column("add")
     tags = add.field("tags")
     ids = pc.map_lookup(tags, pa.scalar(_ID), "first").cast(pa.string())

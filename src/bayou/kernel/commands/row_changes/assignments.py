@@ -72,8 +72,8 @@ def assigned_fields(
     """Resolve the columns and nested fields (dotted paths) that an UPDATE sets.
 
     Returns:
-        The fields on each path, from the top-level column to the field itself. The keys are the
-        paths as spelled in the schema, in the order of `columns`.
+        A dictionary in the order of `columns`. A key is a path, spelled as in the schema. Its value
+        is the list of fields on the path, from the top-level column to the field itself.
     """
     resolved: dict[tuple[str, ...], list[StructField]] = {}
     for target in columns:
@@ -113,7 +113,11 @@ def generated_from(schema: StructType, changed: set[str]) -> frozenset[str]:
 
 
 def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[StructField]]:
-    """Return the path of a column or nested field, spelled as in the schema, and its fields."""
+    """Resolve a column or nested field.
+
+    Returns the path, spelled as in the schema, and the fields on the path from the top-level column
+    to the field itself.
+    """
     try:
         column = parse_expression(target)
     except PredicateError:

@@ -52,7 +52,8 @@ class MatchedRowsTask(PickledTask):
     Attributes:
         assigned: columns with new values. Generated columns are recomputed. All other columns keep
             their values.
-        record_changes: see `apply_row_changes`.
+        record_changes: whether to write change data files. If None, they are written if the change
+            data feed is enabled.
     """
 
     state: RowChangeState

@@ -75,7 +75,10 @@ class RowChanges(PickledTask):
             self.num_vectors_removed += 1
 
     def vector_counts(self) -> dict[str, int]:
-        """Return the counts of deletion vectors; as in delta-spark, a replacement counts twice."""
+        """Return the metrics of deletion vectors.
+
+        As in delta-spark, a replaced vector is counted as updated, as added and as removed.
+        """
         return {
             "num_deletion_vectors_added": self.num_vectors_added + self.num_vectors_updated,
             "num_deletion_vectors_removed": self.num_vectors_removed + self.num_vectors_updated,

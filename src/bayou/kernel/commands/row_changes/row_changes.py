@@ -251,7 +251,8 @@ class _RowChangeWriter:
         if not self._state.deletion_vectors:
             raise ArgumentError(
                 f"{self._state.transaction_state.table}: deletion vectors are disabled "
-                f"(delta.enableDeletionVectors), so {add.path} must be rewritten. Set `rewrite`.",
+                f"(delta.enableDeletionVectors), so {add.path} must be rewritten. Set "
+                "rewrite=True.",
                 argument="changes",
             )
         try:
@@ -298,7 +299,10 @@ class _RowChangeWriter:
                         yield from (self._with_partition_strings(change, rows) for rows in changed)
 
     def _with_partition_strings(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep the serialized partition values of the old file; see `with_original_values`."""
+        """Keep the file's partition timestamps without a time zone as the strings in the log.
+
+        New files with these rows get the same strings as partition values.
+        """
         return with_original_values(
             self._state.transaction_state, rows, change.file.partition_values
         )

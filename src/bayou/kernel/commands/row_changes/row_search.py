@@ -134,7 +134,7 @@ class CandidateFiles:
                         yield Candidate(file=file, all_rows_match=certain)
 
     def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
-        """Return the paths of the files that may have a row for which the condition isn't true.
+        """Return the paths of the files that may have a row that doesn't match the condition.
 
         Returns None if every file may have such a row.
         """

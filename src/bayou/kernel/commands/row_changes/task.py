@@ -24,7 +24,7 @@ class RowChangeTask(PickledTask):
     """Finds and changes the matching rows of files for a DELETE or UPDATE, on any worker.
 
     Attributes:
-        assigned: new values of an UPDATE; see `Assignments`. If None, matching rows are deleted.
+        assigned: the SET clause of an UPDATE. If None, matching rows are deleted.
     """
 
     state: RowChangeState
@@ -76,7 +76,7 @@ class RowChangeTask(PickledTask):
 
 
 class _Finder:
-    """Finds the rows to change. Files are searched one at a time, as their changes are consumed.
+    """Finds the rows to change. A file is searched when the caller requests its changes.
 
     Attributes:
         whole: files that are removed without being read.

@@ -60,7 +60,8 @@ def update(
     rewritten.
 
     Args:
-        values: see `Assignments`.
+        values: new values by column name, or by dotted path of a nested field. A value is an SQL
+            string or an `Expression` over the table's columns.
     """
     operation = begin_update(
         engine, table, values, where, engine_info=engine_info, user_metadata=user_metadata
@@ -79,9 +80,15 @@ def begin_update(
     user_metadata: UserMetadata | None = None,
     transaction_id: tuple[str, int] | None = None,
 ) -> RowOperation:
-    """Start an UPDATE whose tasks run in other processes; see `begin_delete`.
+    """Start an UPDATE whose tasks run in other processes.
 
-    As in delta-spark, `transaction_id` is committed even if no row matches.
+    The processes run `task` of the returned operation on its `candidates`. `commit_update` then
+    commits the combined results. As in delta-spark, `transaction_id` is committed even if no row
+    matches.
+
+    Args:
+        history_predicate: the condition to record in the history. If None, `where` is recorded.
+        transaction_id: transaction identifier (application id, version) of the commit.
     """
     if not values:
         raise ArgumentError(

@@ -74,7 +74,7 @@ class RowChangeState(PickledTask):
 
     @property
     def metadata_columns(self) -> tuple[str, ...]:
-        """Metadata columns that `read` returns after the table's columns."""
+        """Metadata columns that follow the table's columns in rows that are read with `read`."""
         return (ROW_INDEX_COLUMN, *self.materialized)
 
     @cached_property

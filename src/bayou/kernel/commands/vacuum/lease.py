@@ -115,7 +115,7 @@ class VacuumLease:
         )
 
     def is_active(self, engine: Engine) -> bool:
-        """Whether the permit exists."""
+        """Whether the vacuum may still delete files, because its permit file exists."""
         try:
             engine.files.status(self.permit_path)
         except FileMissingError:
@@ -123,7 +123,7 @@ class VacuumLease:
         return True
 
     def heartbeat(self, engine: Engine) -> bytes:
-        """Return the content of the heartbeat; empty if it is missing."""
+        """Return the content of the lease's heartbeat file; empty if the file is missing."""
         try:
             return bytes(next(iter(engine.files.read_files([ByteRange(path=self.heartbeat_path)]))))
         except FileMissingError:
@@ -161,7 +161,11 @@ class HeldLease:
         self._thread.join()
 
     def delete_files(self, paths: Sequence[str]) -> None:
-        """Delete files; see `VacuumLease.delete_files`."""
+        """Delete files in parts, as long as no RESTORE has ended the vacuum.
+
+        Raises:
+            CommitConflictError: a RESTORE has ended the vacuum.
+        """
         for part in self.lease.parts(paths):
             if _clock() - self._renewed > _MAX_HEARTBEAT_AGE:
                 self._renew()
@@ -275,6 +279,9 @@ def _lease_id(path: str) -> str:
 
 
 def _clock() -> float:
-    """Return seconds of a clock that, if available, also runs while the machine is suspended."""
+    """Return the seconds of a monotonic clock, including time in which the machine was suspended.
+
+    Not all systems have such a clock. On the others, suspended time isn't included.
+    """
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)

@@ -96,7 +96,7 @@ class ReferencedFiles:
         return either
 
     def boundaries(self, parts: int) -> list[str]:
-        """Return ascending paths that split the files into at most `parts` similar parts."""
+        """Return ascending paths that split the files into up to `parts` parts of similar size."""
         paths = sorted(set(self._sample))
         indices = sorted({part * len(paths) // parts for part in range(1, parts)} - {0})
         return [paths[index] for index in indices]
@@ -121,7 +121,8 @@ def referenced_files(
     Args:
         deleted_before: cutoff in milliseconds since the epoch; files that were removed at or after
             the cutoff are referenced.
-        stable_hash: see `ReferencedFiles`.
+        stable_hash: whether the result is sent to other processes. It then uses a hash that is the
+            same in all processes.
     """
     return ReferencedFiles(
         _paths(engine, state, deleted_before),
@@ -178,10 +179,11 @@ def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 
 
 def _below(folder: TableFolder, paths: Any) -> list[str]:
-    """Return all paths as written in the log, and the decoded paths with links resolved.
+    """Return the paths that VACUUM retains for some paths of the log.
 
-    VACUUM retains files at both paths, because some writers don't encode a percent sign. The
-    decoded path of a file outside the table is replaced by `_in_any_folder`.
+    For each path, these are the path as written and the decoded path with links resolved. Both are
+    retained, because some writers don't encode a percent sign. The decoded path of a file outside
+    the table is replaced by `_in_any_folder`.
     """
     files: list[Any] = paths.to_pylist()
     special = pc.match_substring_regex(paths, _SPECIAL)

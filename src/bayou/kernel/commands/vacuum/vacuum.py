@@ -126,7 +126,8 @@ def vacuum(
             process delete them.
         list_ranges: function that lists the folder in other processes. If None, this process lists
             it.
-        lists_logs: see `plan_full`.
+        lists_logs: whether `list_ranges` also lists the logs of other tables in the folder. If
+            False, this process lists the folder to find these logs.
         records_history: whether to commit VACUUM START and VACUUM END.
     """
     # Computed before the version is read, so files of later versions are newer than the cutoff.

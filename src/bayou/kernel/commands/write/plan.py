@@ -225,7 +225,7 @@ def in_schema(table: str, schema: StructType, names: tuple[str, ...]) -> tuple[s
     missing = [name for name in names if name.lower() not in by_name]
     if missing:
         raise SchemaError(
-            f"{table}: partition column {missing[0]!r} isn't in the schema. Its columns are "
+            f"{table}: partition column {missing[0]!r} isn't in the schema. The columns are "
             f"{', '.join(schema.names)}.",
             table=table,
             column=missing[0],
@@ -246,7 +246,7 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
 
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
-    """Return the schema of the rows; a column of untyped nulls gets the type in the table."""
+    """Return the schema of the rows. A column with only untyped nulls gets the table's type."""
     by_name = {f.name.lower(): f for f in table_schema}
     return StructType(
         tuple(

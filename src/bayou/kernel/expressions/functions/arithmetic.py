@@ -61,7 +61,10 @@ def _any_float(types: Sequence[DataType]) -> bool:
 
 
 def sum_monotonicity(signs: tuple[int, int]) -> Any:
-    """Return a monotonicity function (see `Function`) for + (signs 1, 1) or - (signs 1, -1)."""
+    """Return the monotonicity function of `+` (signs 1, 1) or `-` (signs 1, -1).
+
+    `Function.monotonicity` describes the result of this function.
+    """
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         variable = [c is None for c in constants]
@@ -76,7 +79,11 @@ def sum_monotonicity(signs: tuple[int, int]) -> Any:
 
 
 def product_monotonicity(*, divides: bool) -> Any:
-    """Return a monotonicity function (see `Function`) for a product or quotient with a constant."""
+    """Return the monotonicity function of a product, or of a quotient if `divides` is True.
+
+    The call is monotonic only if one operand, the divisor of a quotient, is a finite constant other
+    than 0. `Function.monotonicity` describes the result of this function.
+    """
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         left, right = constants

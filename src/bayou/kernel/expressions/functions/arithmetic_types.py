@@ -65,7 +65,7 @@ def _operands(call: Call) -> tuple[DataType, DataType]:
 
 
 def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> Any:
-    """Return a bind function (see `Function`) for `+`, `-`, `*` or `%`.
+    """Return a function that determines the argument and result types of `+`, `-`, `*` or `%`.
 
     Args:
         decimal: function that returns the result type for two decimal operand types.
@@ -87,7 +87,7 @@ def arithmetic(decimal: Callable[[DecimalType, DecimalType], DecimalType]) -> An
 
 
 def _as_decimals(call: Call, left: DataType, right: DataType) -> tuple[DecimalType, DecimalType]:
-    """Return the decimal types of two operands. An integer constant gets the fewest digits."""
+    """Return the decimal types of two operands; the constant 5, for example, gets decimal(1,0)."""
     types = []
     for expression, data_type in zip(call.arguments, (left, right), strict=True):
         if isinstance(expression, Literal) and type(expression.value) is int:

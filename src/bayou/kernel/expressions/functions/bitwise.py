@@ -24,7 +24,7 @@ _LONG = (1 << 64) - 1
 
 
 def _whole(count: int) -> Callable[[Call], Binding]:
-    """Return a bind function (see `Function`) that casts `count` integers to their common type."""
+    """Return a function that determines the types of a call: `count` integers of a common type."""
 
     def bind(call: Call) -> Binding:
         if len(call.types) != count:

@@ -90,12 +90,13 @@ def _indexed(call: Call) -> Binding:
 
 
 def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any], Datum]:
-    """Implement access to elements of arrays and maps.
+    """Return a function that evaluates an access to an element of an array or map.
 
     Args:
         first: index of an array's first element, 0 or 1. An index out of range is an error. If
             `first` is None, the first element has the index 0, and an index out of range gives
             NULL.
+        name: name of the SQL function, for error messages.
     """
 
     def element_at(container: Any, key: Any) -> Any:

@@ -147,7 +147,7 @@ def truncating_timestamp(call: Call) -> Binding:
 
 
 def add_days(sign: int) -> Any:
-    """Return an evaluate function (see `Function`) that adds (1) or subtracts (-1) days."""
+    """Return a function that adds days to dates (`sign` is 1) or subtracts them (`sign` is -1)."""
 
     def evaluate(values: Sequence[Datum], _result: Any) -> Datum:
         days, count = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in values)
@@ -226,6 +226,7 @@ def add_interval(values: Sequence[Datum], result: Any) -> Datum:
         return pc.cast(pc.add_checked(local, micros), result)
     except pa.ArrowInvalid as error:
         raise EvaluationError(
-            "INTERVAL: the sum of a timestamp and the interval is out of range for timestamp.",
+            "INTERVAL: the sum of a timestamp and the interval is out of range for timestamp. "
+            "Use a shorter interval.",
             expression="interval",
         ) from error

@@ -60,7 +60,7 @@ def _field(kernel: Callable[[Any], Any]) -> Any:
 
 
 def _clock(call: Call) -> Binding:
-    """Return the types of a function of the time of day; it takes both timestamp types."""
+    """Return the types of `hour`, `minute` and `second`: timestamps with or without a time zone."""
     if call.types == (TIMESTAMP_NTZ,):
         return Binding(arguments=(TIMESTAMP_NTZ,), result=INTEGER)
     return fixed_parameters(TIMESTAMP, result=INTEGER)(call)
@@ -72,7 +72,8 @@ def _make_date(values: Sequence[Datum], result: Any) -> Datum:
             return dt.date(year, month, day)
         except ValueError as error:
             raise EvaluationError(
-                f"make_date({year}, {month}, {day}): the date doesn't exist.",
+                f"make_date({year}, {month}, {day}): the date doesn't exist. Pass the "
+                "year, month and day of an existing date.",
                 expression="make_date",
             ) from error
 
@@ -92,7 +93,8 @@ def _from_epoch(factor: int, name: str) -> Any:
             return pc.cast(pc.multiply_checked(values[0], factor), result)
         except pa.ArrowInvalid as error:
             raise EvaluationError(
-                f"{name}: a value is out of range for timestamp.", expression=name
+                f"{name}: a value is out of range for timestamp. Use numbers closer to 0.",
+                expression=name,
             ) from error
 
     return evaluate

@@ -109,9 +109,10 @@ class Macro:
 def fixed_parameters(
     *types: DataType | str, result: DataType, optional: int = 0
 ) -> Callable[[Call], Binding]:
-    """Return a bind function (see `Function`) for parameters of fixed types.
+    """Return a function that determines the types of a call with fixed parameter types.
 
     Args:
+        types: types of the parameters, to which Spark implicitly casts the arguments.
         optional: number of parameters at the end that may be omitted.
     """
 
@@ -130,7 +131,12 @@ def fixed_parameters(
 
 
 def argument_type(call: Call, actual: DataType, expected: DataType | str) -> DataType:
-    """Return the type to which Spark implicitly casts an argument of type `actual`."""
+    """Return the type to which Spark implicitly casts an argument.
+
+    Args:
+        actual: type of the argument.
+        expected: type of the parameter.
+    """
     if expected in (ANY, actual):
         return actual
     if expected == NUMBER:

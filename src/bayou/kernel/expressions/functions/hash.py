@@ -77,7 +77,7 @@ _BytesHash: TypeAlias = Callable[[Any, Any], Any]
 
 
 def _hash(bytes_hash: _BytesHash, unsigned: Any) -> Any:
-    """Return an evaluate function (see `Function`) that hashes rows.
+    """Return a function that computes a hash of the values in each row.
 
     The hash of a value is the seed for the next non-null value in the row.
     """

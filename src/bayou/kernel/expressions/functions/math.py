@@ -39,7 +39,7 @@ def _power(values: Sequence[Datum], _result: Any) -> Datum:
 
 
 def _logarithm(kernel: Any) -> Any:
-    """Return an evaluate function (see `Function`) for a logarithm; NULL if a number is <= 0."""
+    """Return a function that computes a logarithm; it returns NULL for numbers <= 0."""
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         return pc.if_else(pc.less_equal(values[0], 0.0), pa.scalar(None, result), kernel(values[0]))
@@ -165,7 +165,11 @@ _ANY_DOUBLE = Context(prec=700, rounding="ROUND_HALF_UP")
 
 
 def to_whole(kernel: Any) -> Any:
-    """Return an evaluate function (see `Function`) for `floor` or `ceil`."""
+    """Return a function that rounds numbers to integers with Arrow's `floor` or `ceil`.
+
+    Args:
+        kernel: the Arrow function.
+    """
 
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
         number = values[0]
@@ -207,9 +211,10 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _distinct_rounded(numbers: Datum, decimals: int, *, single: bool) -> Datum:
-    """Round floats half up, based on the decimal numbers to which Java converts them.
+    """Round floats half up, as Java does: the shortest decimal string of a float is rounded.
 
     Args:
+        decimals: number of decimal places.
         single: whether the numbers are 32-bit floats.
     """
     step = Decimal(1).scaleb(-decimals)

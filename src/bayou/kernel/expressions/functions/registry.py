@@ -1,4 +1,4 @@
-"""The registry of functions by name."""
+"""All functions that expressions support, by name."""
 
 from __future__ import annotations
 
@@ -81,6 +81,6 @@ def check_exact(expression: Expression) -> None:
     if name is not None:
         raise PredicateError(
             f"The results of {name} may differ from Spark's in the last digit. Generated columns "
-            "and constraints can only use functions with exact results.",
+            "and constraints can only use functions with exact results. Use another function.",
             expression=name,
         )

@@ -231,9 +231,15 @@ def _replace(values: Sequence[Datum], result: Any) -> Datum:
 def _replace_in_ends(
     strings: Any, replaced: Any, pattern: GroupedPattern, replacements: tuple[str, str]
 ) -> Any:
-    """Also replace matches inside the line terminator at the end of a string.
+    """Replace the matches inside the line terminator at the end of each string.
 
-    If `$` has matched before the line terminator, Java continues the search in the line terminator.
+    If `$` has matched before the line terminator, Java continues the search in the line terminator,
+    but RE2 doesn't.
+
+    Args:
+        strings: the strings before any replacement.
+        replaced: the strings after the replacements that RE2 makes.
+        replacements: the replacement, and the replacement for matches in a line terminator.
     """
     replacement, with_ends = replacements
     without_end = pc.replace_substring_regex(strings, pattern.pattern, replacement)

@@ -96,7 +96,10 @@ def _slice(string: str, start: int, length: int | None = None) -> str:
 
 
 def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
-    """Return a bind function (see `Function`) for a string and more arguments; rejects a binary."""
+    """Return a function that determines the types of a call whose first argument is a string.
+
+    The other arguments have the types `types`; the last one is optional. A binary is an error.
+    """
     bind = fixed_parameters(STRING, *types, result=STRING, optional=1)
 
     def check(call: Call) -> Binding:
@@ -212,7 +215,7 @@ def _size(value: str | bytes) -> int:
 def _prefix_directions(
     constants: Sequence[Any], _types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity of `substring`, which is monotonic if it returns prefixes."""
+    """Return the monotonicity of `substring`: non-decreasing for prefixes, otherwise None."""
     if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
         return None
     return (1, 0, 0)

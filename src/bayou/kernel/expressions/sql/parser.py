@@ -22,7 +22,7 @@ def parse_predicate(sql: str) -> Predicate:
 
 
 def parse_expression(sql: str) -> Expression:
-    """Parse an expression, such as `year(ts) + 1`; see `parse_predicate` for errors."""
+    """Parse an expression, such as `year(ts) + 1`. Raises the errors of `parse_predicate`."""
     from bayou.kernel.expressions.sql.translation import translate
 
     return translate(sql)

@@ -17,7 +17,10 @@ from bayou.protocol.sql import Token, quote_identifier, string_literal, tokenize
 
 
 class _Parser(SparkParser):
-    """sqlglot's parser for Spark SQL without built-in functions, because sqlglot renames them."""
+    """sqlglot's parser for Spark SQL, with all functions unknown.
+
+    sqlglot replaces the names of functions that it knows. Unknown functions keep their names.
+    """
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
 
@@ -28,7 +31,7 @@ _CLASS_NAMES = re.compile(r"<class '[\w.]*?(\w+)'>")
 
 
 def parse_tree(sql: str) -> exp.Expr:
-    """Parse an expression."""
+    """Parse an SQL expression; return sqlglot's syntax tree."""
     plain = _with_plain_tokens(sql)
     try:
         trees = _Parser(dialect=_SPARK).parse(_SPARK.tokenize(plain), plain)

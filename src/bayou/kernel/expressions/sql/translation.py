@@ -44,7 +44,7 @@ from bayou.protocol.schema import BOOLEAN, LONG, STRING
 
 
 def translate(sql: str) -> Expression:
-    """Parse an expression; see `parse_expression`."""
+    """Parse an SQL expression with sqlglot, and translate sqlglot's tree to an `Expression`."""
     try:
         return _Translator(sql).expression(parse_tree(sql))
     except RecursionError:
@@ -52,7 +52,7 @@ def translate(sql: str) -> Expression:
 
 
 def translate_conjuncts(sql: str) -> list[Predicate]:
-    """Parse the supported conjuncts of a condition; see `parse_conjuncts`."""
+    """Parse the operands of AND in a condition, and skip the operands that aren't supported."""
     conjuncts: list[Predicate] = []
     try:
         operands = list(_operands_of_and(parse_tree(sql)))
@@ -153,7 +153,7 @@ class _Translator:
         self._sql = sql
 
     def expression(self, node: exp.Expr) -> Expression:
-        """Translate a node, including the negation that sqlglot stores as its argument `negate`."""
+        """Translate a node of sqlglot's tree; `negate`, as for NOT IN, negates the result."""
         if not _is_plain(node):
             raise self._unsupported(node)
         expression = self._expression(node)
@@ -169,7 +169,7 @@ class _Translator:
         return expression
 
     def _expression(self, node: exp.Expr) -> Expression:
-        """Translate a node without its argument `negate`; only LIKE is translated with it."""
+        """Translate a node without its `negate`, which `expression` handles, except for LIKE."""
         match node:
             case exp.And():
                 return And(tuple(map(self.predicate, _flatten(node))))

@@ -51,12 +51,12 @@ _DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double repre
 
 
 def constant(value: bool) -> Datum:
-    """Return a boolean scalar, which is the result for all files."""
+    """Return a boolean scalar: the same answer for all files."""
     return pa.scalar(value, pa.bool_())
 
 
 class Range:
-    """The range of an expression's values in each file. The base class knows no bounds."""
+    """The range of an expression's values in each file. In this base class, it is unknown."""
 
     def __init__(self, data_type: DataType) -> None:
         self.data_type = data_type
@@ -78,7 +78,7 @@ class Range:
         return constant(True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Whether each file may contain `value`; true if only the bounds are known."""
+        """Whether a `value` within the bounds of each file may be in the file; true if unknown."""
         return constant(True)
 
 
@@ -147,11 +147,11 @@ class _ColumnRange(Range):
         return pc.fill_null(pc.not_equal(count, rows), True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Compare `value` with the bounds of files that have at most two non-null values.
+        """Whether each file may contain `value`, for files with at most two non-null values.
 
-        The bounds of these files are their only values. Only columns of type float and double are
-        compared. Their maximum is often NaN, and a comparison with NaN as upper bound skips no
-        file.
+        These values are the file's minimum and maximum. The result is true for all other files, and
+        for all columns that aren't of type float or double. The maximum of such a column is often
+        NaN, and then a comparison with the bounds excludes no value above the minimum.
         """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
@@ -171,13 +171,14 @@ class _ColumnRange(Range):
         return pc.or_(unknown, pc.fill_null(pc.or_kleene(*matches_bound), True))
 
     def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
-        """Return the bound in each file, widened if writers may have rounded or truncated it.
+        """Return each file's bound, widened if writers may have rounded or truncated it.
+
+        Several original values may have the same rounded bound.
 
         Args:
             side: `minValues` or `maxValues`.
-            upper: True to return the highest original value that may have been rounded to the
-                bound, False to return the lowest. The default is False for `minValues` and True for
-                `maxValues`.
+            upper: whether to return the highest of these original values; if False, the lowest. If
+                None, the lowest for `minValues` and the highest for `maxValues`.
         """
         stored = stored_type(self.data_type)
         if stored is None:
@@ -233,7 +234,8 @@ class FileRanges:
     Args:
         partition_values: values of each partition column, one per file.
         stats: statistics of the files, one row per file; None if they are unknown.
-        exact_doubles: see the property `exact_doubles`.
+        exact_doubles: mask of the files that were written after the last change of a column to
+            double; None if unknown.
     """
 
     def __init__(

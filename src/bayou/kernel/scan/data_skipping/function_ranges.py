@@ -66,7 +66,11 @@ def directions(
 
 
 def null_behavior(expression: Function | Cast) -> str:
-    """Return `exact`, `more` or `own`, see `Function.null_handling` in `functions.definition`."""
+    """Return when the expression is NULL, depending on its operands.
+
+    `exact`: if and only if an operand is NULL. `more`: also for some other operands. `own`: by
+    other rules.
+    """
     if isinstance(expression, Cast):
         return "more" if expression.safe else "exact"
     definition = find(expression.name)

@@ -111,7 +111,10 @@ class _GeneratedColumn:
 
     @property
     def part(self) -> str:
-        """The extracted time field: `year`, `month`, `day` or `hour`; "" if there is none."""
+        """The time field that the column extracts from a timestamp or date.
+
+        This is `year`, `month`, `day` or `hour`, and an empty string for all other columns.
+        """
         match self.expression:
             case Function(name, (argument,)) if name in _PARTS:
                 inner = argument.operand if isinstance(argument, Cast) else argument
@@ -121,7 +124,7 @@ class _GeneratedColumn:
 
 
 class GeneratedPartitions:
-    """The generated partition columns of a table."""
+    """The partition columns of a table that are generated from other columns."""
 
     def __init__(self, schema: StructType, partition_columns: Sequence[str]) -> None:
         self._schema = schema
@@ -239,7 +242,7 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether the writer's time zone changes results in another way than by shifting the source.
+    """Whether the writer's time zone affects the result, except by shifting the source value.
 
     This is the case if an intermediate result is a TIMESTAMP, or if the result is a TIMESTAMP and
     the source column isn't.
@@ -421,7 +424,14 @@ def _at_most(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
 
 
 def _compare_lexicographically(op: str, values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
-    """Compare the columns with the bounds in lexicographic order."""
+    """Compare the values of several columns, as one sequence, with a sequence of bounds.
+
+    Sequences are compared in lexicographic order. Equal sequences give true.
+
+    Args:
+        op: `<` or `>`.
+        values: for each column, one value per file.
+    """
     first, bound = values[0], pa.scalar(bounds[0], values[0].type)
     if len(values) == 1:
         return compare(f"{op}=", first, bound)

@@ -62,7 +62,7 @@ class Pruning:
 
     @property
     def stats_schema(self) -> pa.Schema | None:
-        """See `SkippingPlan.stats_schema`."""
+        """Schema of the statistics that the plan uses, by logical names; None if it uses none."""
         return self._plan.stats_schema
 
     @property
@@ -154,7 +154,7 @@ class Pruning:
         return exact
 
     def select_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
-        """Return a mask of the files whose partition values permit a matching row."""
+        """Return a mask of the files that may match, judged by their partition values only."""
         return self._plan.select(self._partition_arrays(adds), None, num_rows=len(adds))
 
     def _partition_arrays(

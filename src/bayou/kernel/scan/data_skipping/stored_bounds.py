@@ -1,4 +1,7 @@
-"""Conversion of bounds in statistics. Inexact bounds are widened, so no match is skipped."""
+"""Conversion of bounds in statistics.
+
+Inexact bounds are widened, so that data skipping never skips a file with a matching row.
+"""
 
 from __future__ import annotations
 

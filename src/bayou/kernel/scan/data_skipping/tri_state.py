@@ -220,7 +220,10 @@ class TriState:
     def _partitions_permit(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """Whether a comparison with a constant can be true, according to generated columns."""
+        """Whether a comparison may be true in each file, according to generated partition columns.
+
+        Returns true for all files if no generated column applies to the comparison.
+        """
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
         if not isinstance(left, Column) or op == "<>":
