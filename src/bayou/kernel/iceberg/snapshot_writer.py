@@ -15,7 +15,12 @@ from bayou.kernel.deletion_vectors.read import load
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
 from bayou.kernel.iceberg.iceberg_schema import Json
-from bayou.kernel.iceberg.manifests.encoded_manifest import EncodedEntry, encoded_manifest
+from bayou.kernel.iceberg.manifests.encoded_manifest import (
+    EncodedEntries,
+    EncodedManifest,
+    MovedEntries,
+    encoded_manifest,
+)
 from bayou.kernel.iceberg.manifests.entries import (
     ADDED,
     DATA_MANIFEST,
@@ -26,8 +31,11 @@ from bayou.kernel.iceberg.manifests.entries import (
     DataFile,
     ManifestEntry,
     ManifestFile,
+    NewSnapshot,
+    PartitionSpec,
+    renewed,
 )
-from bayou.kernel.iceberg.manifests.entry_encoding import EntryMover
+from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile
 from bayou.kernel.iceberg.manifests.manifest_filter import ManifestMatch, matching_manifests
 from bayou.kernel.iceberg.manifests.manifest_reader import (
     live_entries,
@@ -35,13 +43,7 @@ from bayou.kernel.iceberg.manifests.manifest_reader import (
     read_manifest_list,
     reported,
 )
-from bayou.kernel.iceberg.manifests.manifest_writer import (
-    MetadataWriter,
-    NewSnapshot,
-    PartitionSpec,
-    renewed,
-    without_files,
-)
+from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
 from bayou.kernel.iceberg.manifests.partition_pruning import may_contain
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, location
 from bayou.kernel.iceberg.puffin import Blob, write_puffin
@@ -299,25 +301,26 @@ class SnapshotWriter:
     def _filtered(self, metadata: Json, match: ManifestMatch, new: NewSnapshot) -> ManifestFile:
         """Write a manifest again without the matching files."""
         manifest = match.manifest
-        if match.encoded is None:
-            numbered = list(enumerate(match.entries))
-            entries = [renewed(e, EXISTING, new) for n, e in numbered if n not in match.files]
-            entries += [renewed(e, DELETED, new) for n, e in numbered if n in match.files]
-            return self._manifest(
-                metadata, manifest.partition_spec_id, entries, new, manifest.content
-            )
-        path = self._folder.new_manifest()
+        spec = _spec(metadata, manifest.partition_spec_id)
+        copied = self._copied(spec, manifest, match.encoded, match.files, new)
+        return self._manifest(spec, [copied], new, manifest.content)
+
+    def _copied(
+        self,
+        spec: PartitionSpec,
+        manifest: ManifestFile,
+        encoded: EncodedManifest | None,
+        removed: Mapping[int, EncodedFile],
+        new: NewSnapshot,
+    ) -> EncodedEntries | MovedEntries:
+        """Return a manifest's live entries for a new manifest; removed ones are DELETED."""
         with reported(self._table, manifest.manifest_path):
-            mover = EntryMover(manifest, new.snapshot_id)
-            data = match.encoded.without(match.files, manifest, mover)
-        self._put(path, data)
-        return without_files(
-            manifest,
-            match.files.values(),
-            location=location(path),
-            length=len(data),
-            snapshot=new,
-        )
+            if encoded is not None and self._writer.can_move(spec, manifest, encoded):
+                return encoded.moved(manifest, new.snapshot_id, removed)
+        numbered = list(enumerate(live_entries(self._engine, self._table, manifest)))
+        entries = [renewed(e, EXISTING, new) for n, e in numbered if n not in removed]
+        entries += [renewed(e, DELETED, new) for n, e in numbered if n in removed]
+        return self._writer.encoded(spec, entries)
 
     def _data_manifests(
         self,
@@ -334,7 +337,7 @@ class SnapshotWriter:
                 file = converter.convert(add)
                 totals.add(file)
                 entries.append(self._added(file, new, add.default_row_commit_version))
-            yield self._manifest(metadata, metadata["default-spec-id"], entries, new, DATA_MANIFEST)
+            yield self._new_manifest(metadata, entries, new, DATA_MANIFEST)
 
     def _vector_manifests(
         self,
@@ -351,9 +354,7 @@ class SnapshotWriter:
             for file in files:
                 totals.add(file)
             entries = [self._added(file, new, None) for file in files]
-            yield self._manifest(
-                metadata, metadata["default-spec-id"], entries, new, DELETE_MANIFEST
-            )
+            yield self._new_manifest(metadata, entries, new, DELETE_MANIFEST)
 
     def _puffin_file(
         self,
@@ -386,14 +387,16 @@ class SnapshotWriter:
         ]
 
     def _added(self, file: DataFile, new: NewSnapshot, row_version: int | None) -> ManifestEntry:
-        sequence_number = new.sequence_number
-        if self._writer.format_version >= 3 and row_version is not None:
-            sequence_number = min(sequence_number, row_version)
+        older = (
+            self._writer.format_version >= 3
+            and row_version is not None
+            and row_version < new.sequence_number
+        )
         return ManifestEntry(
             status=ADDED,
             snapshot_id=new.snapshot_id,
-            sequence_number=sequence_number,
-            file_sequence_number=new.sequence_number,
+            sequence_number=row_version if older else None,
+            file_sequence_number=new.sequence_number if older else None,
             data_file=file,
         )
 
@@ -424,35 +427,29 @@ class SnapshotWriter:
         if len(manifests) == 1:
             return manifests[0]
         spec = _spec(metadata, spec_id)
-        schema = self._writer.entry_schema(spec)
-        entries: list[EncodedEntry] = []
+        parts = []
         for manifest in manifests:
             data = read_file(self._engine, self._table, manifest.manifest_path)
             with reported(self._table, manifest.manifest_path):
                 encoded = encoded_manifest(data)
-                if encoded is not None and encoded.schema == schema:
-                    mover = EntryMover(manifest, new.snapshot_id)
-                    entries += encoded.live_entries(manifest.live_files_count, mover)
-                    continue
-            decoded = live_entries(self._engine, self._table, manifest)
-            existing = (renewed(entry, EXISTING, new) for entry in decoded)
-            entries += self._writer.encoded(spec, existing, new)
-        path = self._folder.new_manifest()
-        data, merged = self._writer.merged_manifest(location(path), spec, entries, manifests, new)
-        self._put(path, data)
-        return merged
+            parts.append(self._copied(spec, manifest, encoded, {}, new))
+        return self._manifest(spec, parts, new, manifests[0].content)
+
+    def _new_manifest(
+        self, metadata: Json, entries: Sequence[ManifestEntry], new: NewSnapshot, content: int
+    ) -> ManifestFile:
+        spec = current_spec(metadata)
+        return self._manifest(spec, [self._writer.encoded(spec, entries)], new, content)
 
     def _manifest(
         self,
-        metadata: Json,
-        spec_id: int,
-        entries: Sequence[ManifestEntry],
+        spec: PartitionSpec,
+        parts: Sequence[EncodedEntries | MovedEntries],
         new: NewSnapshot,
         content: int,
     ) -> ManifestFile:
         path = self._folder.new_manifest()
-        spec = _spec(metadata, spec_id)
-        data, manifest = self._writer.manifest(location(path), spec, entries, new, content)
+        data, manifest = self._writer.manifest(location(path), spec, parts, new, content)
         self._put(path, data)
         return manifest
 

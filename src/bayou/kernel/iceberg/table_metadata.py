@@ -20,7 +20,7 @@ from bayou.kernel.iceberg.iceberg_schema import (
     to_name_mapping,
     to_partition_fields,
 )
-from bayou.kernel.iceberg.manifests.manifest_writer import PartitionSpec
+from bayou.kernel.iceberg.manifests.entries import PartitionSpec
 from bayou.protocol.actions import Metadata
 from bayou.protocol.schema import StructType
 

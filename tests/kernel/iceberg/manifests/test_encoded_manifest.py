@@ -9,7 +9,6 @@ import pytest
 from bayou.kernel.iceberg.manifests.avro_file import (
     AvroFile,
     decode_long,
-    deflated,
     encode_bytes,
     encode_long,
     read_avro_file,
@@ -29,14 +28,12 @@ from bayou.kernel.iceberg.manifests.entries import (
     DataFile,
     ManifestEntry,
     ManifestFile,
-)
-from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile, EntryMover
-from bayou.kernel.iceberg.manifests.manifest_writer import (
-    MetadataWriter,
     NewSnapshot,
     PartitionSpec,
-    without_files,
 )
+from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile
+from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
+from support.avro_files import avro_bytes, deflated, without_index
 
 SPEC = PartitionSpec(
     spec_id=0, fields=[], types=[], schema={"type": "struct", "schema-id": 0, "fields": []}
@@ -56,8 +53,8 @@ def written(count: int) -> tuple[bytes, ManifestFile]:
         ManifestEntry(
             status=ADDED,
             snapshot_id=1,
-            sequence_number=1,
-            file_sequence_number=1,
+            sequence_number=None,
+            file_sequence_number=None,
             data_file=DataFile(
                 file_path=path_of(number),
                 partition=(),
@@ -67,7 +64,9 @@ def written(count: int) -> tuple[bytes, ManifestFile]:
         )
         for number in range(count)
     ]
-    return MetadataWriter(2).manifest("m", SPEC, entries, SNAPSHOTS[0], DATA_MANIFEST)
+    writer = MetadataWriter(2)
+    parts = [writer.encoded(SPEC, entries)]
+    return writer.manifest("m", SPEC, parts, SNAPSHOTS[0], DATA_MANIFEST)
 
 
 def parsed(data: bytes) -> EncodedManifest:
@@ -85,11 +84,10 @@ def without(
     data: bytes, manifest: ManifestFile, paths: list[str], snapshot: NewSnapshot
 ) -> tuple[bytes, ManifestFile]:
     encoded = parsed(data)
-    removed = numbers(encoded, manifest, paths)
-    after = encoded.without(removed, manifest, EntryMover(manifest, snapshot.snapshot_id))
     files = [EncodedFile(path, 0, int(path[-13:-8]), 1000) for path in paths]
-    described = without_files(manifest, files, location="n", length=len(after), snapshot=snapshot)
-    return after, described
+    found = dict(zip(numbers(encoded, manifest, paths), files, strict=True))
+    moved = encoded.moved(manifest, snapshot.snapshot_id, found)
+    return MetadataWriter(2).manifest("n", SPEC, [moved], snapshot, DATA_MANIFEST)
 
 
 def states(data: bytes) -> list[tuple[str, int, int]]:
@@ -149,8 +147,8 @@ def test_the_index_is_in_the_first_bytes(count: int) -> None:
 
 def test_a_manifest_without_an_index_is_another_writers() -> None:
     data, _ = written(3)
-    encoded = parsed(data)
-    assert encoded_manifest(AvroFile(encoded.header, encoded.file.blocks).to_bytes()) is None
+    assert encoded_manifest(data) is not None
+    assert encoded_manifest(without_index(data)) is None
 
 
 @pytest.mark.parametrize("damage", ["hashes", "lengths", "block"])
@@ -165,7 +163,7 @@ def test_a_damaged_manifest_is_an_error(damage: str) -> None:
             metadata["bayou.entry-lengths"] = b"AAAA"
         case _:
             blocks = [deflated([b"x"] * 3)]
-    broken = AvroFile(metadata, blocks).to_bytes()
+    broken = avro_bytes(AvroFile(metadata, blocks))
     with pytest.raises(ValueError, match="index is damaged|lengths of the manifest's entries"):
         without(broken, manifest, [path_of(1)], SNAPSHOTS[1])
 
@@ -179,7 +177,7 @@ def test_files_of_an_avro_library_are_read(codec: Any) -> None:
     file = read_avro_file(output.getvalue())
     records = b"".join(file.records(block) for block in file.blocks)
     assert records == b"".join(encode_bytes(row["s"].encode()) for row in rows)
-    assert list(fastavro.reader(io.BytesIO(file.to_bytes()))) == rows
+    assert list(fastavro.reader(io.BytesIO(avro_bytes(file)))) == rows
     with pytest.raises((ValueError, IndexError)):
         read_avro_file(output.getvalue()[:-20])
 

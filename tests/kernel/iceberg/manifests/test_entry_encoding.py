@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -19,13 +20,16 @@ from bayou.kernel.iceberg.manifests.entries import (
     FieldSummary,
     ManifestEntry,
     ManifestFile,
-)
-from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile, EntryMover, entry_decoder
-from bayou.kernel.iceberg.manifests.manifest_writer import (
-    MetadataWriter,
     NewSnapshot,
     PartitionSpec,
 )
+from bayou.kernel.iceberg.manifests.entry_encoding import (
+    EncodedFile,
+    EntryEncoder,
+    EntryMover,
+    entry_decoder,
+)
+from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
 
 TYPES = ["int", "long", "string", "date", "timestamptz", "decimal(9, 2)", "boolean", "binary"]
 SPEC = PartitionSpec(
@@ -66,8 +70,8 @@ def entry(partition: tuple[Any, ...] = (), **changes: Any) -> ManifestEntry:
     return ManifestEntry(
         status=ADDED,
         snapshot_id=SNAPSHOT.snapshot_id,
-        sequence_number=300,
-        file_sequence_number=300,
+        sequence_number=None,
+        file_sequence_number=None,
         data_file=file,
     )
 
@@ -83,7 +87,8 @@ def test_an_avro_library_reads_each_field_of_an_entry(
 ) -> None:
     writer = MetadataWriter(version)
     changes = {"first_row_id": 5} if version == 3 else {}
-    written, _ = writer.manifest("m", SPEC, [entry(values, **changes)], SNAPSHOT, DATA_MANIFEST)
+    parts = [writer.encoded(SPEC, [entry(values, **changes)])]
+    written, _ = writer.manifest("m", SPEC, parts, SNAPSHOT, DATA_MANIFEST)
     (record,) = decoded(written)
     file = record.pop("data_file")
     assert record == {
@@ -130,9 +135,9 @@ def test_an_avro_library_reads_the_entry_of_a_deletion_vector() -> None:
         content_offset=4,
         content_size_in_bytes=1 << 20,
     )
-    written, manifest = MetadataWriter(3).manifest(
-        "m", UNPARTITIONED, [vector], SNAPSHOT, DELETE_MANIFEST
-    )
+    writer = MetadataWriter(3)
+    parts = [writer.encoded(UNPARTITIONED, [vector])]
+    written, manifest = writer.manifest("m", UNPARTITIONED, parts, SNAPSHOT, DELETE_MANIFEST)
     (record,) = decoded(written)
     file = record["data_file"]
     assert (file["content"], file["file_format"]) == (1, "PUFFIN")
@@ -147,37 +152,35 @@ def test_an_avro_library_reads_the_entry_of_a_deletion_vector() -> None:
 def test_path_and_sizes_are_read_from_the_bytes_of_an_entry(
     version: int, spec: PartitionSpec
 ) -> None:
-    writer = MetadataWriter(version)
+    encoder = EntryEncoder(version, spec)
     each = entry(VALUES if spec is SPEC else ())
-    (encoded,) = writer.encoded(spec, [each], SNAPSHOT)
-    assert entry_decoder(writer.entry_schema(spec)).decode(encoded.data) == EncodedFile(
+    assert entry_decoder(encoder.schema.avro.encode()).decode(encoder.encode(each)) == EncodedFile(
         each.data_file.file_path, 0, 1 << 33, 129
     )
 
 
-@pytest.mark.parametrize("sequence_number", [300, 7], ids=["inherited", "own"])
-def test_a_moved_entry_has_the_numbers_that_it_inherited(sequence_number: int) -> None:
+@pytest.mark.parametrize("sequence_number", [None, 7], ids=["inherited", "own"])
+def test_a_moved_entry_has_the_numbers_that_it_inherited(sequence_number: int | None) -> None:
     writer = MetadataWriter(3)
-    each = entry()
-    own = ManifestEntry(
-        status=ADDED,
-        snapshot_id=each.snapshot_id,
+    own = replace(
+        entry(),
         sequence_number=sequence_number,
-        file_sequence_number=300,
-        data_file=each.data_file,
+        file_sequence_number=None if sequence_number is None else 300,
     )
-    _, manifest = writer.manifest("m", UNPARTITIONED, [own], SNAPSHOT, DATA_MANIFEST)
-    (encoded,) = writer.encoded(UNPARTITIONED, [own], SNAPSHOT)
-    schema = fastavro.schema.parse_schema(json.loads(writer.entry_schema(UNPARTITIONED)))
+    parts = [writer.encoded(UNPARTITIONED, [own])]
+    _, manifest = writer.manifest("m", UNPARTITIONED, parts, SNAPSHOT, DATA_MANIFEST)
+    (encoded,) = parts[0].records
+    avro = EntryEncoder(3, UNPARTITIONED).schema.avro
+    schema = fastavro.schema.parse_schema(json.loads(avro))
     mover = EntryMover(manifest, snapshot_id=99)
     for status, snapshot_id in ((EXISTING, SNAPSHOT.snapshot_id), (DELETED, 99)):
-        moved = mover.moved(encoded.data, status)
+        moved = mover.moved(encoded, status)
         record: Any = fastavro.schemaless_reader(io.BytesIO(moved), schema, None)
         assert record["status"] == status
         assert record["snapshot_id"] == snapshot_id
-        assert record["sequence_number"] == sequence_number
+        assert record["sequence_number"] == (sequence_number or 300)
         assert record["file_sequence_number"] == 300
-        assert record["data_file"]["file_path"] == each.data_file.file_path
+        assert record["data_file"]["file_path"] == own.data_file.file_path
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -192,7 +195,7 @@ def test_an_avro_library_reads_a_manifest_list(version: int) -> None:
             manifest_length=70 + i,
             partition_spec_id=1,
             content=0,
-            sequence_number=-1,
+            sequence_number=7,
             min_sequence_number=0,
             added_snapshot_id=2**62,
             added_files_count=1,

@@ -1,18 +1,19 @@
-"""Avro's object container files: a header with metadata, and blocks of encoded records.
+"""Reading the blocks of Avro's object container files without decoding the records.
 
-fastavro decodes records, but can't copy encoded records. This module copies blocks and encoded
-records from one file to another without decoding them (Avro spec, Object Container Files).
+Neither fastavro nor pyiceberg returns encoded records, which are copied from one manifest to
+another (Avro spec, Object Container Files).
 """
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 CODEC_KEY = "avro.codec"
 SCHEMA_KEY = "avro.schema"
+DEFLATE = "deflate"
+"""The codec of the files that Bayou writes."""
 _MAGIC = b"Obj\x01"
 _SYNC_SIZE = 16
 _RAW_DEFLATE = -15
@@ -34,39 +35,25 @@ class AvroFile:
     metadata: Mapping[str, bytes]
     blocks: Sequence[Block]
 
+    @property
+    def codec(self) -> str:
+        """Codec of the blocks."""
+        return self.metadata.get(CODEC_KEY, b"null").decode(errors="replace")
+
     def records(self, block: Block) -> bytes:
         """Return the encoded records of a block of this file.
 
         Raises:
             ValueError: the block is damaged, or the codec is neither `null` nor `deflate`.
         """
-        codec = self.metadata.get(CODEC_KEY, b"null")
-        if codec == b"null":
+        if self.codec == "null":
             return block.data
-        if codec != b"deflate":
-            raise ValueError(f"the codec {codec.decode(errors='replace')} isn't supported")
+        if self.codec != DEFLATE:
+            raise ValueError(f"the codec {self.codec} isn't supported")
         try:
             return zlib.decompress(block.data, _RAW_DEFLATE)
         except zlib.error as error:
             raise ValueError(f"a block is damaged: {error}") from error
-
-    def to_bytes(self) -> bytes:
-        """Return the bytes of the file."""
-        sync = os.urandom(_SYNC_SIZE)
-        parts = [_MAGIC, encode_long(len(self.metadata))]
-        for key, value in self.metadata.items():
-            parts += [encode_bytes(key.encode()), encode_bytes(value)]
-        parts += [b"\0", sync]
-        for block in self.blocks:
-            parts += [encode_long(block.count), encode_bytes(block.data), sync]
-        return b"".join(parts)
-
-
-def deflated(records: Sequence[bytes]) -> Block:
-    """Return a block of encoded records for a file with the codec `deflate`."""
-    compressor = zlib.compressobj(wbits=_RAW_DEFLATE)
-    data = compressor.compress(b"".join(records)) + compressor.flush()
-    return Block(len(records), data)
 
 
 def read_avro_file(data: bytes) -> AvroFile:

@@ -11,24 +11,23 @@ import base64
 import binascii
 import struct
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bayou.kernel.iceberg.manifests.avro_file import (
-    CODEC_KEY,
+    DEFLATE,
     SCHEMA_KEY,
     AvroFile,
     Block,
-    deflated,
     read_avro_file,
     read_metadata,
 )
-from bayou.kernel.iceberg.manifests.entries import DELETED, EXISTING, ManifestFile
-from bayou.kernel.iceberg.manifests.entry_encoding import EntryMover
+from bayou.kernel.iceberg.manifests.entries import DELETED, EXISTING, ManifestEntry, ManifestFile
+from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile, EntryMover
 
 _HASHES_KEY = "bayou.location-hashes"
 _LENGTHS_KEY = "bayou.entry-lengths"
-_BLOCK_ENTRIES = 100
+_MIN_COPIED_ENTRIES = 50  # smaller blocks are merged
 _BYTES_BEFORE_INDEX = 512
 _BYTES_PER_ENTRY = 16 / 3  # four bytes in Base64
 
@@ -52,12 +51,44 @@ def location_hashes(head: bytes) -> tuple[int, ...] | None:
     return _hashes(read_metadata(head, _HASHES_KEY))
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedEntry:
-    """An encoded entry, and the hash of its file's location."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedEntries:
+    """Entries for a new manifest, and their encoded records."""
 
-    location_hash: int
-    data: bytes
+    entries: Sequence[ManifestEntry]
+    records: Sequence[bytes]
+
+    @property
+    def hashes(self) -> list[int]:
+        """Hashes of the locations, for the index."""
+        files = (entry.data_file for entry in self.entries)
+        return [location_hash(file.referenced_data_file or file.file_path) for file in files]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Lengths of the records, for the index."""
+        return [len(record) for record in self.records]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedEntries:
+    """Entries of an older manifest for a new manifest, which were not decoded.
+
+    Attributes:
+        source: the entry of the older manifest in the manifest list.
+        existing: EXISTING entries: compressed blocks, or encoded records.
+        deleted: encoded records of DELETED entries.
+        deleted_files: the files of the DELETED entries.
+        hashes: hashes of the locations of the existing, then of the deleted files, for the index.
+        lengths: lengths of the records, for the index.
+    """
+
+    source: ManifestFile
+    existing: Sequence[Block | Sequence[bytes]]
+    deleted: Sequence[bytes]
+    deleted_files: Collection[EncodedFile]
+    hashes: Sequence[int]
+    lengths: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +103,6 @@ class EncodedManifest:
     def schema(self) -> bytes:
         """Avro schema of the entries, as JSON."""
         return self.file.metadata[SCHEMA_KEY]
-
-    @property
-    def header(self) -> dict[str, bytes]:
-        """The metadata of the Avro file without the index."""
-        own = (_HASHES_KEY, _LENGTHS_KEY)
-        return {key: value for key, value in self.file.metadata.items() if key not in own}
 
     def matching(self, wanted: Collection[int], live: int) -> list[int]:
         """Return the indexes of the first `live` entries that have one of the `wanted` hashes."""
@@ -98,50 +123,54 @@ class EncodedManifest:
                 result.update((number, encoded[number - first]) for number in selected)
         return result
 
-    def live_entries(self, live: int, mover: EntryMover) -> Iterator[EncodedEntry]:
-        """Yield the first `live` entries with the status EXISTING."""
-        for first, block in self._blocks():
-            if first >= live:
-                return
-            for number, entry in enumerate(self._split(first, block)[: live - first], first):
-                yield EncodedEntry(self.hashes[number], mover.moved(entry, EXISTING))
-
-    def without(self, removed: Collection[int], manifest: ManifestFile, mover: EntryMover) -> bytes:
-        """Return a manifest in which removed entries are DELETED, and other live entries EXISTING.
+    def moved(
+        self, manifest: ManifestFile, snapshot_id: int, removed: Mapping[int, EncodedFile]
+    ) -> MovedEntries:
+        """Return the live entries for a new manifest: EXISTING, and DELETED if they are removed.
 
         Args:
-            removed: indexes of the removed entries.
             manifest: the entry of this manifest in the manifest list.
+            snapshot_id: the snapshot that removes files.
+            removed: the removed files by the indexes of their entries.
         """
         live = manifest.live_files_count
-        existing = manifest.added_files_count == 0
-        blocks: list[Block] = []
-        hashes: list[int] = []
-        lengths: list[int] = []
-        deleted: list[EncodedEntry] = []
+        mover = EntryMover(manifest, snapshot_id)
+        blocks_can_be_copied = manifest.added_files_count == 0 and self.file.codec == DEFLATE
+        existing: list[Block | Sequence[bytes]] = []
+        existing_numbers: list[int] = []
+        existing_lengths: list[int] = []
+        deleted: list[bytes] = []
+        deleted_numbers: list[int] = []
         for first, block in self._blocks():
             numbers = range(first, min(first + block.count, live))
+            if not numbers:
+                break
             remaining = [number for number in numbers if number not in removed]
-            if existing and len(remaining) == block.count:
-                blocks.append(block)
-                hashes += self.hashes[first : first + block.count]
-                lengths += self.lengths[first : first + block.count]
+            existing_numbers += remaining
+            if (
+                blocks_can_be_copied
+                and len(remaining) == block.count
+                and block.count >= _MIN_COPIED_ENTRIES
+            ):
+                existing.append(block)
+                existing_lengths += self.lengths[first : first + block.count]
                 continue
-            encoded = self._split(first, block) if numbers else []
-            retained = [mover.moved(encoded[number - first], EXISTING) for number in remaining]
-            if retained:
-                blocks.append(deflated(retained))
-                hashes += [self.hashes[number] for number in remaining]
-                lengths += map(len, retained)
-            deleted += [
-                EncodedEntry(self.hashes[n], mover.moved(encoded[n - first], DELETED))
-                for n in numbers
-                if n in removed
-            ]
-        blocks += _blocks_of(deleted)
-        hashes += [entry.location_hash for entry in deleted]
-        lengths += [len(entry.data) for entry in deleted]
-        return _to_bytes(self.header, blocks, hashes, lengths)
+            encoded = self._split(first, block)
+            records = [mover.moved(encoded[number - first], EXISTING) for number in remaining]
+            existing.append(records)
+            existing_lengths += map(len, records)
+            for number in numbers:
+                if number in removed:
+                    deleted.append(mover.moved(encoded[number - first], DELETED))
+                    deleted_numbers.append(number)
+        return MovedEntries(
+            source=manifest,
+            existing=existing,
+            deleted=deleted,
+            deleted_files=removed.values(),
+            hashes=[self.hashes[number] for number in [*existing_numbers, *deleted_numbers]],
+            lengths=[*existing_lengths, *map(len, deleted)],
+        )
 
     def _blocks(self) -> Iterator[tuple[int, Block]]:
         first = 0
@@ -183,43 +212,24 @@ def encoded_manifest(data: bytes) -> EncodedManifest | None:
     return EncodedManifest(file, hashes, lengths)
 
 
-def manifest_bytes(metadata: Mapping[str, bytes], entries: Sequence[EncodedEntry]) -> bytes:
-    """Return the bytes of a manifest with an index.
-
-    Args:
-        metadata: the metadata of the Avro file, without codec and index.
-        entries: entries of one status.
-    """
-    return _to_bytes(
-        {**metadata, CODEC_KEY: b"deflate"},
-        list(_blocks_of(entries)),
-        [entry.location_hash for entry in entries],
-        [len(entry.data) for entry in entries],
-    )
+def index_metadata(parts: Iterable[EncodedEntries | MovedEntries]) -> dict[str, str]:
+    """Return the index of a manifest with these entries, as metadata of the Avro file."""
+    hashes: list[int] = []
+    lengths: list[int] = []
+    for part in parts:
+        hashes += part.hashes
+        lengths += part.lengths
+    packed = struct.pack(f"<{len(hashes)}I", *hashes)
+    compressed = zlib.compress(struct.pack(f"<{len(lengths)}I", *lengths))
+    return {
+        _HASHES_KEY: base64.b64encode(packed).decode(),
+        _LENGTHS_KEY: base64.b64encode(compressed).decode(),
+    }
 
 
 def matching_hashes(hashes: Sequence[int], wanted: Collection[int]) -> list[int]:
     """Return the positions of hashes that are in a set."""
     return [number for number, each in enumerate(hashes) if each in wanted]
-
-
-def _blocks_of(entries: Sequence[EncodedEntry]) -> Iterator[Block]:
-    for start in range(0, len(entries), _BLOCK_ENTRIES):
-        yield deflated([entry.data for entry in entries[start : start + _BLOCK_ENTRIES]])
-
-
-def _to_bytes(
-    metadata: Mapping[str, bytes],
-    blocks: Sequence[Block],
-    hashes: Sequence[int],
-    lengths: Sequence[int],
-) -> bytes:
-    index = {
-        _HASHES_KEY: base64.b64encode(struct.pack(f"<{len(hashes)}I", *hashes)),
-        _LENGTHS_KEY: base64.b64encode(zlib.compress(struct.pack(f"<{len(lengths)}I", *lengths))),
-    }
-    # The index comes first: to read it, only the first bytes of the file are needed.
-    return AvroFile({**index, **metadata}, blocks).to_bytes()
 
 
 def _hashes(metadata: Mapping[str, bytes]) -> tuple[int, ...] | None:

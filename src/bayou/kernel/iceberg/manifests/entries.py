@@ -1,14 +1,15 @@
 """Manifests, manifest entries and data files, with the field names of Iceberg's spec.
 
-Both format versions share these objects.
+Both format versions share these objects. pyiceberg's manifest writers use their attributes, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.values import IcebergValue
 
 EXISTING, ADDED, DELETED = 0, 1, 2
@@ -48,12 +49,17 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """`manifest_entry`; inherited sequence numbers are filled in, so they are never None."""
+    """`manifest_entry`.
+
+    Attributes:
+        sequence_number, file_sequence_number: None in a new manifest if the entry inherits the
+            number of its snapshot. In manifests that are read, inherited numbers are filled in.
+    """
 
     status: int
     snapshot_id: int
-    sequence_number: int
-    file_sequence_number: int
+    sequence_number: int | None
+    file_sequence_number: int | None
     data_file: DataFile
 
 
@@ -87,6 +93,9 @@ class ManifestFile:
     partitions: tuple[FieldSummary, ...] = ()
     first_row_id: int | None = None
 
+    def __copy__(self) -> ManifestFile:
+        return self  # it is immutable, and pyiceberg copies each entry of a manifest list
+
     @property
     def live_files_count(self) -> int:
         """Number of live files: added and existing files."""
@@ -96,3 +105,37 @@ class ManifestFile:
     def live_rows_count(self) -> int:
         """Number of rows in the live files."""
         return self.added_rows_count + self.existing_rows_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSpec:
+    """A partition spec, and the schema that it is bound to.
+
+    Attributes:
+        spec_id: `spec-id` of the spec.
+        fields: JSON of the partition fields.
+        types: Iceberg types of the partition fields' values.
+        schema: JSON of the schema, with `schema-id`.
+    """
+
+    spec_id: int
+    fields: Sequence[Json]
+    types: Sequence[str]
+    schema: Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSnapshot:
+    """Identifiers of the snapshot that is being written."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    first_row_id: int | None = None
+
+
+def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
+    """Return an older manifest's entry with another status, for the manifest that replaces it."""
+    if status == DELETED:
+        return replace(entry, status=DELETED, snapshot_id=snapshot.snapshot_id)
+    return replace(entry, status=EXISTING)

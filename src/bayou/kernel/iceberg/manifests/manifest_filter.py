@@ -15,7 +15,7 @@ from bayou.kernel.iceberg.manifests.encoded_manifest import (
     location_hashes,
     matching_hashes,
 )
-from bayou.kernel.iceberg.manifests.entries import ManifestEntry, ManifestFile
+from bayou.kernel.iceberg.manifests.entries import ManifestFile
 from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile, encoded_file, entry_decoder
 from bayou.kernel.iceberg.manifests.manifest_reader import live_entries, read_file, reported
 from bayou.kernel.iceberg.metadata_folder import engine_path
@@ -28,13 +28,11 @@ class ManifestMatch:
     Attributes:
         files: the requested files in this manifest, by the index of their live entry.
         encoded: the manifest; None if it has no index, because another writer wrote it.
-        entries: the live entries of a manifest without an index.
     """
 
     manifest: ManifestFile
     files: Mapping[int, EncodedFile]
     encoded: EncodedManifest | None = None
-    entries: Sequence[ManifestEntry] = ()
 
     @property
     def locations(self) -> set[str]:
@@ -103,10 +101,9 @@ def _match(
             decoded = {number: decoder.decode(entry) for number, entry in candidates.items()}
             files = {n: file for n, file in decoded.items() if file.location in locations}
             return ManifestMatch(manifest=manifest, files=files, encoded=encoded)
-    entries = list(live_entries(engine, table, manifest))
     files = {
         number: file
-        for number, entry in enumerate(entries)
+        for number, entry in enumerate(live_entries(engine, table, manifest))
         if (file := encoded_file(entry.data_file)).location in locations
     }
-    return ManifestMatch(manifest=manifest, files=files, entries=entries)
+    return ManifestMatch(manifest=manifest, files=files)

@@ -6,8 +6,7 @@ import struct
 from collections.abc import Collection
 from typing import Any
 
-from bayou.kernel.iceberg.manifests.entries import FieldSummary, ManifestFile
-from bayou.kernel.iceberg.manifests.manifest_writer import PartitionSpec
+from bayou.kernel.iceberg.manifests.entries import FieldSummary, ManifestFile, PartitionSpec
 from bayou.kernel.iceberg.values import IcebergValue
 
 _FORMATS = {4: "<i", 8: "<q"}
