@@ -126,7 +126,7 @@ def set_name(
 
 
 def _implies_row_tracking(state: TableState, requested: Mapping[str, str]) -> bool:
-    """Whether Iceberg compatibility 3 is enabled, and `delta.enableRowTracking` isn't set."""
+    """Whether the new properties enable Iceberg compatibility 3, but don't set row tracking."""
     after = {**state.properties, **requested}
     return iceberg_compat_version(after) == 3 and properties.ROW_TRACKING.key not in after
 

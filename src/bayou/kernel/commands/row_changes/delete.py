@@ -101,7 +101,7 @@ def commit_delete(engine: Engine, operation: RowOperation, changes: RowChanges) 
     """Commit a DELETE if any row matched.
 
     Args:
-        changes: changes of all candidates; see `RowChanges.combined`.
+        changes: changes of all candidates, combined with `RowChanges.combined`.
     """
     counts = {**operation.counts(changes), "num_deleted_rows": changes.num_deleted_rows}
     if changes.num_deleted_rows is None:

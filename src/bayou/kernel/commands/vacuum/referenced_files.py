@@ -179,11 +179,11 @@ def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 
 
 def _below(folder: TableFolder, paths: Any) -> list[str]:
-    """Return the paths that VACUUM retains for some paths of the log.
+    """Return the paths that VACUUM must retain, because the log references them.
 
-    For each path, these are the path as written and the decoded path with links resolved. Both are
-    retained, because some writers don't encode a percent sign. The decoded path of a file outside
-    the table is replaced by `_in_any_folder`.
+    The result has each path twice: as written in the log, and decoded with links resolved. Both are
+    needed, because some writers don't encode a percent sign. For a file outside the table, the
+    decoded path is replaced by `_in_any_folder`.
     """
     files: list[Any] = paths.to_pylist()
     special = pc.match_substring_regex(paths, _SPECIAL)

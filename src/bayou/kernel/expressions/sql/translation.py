@@ -153,7 +153,9 @@ class _Translator:
         self._sql = sql
 
     def expression(self, node: exp.Expr) -> Expression:
-        """Translate a node of sqlglot's tree; `negate`, as for NOT IN, negates the result."""
+        """Translate a node of sqlglot's tree. Its argument `negate`, as for NOT IN, becomes a
+        `Not`.
+        """
         if not _is_plain(node):
             raise self._unsupported(node)
         expression = self._expression(node)

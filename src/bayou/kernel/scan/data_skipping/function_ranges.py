@@ -66,10 +66,10 @@ def directions(
 
 
 def null_behavior(expression: Function | Cast) -> str:
-    """Return when the expression is NULL, depending on its operands.
+    """Return how a NULL operand affects whether the expression is NULL.
 
-    `exact`: if and only if an operand is NULL. `more`: also for some other operands. `own`: by
-    other rules.
+    `exact`: the expression is NULL if and only if an operand is NULL. `more`: it is also NULL for
+    some other operands. `own`: other rules.
     """
     if isinstance(expression, Cast):
         return "more" if expression.safe else "exact"
