@@ -75,7 +75,7 @@ class TableVersion(TableHandle):
         return with_properties(self._engine, commit, hooks, writer, operation=operation)
 
     def latest_table(self) -> Table:
-        """Return the table, whose latest version isn't limited by this handle's version."""
+        """Return the underlying table, which isn't bound to this handle's version."""
         return self._table.latest() if isinstance(self._table, TableAtVersion) else self._table
 
     def load(self, snapshot: SnapshotHandle) -> None:

@@ -35,7 +35,7 @@ class FileCatalog:
         self._maintenance = maintenance
 
     def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
-        """Return the ratified commits of a table that aren't published; see `Catalog`."""
+        """Return the ratified commits of a table that aren't published yet."""
         versions = sorted(int(p.name) for p in self._table_folder(table).glob("[0-9]*"))
         if not versions:
             raise TableNotFoundError(f"{table}: the catalog has no such table", table=table)

@@ -71,7 +71,7 @@ class UnityCatalog:
         return self._staging is None
 
     def ratified_commits(self, table: str, end_version: int | None = None) -> RatifiedCommits:
-        """Return the ratified commits of the table that aren't published; see `Catalog`.
+        """Return the ratified commits of the table that aren't published yet.
 
         `table` isn't used, because this is the catalog of one table.
         """

@@ -45,7 +45,7 @@ class TableStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatement(TableStatement):
-    """A statement that changes rows of a Delta table, which a temporary view can stand for."""
+    """A statement that changes rows of a Delta table, directly or through a temporary view."""
 
     def run(self, context: StatementContext) -> Any:
         """Execute the statement; NotImplemented if no Delta table or view has the name."""

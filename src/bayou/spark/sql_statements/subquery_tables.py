@@ -31,8 +31,8 @@ class SubqueryTables:
     def resolve(self, expression: RowExpression) -> RowExpression:
         """Replace Delta tables by views in an expression that is an SQL string.
 
-        The table history still shows the original SQL. An expression that is a Column is returned
-        unchanged. The result is a Column, so it can be passed to this method again.
+        The table history still shows the original SQL. An expression that is a Column, such as the
+        result of this method, is returned unchanged.
         """
         sql = expression.sql
         if sql is None or expression.user_column is not None or not is_classic(self.spark):
