@@ -29,7 +29,8 @@
     │       │   └── ConcurrentDeleteDeleteError
     │       └── CommitFailedError         the commit failed, or its result is unknown
     ├── StorageError                      an operation of the object store or disk failed
-    │   └── FileMissingError              a file or folder doesn't exist
+    │   ├── FileMissingError              a file or folder doesn't exist
+    │   └── CatalogError                  a request to a catalog failed
     ├── PredicateError                    a filter or expression can't be parsed or resolved
     │   └── EvaluationError               an expression fails for a value: overflow, 1/0, ...
     ├── StatementError                    a SQL statement can't be parsed or executed
@@ -216,7 +217,7 @@ class FeatureInUseError(TableError):
 
 
 class CorruptTableError(ProtocolError):
-    """The log violates PROTOCOL.md. `file` is the corrupt file; None if several files are."""
+    """The log violates PROTOCOL.md. `file` is the corrupt file; None if it isn't a single file."""
 
     def __init__(self, message: str, *, table: str, file: str | None = None) -> None:
         super().__init__(message, table=table, file=file)

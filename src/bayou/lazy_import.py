@@ -28,8 +28,8 @@ def lazy_getattr(
 
     Args:
         modules: the module of each name.
-        replacements: for names that the package doesn't have, such as names of similar libraries:
-            what to use instead, for the error message.
+        replacements: what to use instead of names that the package doesn't have, for example names
+            that similar libraries use. The error message contains the replacement.
     """
 
     def __getattr__(name: str) -> object:  # noqa: N807  # the package assigns it to this name

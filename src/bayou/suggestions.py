@@ -16,7 +16,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to `name`, without regard to case."""
+    """Return the known name most similar to `name`, ignoring case; None if none is similar."""
     import difflib
 
     by_folded = {candidate.lower(): candidate for candidate in known}

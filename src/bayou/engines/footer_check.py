@@ -101,7 +101,9 @@ def _leaves(
 def _check_row_group(group: ThriftStruct, leaves: Sequence[_Leaf]) -> None:
     columns = _structs(group, 1)
     if len(columns) != len(leaves):
-        raise FooterError(f"a row group has {len(columns)} columns, the schema {len(leaves)}")
+        raise FooterError(
+            f"a row group has {len(columns)} columns, but the schema has {len(leaves)}"
+        )
     for column, leaf in zip(columns, leaves, strict=True):
         if (8, STRUCT) in column:
             raise FooterError("a column is encrypted")

@@ -8,8 +8,8 @@ import time
 class ElapsedTime:
     """The time since this object was created.
 
-    The result is the longer time of two clocks: the monotonic clock may stop while the machine is
-    suspended, and the wall clock can be set back.
+    It is measured with two clocks, and the longer time counts: the monotonic clock may stop while
+    the machine is suspended, and the wall clock can be set back.
     """
 
     __slots__ = ("_monotonic", "_wall")

@@ -225,7 +225,7 @@ class LoggingReporter:
 
 
 class Stopwatch:
-    """Measures the time since its creation, without pauses."""
+    """Measures the time since its creation. Pauses aren't counted."""
 
     __slots__ = ("_nanoseconds", "_started")
 
@@ -234,7 +234,7 @@ class Stopwatch:
         self._started: int | None = time.perf_counter_ns()
 
     def stop(self) -> float:
-        """Stop and return the measured milliseconds; later calls return the same value."""
+        """Stop the stopwatch, and return its milliseconds; later calls return the same value."""
         if self._started is not None:
             self._nanoseconds += time.perf_counter_ns() - self._started
             self._started = None
@@ -242,7 +242,7 @@ class Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Context manager that pauses the stopwatch. If the block fails, the pause doesn't end."""
+        """Context manager that pauses the stopwatch; after an exception, it remains stopped."""
         self.stop()
         yield
         self._started = time.perf_counter_ns()

@@ -93,7 +93,8 @@ class TransactionState:
         target_file_size: size in bytes that overrides `delta.targetFileSize`.
         records_tight_bounds: whether statistics contain `tightBounds: true`, as in tables with
             deletion vectors.
-        writer: (index of this writer, number of writers), see `for_writer`.
+        writer: (index of this writer, number of writers). Each writer generates other identity
+            values.
         identity_counts: number of identity values that this writer has generated, by column.
 
     Examples:
@@ -245,7 +246,11 @@ class TransactionState:
         return self._with_required(leaves if count < 0 else leaves[:count])
 
     def _with_required(self, paths: list[str]) -> tuple[str, ...]:
-        """Add clustering columns, and identity columns, whose bounds become high watermarks."""
+        """Add the columns that always need statistics to `paths`.
+
+        These are the clustering columns, and the identity columns with generated values: the
+        bounds of their values become high watermarks.
+        """
         generated = [self.physical_name(name) for name in self.generated_identity]
         return tuple(dict.fromkeys([*paths, *generated, *self.clustering_columns]))
 

@@ -19,7 +19,7 @@ from bayou.protocol.schema import LONG, STRING, TIMESTAMP, StructField, StructTy
 
 
 def _always(value: Any) -> Any:
-    """Return a field with a default value that is always written, despite `omit_defaults`."""
+    """Return a struct field that is written even if it has its default value `value`."""
     return msgspec.field(default_factory=lambda: value)
 
 
@@ -434,5 +434,5 @@ def is_change_data_feed_enabled(configuration: Mapping[str, str]) -> bool:
 
 
 def reserved_columns(schema: StructType) -> tuple[str, ...]:
-    """Return the top-level columns that have a name of `CHANGE_COLUMNS`, ignoring case."""
+    """Return the top-level columns whose names the change data feed reserves, ignoring case."""
     return tuple(name for name in schema.names if name.lower() in CHANGE_COLUMNS.names)

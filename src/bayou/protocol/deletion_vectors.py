@@ -40,7 +40,7 @@ class StoredVector:
 
     Attributes:
         path: path relative to the table's root, or an absolute URI, encoded like `add.path`.
-        offset: position of the size in the file. The deletion vector follows the size.
+        offset: position in the file of the 4-byte size that precedes the deletion vector.
         length: total bytes of size, deletion vector and checksum (see `unframe`).
     """
 
@@ -238,7 +238,7 @@ def _check_bucket(bitmap: bytes, start: int) -> int:
         raise DeletionVectorError(f"the bitmap has the unknown cookie {cookie}")
     if count > 1 << 16:
         raise DeletionVectorError(
-            f"its bitmap has {count} containers, but the maximum is {1 << 16}"
+            f"a bucket of the bitmap has {count} containers, but the maximum is {1 << 16}"
         )
     descriptions = struct.unpack_from(f"<{2 * count}H", bitmap, position)
     position += 4 * count

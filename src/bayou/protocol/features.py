@@ -282,7 +282,7 @@ def unsupported_for_read(
     """Return the features of a table that Bayou doesn't support for reads.
 
     A feature that the protocol lists is ignored if the metadata shows that the table doesn't use
-    the feature. The kernel checks V2 checkpoints and type changes when it reads them.
+    the feature. The formats of checkpoints and the type changes of columns aren't checked here.
     """
     if protocol.min_reader_version > TABLE_FEATURES_READER_VERSION:
         return [f"reader version {protocol.min_reader_version}"]

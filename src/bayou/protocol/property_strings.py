@@ -154,7 +154,7 @@ def byte_size(string: str) -> int | None:
 
 
 def interval(string: str) -> int | None:
-    """Call `parse_interval`; the return type includes None for properties with the default None."""
+    """Parse an interval like `parse_interval`, for a property whose default is None."""
     return parse_interval(string)
 
 

@@ -134,7 +134,11 @@ class StructType:
         return tuple(f.name for f in self.fields)
 
     def get(self, name: str) -> StructField | None:
-        """Return the field with this exact name, else the first whose name differs only in case."""
+        """Return the field with a name; None if there is none.
+
+        If no field has exactly this name, the first field whose name differs only in case is
+        returned.
+        """
         folded = None
         for candidate in self.fields:
             if candidate.name == name:

@@ -1,9 +1,10 @@
 """Variants: binary form and JSON (PROTOCOL.md, Variant Data Type; Parquet's Variant Encoding).
 
-This module encodes variants, decodes objects in order to reassemble shredded variants, and converts
-variants to and from JSON like Spark's `parse_json` and `to_json`. A JSON number without an exponent
-becomes an integer or a decimal if one can represent it, otherwise a double. The keys of an object
-are distinct and sorted. Invalid data raises a `VariantError`.
+This module encodes variants, and converts them from and to JSON like Spark's `parse_json` and
+`to_json`. It also splits encoded objects into their fields, which is needed to reassemble shredded
+variants. A JSON number without an exponent becomes an integer or a decimal, or a double if it has
+too many digits. The keys of an object are distinct and sorted. Invalid data raises a
+`VariantError`.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def decimal(unscaled: int, scale: int) -> bytes:
             return (
                 _header(type_id) + bytes([scale]) + unscaled.to_bytes(width, "little", signed=True)
             )
-    raise VariantError(f"a decimal has {digits} digits; variants allow 38")
+    raise VariantError(f"a decimal has {digits} digits, but variants allow at most 38")
 
 
 def string(value: str) -> bytes:

@@ -120,7 +120,7 @@ def converter(
 
 
 def is_variant(field: pa.Field[Any]) -> bool:
-    """Whether a requested field is a variant. Its columns in files may be shredded."""
+    """Whether a requested field is a variant, which can be shredded in a file."""
     return VARIANT_KEY in (field.metadata or {})
 
 
@@ -146,9 +146,10 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of a nested type need no conversion from `source` to `target`.
+    """Whether values of a nested type need no conversion from `source` to an equal type `target`.
 
-    Even if the types are equal, a field may be at another position, or dates may need rebasing.
+    Equal types need a conversion if field ids match the fields in another order, or if the values
+    include dates or timestamps of Spark's legacy calendar.
     """
     actual, requested = children(source), children(target)
     if any(legacy_time_zone(child) is not None for child in actual):
@@ -219,7 +220,7 @@ def _map_converter(source: _NestedType, target: _NestedType, name: str, path: st
 
 
 def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any]) -> pa.Array[Any]:
-    """Return an array of lists or maps with `child` as its items."""
+    """Return a copy of a list or map array in which `child` has the elements or entries."""
     return pa.Array.from_buffers(
         target,
         len(array),
@@ -231,7 +232,7 @@ def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any])
 
 
 def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
-    """Return a validity bitmap that starts at the first value; None if no value is null."""
+    """Return the validity bitmap of an array, without its offset; None if no value is null."""
     if not array.null_count:
         return None
     valid: pa.BooleanArray = pc.is_valid(array)

@@ -29,7 +29,7 @@ _NO_COLUMNS = pa.schema([])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
-    """Some non-blank lines of a file, with their 1-based line numbers."""
+    """A batch of non-blank lines of one file, with the line numbers, counted from 1."""
 
     path: str
     strings: pa.Array[Any]
@@ -91,7 +91,7 @@ def _numbered(path: str, lines: list[bytes], first: int, batch_size: int) -> Ite
             column = pa.array(values, pa.string())
         except pa.ArrowInvalid as error:
             raise SerializationError(
-                f"{path}, line {_invalid_line(non_blank)}: not UTF-8"
+                f"{path}, line {_invalid_line(non_blank)}: the line isn't UTF-8"
             ) from error
         yield Lines(path=path, strings=column, numbers=list(numbers))
 
@@ -192,7 +192,7 @@ def _one_batch(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
 
 
 def _is_plain(schema: pa.Schema) -> bool:
-    """Whether `pyarrow.json` parses all types of a schema as `JsonHandler.parse_json` requires."""
+    """Whether a schema isn't empty and has only types that `pyarrow.json` parses exactly."""
     return bool(schema) and all(_is_plain_type(field.type) for field in schema)
 
 
@@ -249,12 +249,11 @@ def _read_as(kind: _AnyType) -> pa.DataType:
 
 
 def _joined(strings: pa.Array[Any]) -> pa.Buffer | None:
-    """Join strings to JSON lines; null becomes an empty object.
+    """Join strings with line breaks, as input for `pyarrow.json`; null becomes an empty object.
 
-    Returns None if there are no strings, or if a string isn't enclosed in braces. An object
-    can't continue in the next line, because each line is enclosed in braces. But one string can
-    contain several objects. Callers therefore compare the number of rows of `pyarrow.json` with the
-    number of strings.
+    Returns None if there are no strings, or if a string doesn't start and end with a brace.
+    A string may still contain several JSON objects, and `pyarrow.json` returns a row for each of
+    them. Callers must therefore check that there are as many rows as strings.
     """
     if len(strings) == 0:
         return None

@@ -131,9 +131,10 @@ def _struct_reader(kind: pa.DataType) -> _Reader:
 
 
 def _map_reader(kind: _AnyType) -> _Reader:
-    """Return a function that reads a map from a JSON object.
+    """Return a function that converts a decoded JSON object to a map of the Arrow type `kind`.
 
-    If the type of the map's keys isn't string, the function returns None for every value.
+    The returned function returns None, which is null, for all other JSON values. It returns None
+    for every value if the type of the map's keys isn't string.
     """
     item = _reader(kind.item_type)
     if not pa.types.is_string(kind.key_type):

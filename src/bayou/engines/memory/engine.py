@@ -195,7 +195,10 @@ class MemoryEngine:
         return self._metrics_reporter
 
     def description(self) -> EngineDescription:
-        """Return the description of this engine. An engine in another process has other files."""
+        """Return the description of this engine, without its files.
+
+        An engine that another process creates from the description doesn't see these files.
+        """
         return EngineDescription(kind=self.KIND)
 
     def __repr__(self) -> str:

@@ -31,10 +31,11 @@ class CheckpointAdds:
     """A batch of `add` actions of a checkpoint.
 
     Attributes:
-        adds: `ADD_TYPE`, with nulls for fields that weren't read.
+        adds: the actions as structs of the type `ADD_TYPE`. Fields that weren't read are null.
         parsed: the column `stats_parsed`; None if it wasn't read, because the statistics were read
             as JSON (in `adds`) or not at all.
-        statistics: result of `Pruning.statistics` for a filter; None if not computed yet.
+        statistics: parsed statistics of the columns in a scan's filter, one row for each add; None
+            if they weren't computed yet.
     """
 
     adds: pa.StructArray
@@ -79,7 +80,7 @@ def read_checkpoint_adds(
         columns: fields of `ADD_TYPE` to read. If they contain `stats`, statistics are read in the
             first form of `forms` that has values in the first batch.
         parsed: type of `stats_parsed` to read, with physical names; None to read only JSON.
-        forms: forms of statistics in order of preference, see `stats_forms`.
+        forms: forms of statistics to look for, in order of preference.
         as_json: whether to convert `stats_parsed` to JSON.
     """
     fields = [f for f in ADD_TYPE if f.name in columns and f.name != "stats"]

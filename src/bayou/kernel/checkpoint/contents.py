@@ -45,7 +45,8 @@ class CheckpointContents:
         files: Parquet files with file actions. They are the checkpoint's files, its sidecars, or
             both.
         adds, removes: file actions of a JSON checkpoint.
-        file_contents: bytes of small Parquet files by path, which later reads use.
+        file_contents: bytes of the small files in `files` by path. Later reads use these bytes
+            instead of reading the files again.
     """
 
     checkpoint: Checkpoint

@@ -20,10 +20,11 @@ from bayou.kernel.table_features.column_mapping import to_physical_schema
 def live_files_without_checkpoint(
     engine: Engine, source: ScanSource, error: CorruptTableError
 ) -> pa.StructArray:
-    """Load the live files of a version as `ADD_TYPE` without its checkpoint.
+    """Load the live files of a version from an older checkpoint and commits, as `ADD_TYPE`.
 
     Args:
-        error: the error of reading the checkpoint, which is raised again if older log files are
+        source: the version, whose own checkpoint can't be read.
+        error: the error of reading this checkpoint. It is raised again if older log files are
             missing or can't be read.
     """
     assert source.checkpoint is not None

@@ -98,7 +98,10 @@ class CheckpointFormat:
         return tuple(f.name for f in ADD_TYPE if has_stats or f.name != "stats")
 
     def adds(self, engine: Engine, files: CheckpointAdds) -> pa.StructArray:
-        """Convert adds to `add_type`, with `dataChange` false as in delta-spark."""
+        """Convert adds of the previous checkpoint to the column `add` of the new checkpoint.
+
+        `dataChange` becomes false, as in delta-spark.
+        """
         adds = files.adds
         columns = {f.name: adds.field(i) for i, f in enumerate(ADD_TYPE)}
         columns["dataChange"] = pa.repeat(pa.scalar(False), len(adds))

@@ -90,7 +90,8 @@ class CheckpointPlan:
         parts: tasks to run with `write_checkpoint_part`, in any order. Empty if the table has no
             previous checkpoint, or if another process writes parts of this version. In this case,
             `finish` writes the whole checkpoint.
-        tombstone_cutoff: see `CheckpointPart`.
+        tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
+            `deletionTimestamp` are omitted.
         sidecars: whether the parts are sidecars of a V2 checkpoint.
         claim: path of the claim file, which prevents other processes from writing these parts; None
             if the parts are sidecars, or if there are no parts.
@@ -155,9 +156,10 @@ def plan_checkpoint(
     max_parts: int,
     catalog: Catalog | None = None,
 ) -> CheckpointPlan:
-    """Plan a checkpoint of a version, by default the latest, in parts.
+    """Plan a checkpoint that is written in parts.
 
     Args:
+        version: version of the checkpoint; None for the latest.
         max_parts: approximate maximum number of parts. There are never more parts than row groups
             in the previous checkpoint.
     """
@@ -204,8 +206,8 @@ def _claim(engine: Engine, state: TableState) -> str | None:
     """Create the claim file of a multi-part checkpoint and return its path.
 
     Return None if another writer has a claim file, or has written checkpoint files of this version.
-    These files are listed after this process has created its claim file. In this way, the files of
-    a writer that has already deleted its claim file are found.
+    The checkpoint files are listed after the claim file is created. This order also finds the files
+    of a writer that has finished and has deleted its claim file.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):

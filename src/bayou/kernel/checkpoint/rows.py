@@ -1,4 +1,4 @@
-"""The rows of a checkpoint, in batches, and their number."""
+"""Yields the rows of a checkpoint in batches, and counts them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def tail_rows(
     These are the file actions of commits after the previous checkpoint, and of a JSON checkpoint.
 
     Args:
-        tombstone_cutoff: see `CheckpointPart`.
+        tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
+            `deletionTimestamp` are omitted.
     """
     for adds in state.tail:
         if len(adds):
@@ -103,7 +104,8 @@ def part_rows(
 
     Args:
         seen_keys: keys of the files that later commits added or removed; these files are omitted.
-        tombstone_cutoff: see `CheckpointPart`.
+        tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
+            `deletionTimestamp` are omitted.
     """
     for files in checkpoint_adds(
         engine, table, split, seen_keys, columns=layout.columns, parsed=layout.source_type

@@ -112,7 +112,10 @@ CHECKPOINT_SCHEMA = pa.schema(
 
 
 def actions_to_array(name: str, actions: Sequence[Action]) -> pa.StructArray:
-    """Convert non-file actions, one by one, to a column of a checkpoint."""
+    """Convert actions of one kind to the checkpoint's column `name`, such as `metaData`.
+
+    Only for non-file actions: values are converted one by one, which is slow for many actions.
+    """
     kind: Any = METADATA_SCHEMA.field(name).type
     values = [maps_as_pairs(msgspec.to_builtins(a), kind) for a in actions]
     array: Any = pa.array(values, kind)

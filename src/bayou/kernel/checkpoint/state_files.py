@@ -48,7 +48,8 @@ def checkpoint_adds(
     Args:
         seen_keys: keys of the files that later commits added or removed; these files are omitted.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed, forms: see `read_checkpoint_adds`.
+        parsed: type of `stats_parsed` to read, with physical names; None to read only JSON.
+        forms: forms of statistics to look for, in order of preference.
     """
     with read_checkpoint_adds(engine, table, split, columns, parsed=parsed, forms=forms) as batches:
         for batch in batches:

@@ -109,7 +109,10 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 
 
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
-    """Return the first `count` leaves in their structs, and how many of `count` are missing."""
+    """Return the first `count` leaf fields, with their enclosing structs.
+
+    Also return by how much `fields` has fewer leaf fields than `count`; 0 if it has enough.
+    """
     selected: list[StructField] = []
     for field in fields:
         if count <= 0:

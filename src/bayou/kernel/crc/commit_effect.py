@@ -109,8 +109,8 @@ class CommitEffect:
         """Create the effect of a commit from its actions.
 
         Args:
-            files: changes of files that aren't in `actions`. The changes in `actions` are added to
-                this object.
+            files: file changes that were collected before. The `add` and `remove` actions in
+                `actions` are added to this object. None if nothing was collected.
         """
         info = CommitInfo({})
         protocol: Protocol | None = None
@@ -244,7 +244,12 @@ def _with_vectors(base: VersionChecksum, files: FileChanges) -> VersionChecksum:
 
 
 def _deleted_rows(files: list[int], deleted: list[int]) -> list[int]:
-    """Return the number of deleted rows of each file: `deleted`, and 0 for all other files."""
+    """Return the number of deleted rows of each file.
+
+    Args:
+        files: sizes of all files.
+        deleted: counts of the files with a deletion vector; the other files have the count 0.
+    """
     return [*deleted, *([0] * (len(files) - len(deleted)))]
 
 

@@ -3,8 +3,8 @@
 A checksum is computed in the first of these ways that is possible:
 
 1. from the checksum of the previous version and the commit,
-2. from an older checksum and the commits after it, if these commits are from Bayou, delta-spark or
-   another writer whose file actions are known to be exact,
+2. from an older checksum and the commits after it, if Bayou, delta-spark or Delta Kernel wrote
+   these commits,
 3. by counting the files of a short log that has no checkpoint.
 
 Otherwise, the version gets a checksum when its checkpoint is written, which counts the files.

@@ -1,4 +1,4 @@
-"""Deleted rows as (file number, position) pairs, and positions of rows in files.
+"""Deleted rows of many files as (file number, row position) pairs; row groups by row position.
 
 A reader that doesn't support deletion vectors can exclude the deleted rows with an anti-join.
 """
@@ -78,7 +78,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, DeletionVectorDescriptor
 
 
 def to_bitmap(positions: pa.Array[Any]) -> BitMap64:
-    """Convert row positions to a bitmap. They must be unique and not null."""
+    """Convert row positions, which must be unique and not null, to a bitmap."""
     if len(positions) == 0:
         return BitMap64()
     first, last = pc.min_max(positions).values()
@@ -104,12 +104,15 @@ def row_group_ranges(
     first: int = 0,
     end: int | None = None,
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield ranges (first, exclusive end) of adjacent row groups with rows at positions in `only`.
+    """Select the row groups that contain given rows.
+
+    Yields each range of adjacent selected row groups as (first index, index after the last one).
 
     Args:
-        only: positions of rows in the file. If None, all row groups are selected.
-        first, end: the range of row groups to select from; `end` is exclusive, and None means the
-            end of the file.
+        only: positions in the file of the rows to find. If None, the whole range from `first` to
+            `end` is yielded.
+        first, end: indices of the first row group to consider and of the row group after the last
+            one; if `end` is None, the range extends to the end of the file.
     """
     if only is None:
         yield first, end

@@ -154,12 +154,14 @@ class CommitSettings:
     """Defaults for the commits of all operations; see `CommitDefaults`.
 
     Attributes:
-        user_metadata: default of `commitInfo.userMetadata` or of other entries of `commitInfo`.
-        transaction_ids: transaction identifiers: versions by application id. Commits of OPTIMIZE
-            and VACUUM don't record them, because these operations may have several commits.
-        max_retries: maximum number of retries after other writers commit first.
+        user_metadata: a string for `commitInfo.userMetadata`, or a mapping of entries to add to
+            `commitInfo`; None for neither.
+        transaction_ids: transaction identifiers to record: versions by application id. Commits of
+            OPTIMIZE and VACUUM don't record them, because these operations may have several
+            commits.
+        max_retries: maximum number of retries after other writers commit first; None for 200.
         compression: Parquet codec of data files; None for the table's codec.
-        skipped_hooks: names of post-commit hooks that don't run; see `PostCommitHook`.
+        skipped_hooks: names of post-commit hooks that don't run, such as `checkpoint`.
     """
 
     user_metadata: UserMetadata | None = None

@@ -133,7 +133,10 @@ def convert(
 
 
 class _Run:
-    """The attempts of one conversion."""
+    """Converts one version, in one or more attempts.
+
+    An attempt fails if a concurrent conversion publishes its metadata first.
+    """
 
     def __init__(
         self, engine: Engine, state: TableState, writer: MetadataWriter, folder: MetadataFolder
@@ -181,7 +184,11 @@ class _Run:
         )
 
     def _usable_version(self, metadata: Json) -> int | None:
-        """Return the converted version; None if the table or the format version differs."""
+        """Return the Delta version that `metadata` was converted from.
+
+        Return None if `metadata` belongs to another table or has another format version than the
+        one to write.
+        """
         table = self._table(self._state.metadata)
         if (
             metadata.get("table-uuid") != table.uuid

@@ -89,8 +89,8 @@ def _unreferenced_files(
 ) -> list[str]:
     """Return the paths of metadata files that only expired snapshots reference.
 
-    Later snapshots never reference a manifest again that an earlier snapshot has dropped.
-    Therefore, it suffices to compare with the oldest retained snapshot.
+    If a snapshot doesn't reference a file of an earlier snapshot, no later snapshot does.
+    Therefore, only the oldest retained snapshot is compared with the expired snapshots.
     """
     if not expired:
         return []

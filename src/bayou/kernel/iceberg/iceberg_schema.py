@@ -104,8 +104,9 @@ def to_partition_fields(
 def to_name_mapping(table: str, schema: StructType, configuration: Mapping[str, str]) -> list[Json]:
     """Return the name mapping, for data files without field ids (`schema.name-mapping.default`).
 
-    Columns are mapped by their physical names. Before format version 3, row tracking columns have
-    no field ids, and pyiceberg reads all columns of a file with these columns by name.
+    The mapping has the physical name of each column, including the row tracking columns. Before
+    format version 3, row tracking columns have no field ids in data files. pyiceberg then reads all
+    columns of these files by name.
     """
     row_tracking = [
         {"field-id": field_id, "names": [name]}
@@ -129,7 +130,7 @@ def iceberg_types(iceberg_schema: Json) -> dict[int, str]:
 
 
 def statistics_columns(table: str, schema: StructType) -> Iterator[StatisticsColumn]:
-    """Yield the columns whose statistics Delta and Iceberg have in common."""
+    """Yield the columns whose statistics are converted: both formats define them for the type."""
     yield from _statistics_columns(table, schema, ())
 
 

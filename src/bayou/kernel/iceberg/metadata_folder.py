@@ -2,8 +2,8 @@
 
 N counts the metadata files, as in Iceberg's file system tables. Each file is created with
 put-if-absent, so only one of several concurrent conversions succeeds, and the others continue from
-its result. Each writer sets the hint to the newest N that it lists and then lists again, so the
-hint doesn't remain outdated.
+its result. `version-hint.text` contains the newest N. A writer lists the files again after it has
+written the hint, and writes the hint again if there is a newer file.
 """
 
 from __future__ import annotations

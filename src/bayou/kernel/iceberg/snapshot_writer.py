@@ -133,7 +133,9 @@ class SnapshotWriter:
         return self._finish(metadata, manifests, new=new, changes=changes, summary=summary)
 
     def apply(self, metadata: Json, converter: DataFileConverter, changes: FileChanges) -> Json:
-        """Add a snapshot with the changes of a commit; return `metadata` if it changes no file.
+        """Add a snapshot with the changes of a commit.
+
+        Return `metadata` unchanged if the commit changes no file.
 
         Raises:
             DivergedError: a removed file isn't in the previous snapshot.

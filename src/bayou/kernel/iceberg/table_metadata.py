@@ -152,7 +152,7 @@ def with_snapshot(metadata: Json, snapshot: Json) -> Json:
 
 
 def without_snapshots(metadata: Json, expired: Collection[int]) -> Json:
-    """Remove snapshots, and the part of the snapshot log up to the newest removed snapshot."""
+    """Remove snapshots, and the entries of the snapshot log up to the last removed snapshot."""
     log: list[Json] = []
     for entry in metadata.get("snapshot-log", ()):
         log = [] if entry["snapshot-id"] in expired else [*log, entry]
@@ -186,7 +186,7 @@ def with_delta_version(
 
 
 def with_row_ids(metadata: Json, high_water_mark: int | None) -> Json:
-    """Record the row id high water mark of the Delta table (version 3)."""
+    """Record the row id high water mark of the Delta table, if Iceberg's format version is 3."""
     if metadata["format-version"] < 3 or high_water_mark is None:
         return metadata
     properties = {**metadata["properties"], HIGH_WATER_MARK: str(high_water_mark)}
@@ -231,9 +231,10 @@ def _with_schema(metadata: Json, schema: Json) -> Json:
 
 
 def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
-    """Set the default partition spec: the spec with the same columns, or a new one.
+    """Set the default partition spec to the spec with these fields.
 
-    If a column was renamed, its partition field is renamed too.
+    An existing spec with the same columns is used, and its fields get the columns' current names.
+    If there is none, a new spec is added.
     """
     sources = [field["source-id"] for field in fields]
     names = [field["name"] for field in fields]

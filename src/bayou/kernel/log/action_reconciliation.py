@@ -85,8 +85,8 @@ class ReconciledFiles:
 
     Attributes:
         seen_keys: keys of all files that were added or removed.
-        exact_double_files: paths of the files whose bounds of double columns are exact; see the
-            function `exact_double_files`.
+        exact_double_files: paths of the files that were written after the last change of a column
+            from float to double. The bounds of double columns in these files are exact.
     """
 
     adds: tuple[pa.StructArray, ...]
@@ -276,6 +276,6 @@ def _concat(arrays: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
 
 @cache
 def _no_actions(kind: pa.StructType) -> ActionColumns:
-    """Return empty columns, which are cached because creating them is slower than a replay."""
+    """Return columns without actions. Cached: creating them takes longer than a short replay."""
     files: Any = to_array([], kind)
     return ActionColumns(to_array([], pa.int32()), to_array([], pa.string()), files)

@@ -1,7 +1,7 @@
 """Finds the files that were written after the last change of a column from float to double.
 
-Data skipping can compare a double with the exact bounds of such a file. In older files, bounds of
-the column were computed from floats, and are inexact.
+The statistics of these files have exact bounds of the column. In older files, the bounds were
+computed from floats, and are inexact. Data skipping must not compare a double with inexact bounds.
 
 An `add` action has no write time. A file counts as newer than the change only if three conditions
 hold:

@@ -37,7 +37,7 @@ class ChangeFile:
         timestamp: timestamp of the commit, ms since the epoch.
         change_type: change type of all rows; None if the file has the column `_change_type`
             (PROTOCOL.md, Change Data Files).
-        only: a deletion vector. If it isn't None, only the rows that it deletes are included.
+        only: deletion vector of the rows to include; None to include all rows of the file.
 
     Examples:
         >>> scan = table.changes(engine, CommitBoundary.at_version(0)).scan_builder().build()
@@ -99,7 +99,8 @@ class ChangeState:
     """The state that is needed to read any change file of a scan.
 
     Attributes:
-        scan_state: state for reading data files; the reader extends it to read change data files.
+        scan_state: state for reading data files. To read a change data file, the reader adds the
+            column `_change_type` to it.
 
     Examples:
         >>> scan = table.changes(engine, CommitBoundary.at_version(0)).scan_builder().build()

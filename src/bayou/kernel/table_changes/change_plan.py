@@ -83,7 +83,8 @@ class ChangePlan:
     def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
         """Yield all files with changed rows of a commit.
 
-        Memory holds only the removes of the commit, and its adds of files that it also removes.
+        Only the `remove` actions of the commit, and its `add` actions for the same files, are in
+        memory.
         """
         removes: dict[str, RemoveFile] = {}
         for action in commit.decoded(RemoveFile, AddCDCFile):
@@ -114,9 +115,11 @@ class ChangePlan:
     def _vector_change(
         self, commit: CommitActions, remove: RemoveFile, add: AddFile
     ) -> Iterator[ChangeFile]:
-        """Yield the deleted and the restored rows of a file whose deletion vector changed.
+        """Yield change files for the deleted and the restored rows of a file.
 
-        The change files have no statistics, because some writers compute them without deleted rows.
+        The commit replaces the file's deletion vector: it contains a `remove` and an `add` of the
+        file. The statistics in the `add` aren't used, because some writers compute statistics
+        without the deleted rows.
         """
         before, after = remove.deletion_vector, add.deletion_vector
         file = msgspec.structs.replace(add, stats=None)

@@ -154,7 +154,7 @@ class ChangeScan:
 def _split(predicate: Predicate) -> tuple[Predicate | None, tuple[Predicate, ...]]:
     """Split a filter into conjuncts on table columns and conjuncts on change data feed columns.
 
-    A conjunct that references columns of both kinds is dropped.
+    A conjunct that references columns of both kinds is left out, because it can't select files.
     """
     table_filters: list[Predicate] = []
     feed_filters: list[Predicate] = []

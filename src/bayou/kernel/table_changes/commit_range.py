@@ -385,7 +385,7 @@ def _check_complete(
         if expected != actual:
             raise CorruptTableError(
                 f"{table}: commit {expected} is missing in the log, but versions must be "
-                "contiguous. Restore the file, or start after it.",
+                f"contiguous. Restore the file, or start after version {expected}.",
                 table=table,
                 file=f"{log_path(table)}/{commit_file_name(expected)}",
             )

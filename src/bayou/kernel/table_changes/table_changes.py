@@ -161,7 +161,7 @@ def load_table_changes(
     if reserved:
         raise SchemaError(
             f"{table}: the name of column {reserved[0]!r} is reserved for the change data feed. "
-            "Rename the column; changes can be read from the version of the rename on.",
+            "Rename the column. Then the changes of that version and later versions can be read.",
             table=table,
             column=reserved[0],
         )
@@ -264,8 +264,8 @@ def _check_shapes(
     )
     if changed_at is None:
         raise ChangeDataFeedError(
-            f"{prefix}without column mapping all changes are read with the schema of version "
-            f"{read_state.version}, which is incompatible with version {last}: {problem}. "
+            f"{prefix}the table has no column mapping and its changes are read with the schema of "
+            f"version {read_state.version}, which is incompatible with version {last}: {problem}. "
             "Read snapshots instead.",
             table=table,
             version=last,

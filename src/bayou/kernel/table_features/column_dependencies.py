@@ -66,7 +66,7 @@ def check_not_in_layout(state: TableState, path: ColumnPath, change: str) -> Non
     """Check that a column is neither a partition column nor a clustering column.
 
     Args:
-        change: see `check_not_referenced`.
+        change: participle of the change for error messages, such as "dropped".
     """
     layout = "partitioned" if path[0] in state.partition_columns and len(path) == 1 else None
     if layout is None and any(p[: len(path)] == path for p in state.clustering_columns):

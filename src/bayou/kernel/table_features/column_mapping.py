@@ -182,7 +182,7 @@ class _NestedFields:
     """Creates the Arrow types of a column's arrays and maps, with the ids of their fields.
 
     Attributes:
-        ids: ids by path, see `nested_field_ids`.
+        ids: ids of elements, keys and values by path, such as `col-a.element`.
     """
 
     ids: Mapping[str, int]

@@ -91,7 +91,8 @@ def check_readable(
     """Check that this version of Bayou can read a table.
 
     Args:
-        managed: whether the caller reads the table through its catalog.
+        managed: whether the caller reads the table through its catalog. If False, a
+            catalog-managed table can't be read.
     """
     missing = features.unsupported_for_read(protocol, metadata.configuration, schema)
     if missing:

@@ -16,8 +16,8 @@ class BackgroundHooks:
 
     The hooks of all commits of the process go to the newest instance. A newer hook replaces a
     pending hook with the same key. The end of the block waits at most 30 seconds for pending hooks.
-    Hooks that are still pending after 30 seconds don't run. The hooks of the next commit then do
-    their work.
+    Hooks that are still pending after 30 seconds don't run. Their work isn't lost: the hooks of the
+    table's next commit include it.
     """
 
     _open: list[BackgroundHooks] = []  # noqa: RUF012 - the open instances of the process

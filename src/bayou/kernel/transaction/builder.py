@@ -391,7 +391,7 @@ class TransactionBuilder:
     def with_user_metadata(self, user_metadata: UserMetadata | None) -> TransactionBuilder:
         """Set `commitInfo.userMetadata`; if None, the engine's value is used (`CommitDefaults`).
 
-        A mapping is added to the entries of `commitInfo`.
+        If `user_metadata` is a mapping, its entries are added to `commitInfo` instead.
         """
         builder = copy.copy(self)
         builder._user_metadata = user_metadata

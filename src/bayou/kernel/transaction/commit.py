@@ -48,8 +48,9 @@ _OPEN_BLOCKS: ContextVar[tuple[set[str], ...]] = ContextVar("open_blocks", defau
 def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
     """Context manager that calls `discard` if its block fails and certainly committed nothing.
 
-    The block must run in the thread that commits. If `discard` fails, too, its error is logged, the
-    error of the block is raised, and VACUUM deletes the remaining files later.
+    The block must commit in its own thread; commits of other threads aren't noticed. If `discard`
+    fails, too, its error is logged, the error of the block is raised, and VACUUM deletes the
+    remaining files later.
 
     Args:
         discard: function that deletes the files that were written for the commit.
@@ -78,13 +79,16 @@ def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
 
 
 def report_possible_commit(txn_id: str) -> None:
-    """Record that a commit is about to be sent to the storage, so it may exist from now on."""
+    """Report to `discard_unless_committed` that a commit may exist from now on.
+
+    Must be called before the commit is sent to the storage.
+    """
     for possible in _OPEN_BLOCKS.get():
         possible.add(txn_id)
 
 
 def report_lost_commit(txn_id: str) -> None:
-    """Record that a commit certainly wasn't written, after `report_possible_commit`."""
+    """Report to `discard_unless_committed` that a possible commit certainly doesn't exist."""
     for possible in _OPEN_BLOCKS.get():
         possible.discard(txn_id)
 

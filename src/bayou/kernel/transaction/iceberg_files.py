@@ -21,10 +21,10 @@ from bayou.protocol.actions import Action, AddFile
 def checked_actions(
     table: str, configuration: Mapping[str, str], actions: Iterable[Action]
 ) -> Iterable[Action]:
-    """Return an iterator of a commit's actions, which checks the added files.
+    """Return the actions unchanged; each added file is checked when the iteration reaches it.
 
     Raises:
-        IcebergCompatError: a file violates a rule of the enabled version.
+        IcebergCompatError: a file violates a rule of the enabled version. The iteration raises it.
     """
     version = iceberg_compat_version(configuration)
     return actions if version is None else _checked(table, version, actions)

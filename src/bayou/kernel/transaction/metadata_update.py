@@ -37,13 +37,14 @@ class MetadataRequest:
     Attributes:
         schema: schema of a new table, or of the rows to write to an existing table. If None, the
             schema isn't changed.
-        evolves: whether to add columns to the table that only the rows have.
+        evolves: whether new columns of the rows are added to the table.
         replaces: whether to replace the table's schema and partition columns.
         set_properties, removed_properties: properties to set, and keys of properties to remove. The
             keys are spelled as in the log.
         metadata: metadata to which the other changes are applied. If None, they are applied to the
             table's metadata.
-        files_checked: see `TransactionBuilder.with_files_checked`.
+        files_checked: whether the caller guarantees that the existing rows satisfy new constraints,
+            and that the live files have row ids if row tracking is enabled.
         name, description: new name and description; "" removes it, None doesn't change it.
     """
 

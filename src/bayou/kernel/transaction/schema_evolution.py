@@ -173,7 +173,14 @@ def merge_schemas(
     widens: bool = False,
     from_parquet_files: bool = False,
 ) -> StructType:
-    """Add the columns and nested fields that `current` lacks, as nullable columns and fields."""
+    """Return `current` with the columns and nested fields that only `incoming` has, as nullable.
+
+    Args:
+        mapped: whether column mapping is enabled, so that names may contain any character.
+        widens: whether a column may change to the wider type in `incoming`.
+        from_parquet_files: whether both are schemas of Parquet files that are converted to a table.
+            If True, byte, short and int merge into the wider type, and names are case-sensitive.
+    """
     check_names(table, incoming, "", mapped=mapped)
     return SchemaMerge(table=table, widens=widens, from_parquet_files=from_parquet_files).merged(
         current, incoming

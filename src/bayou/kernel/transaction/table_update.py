@@ -53,8 +53,10 @@ class TableUpdate:
         copied_transaction_ids: transaction identifiers of another table by application id, written
             unchanged.
         operation, operation_parameters, engine_info, user_metadata: fields of `commitInfo`.
-        row_conditions, data_change, max_records_per_file, compression, target_file_size: see
-            `TransactionState`.
+        row_conditions: SQL conditions that every written row must satisfy.
+        data_change: `dataChange` of the written files.
+        max_records_per_file, compression, target_file_size: limits and codec of the written files;
+            None for the values in the table properties.
     """
 
     table: str
@@ -181,7 +183,11 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether the table exists and in-commit timestamps are disabled before this commit."""
+        """Whether in-commit timestamps are disabled in the existing table before this commit.
+
+        If True and the commit has an in-commit timestamp, the commit enables in-commit timestamps,
+        and must record its version and timestamp in the metadata.
+        """
         return (
             self.read_state is not None
             and not self.read_state.table_properties.in_commit_timestamps

@@ -213,9 +213,10 @@ class Transaction:
         )
 
     def record_rows_read(self, engine: Engine, predicate: Predicate | None) -> None:
-        """Record for the conflict checker the rows from which the new rows were computed.
+        """Record for the conflict checker that the commit depends on some rows of the table.
 
-        The files that may contain these rows are recorded as read, too.
+        For example, the written rows were computed from these rows. All files that may contain
+        these rows are recorded as read.
 
         Args:
             predicate: condition that all these rows satisfy. If None, the whole table was read.

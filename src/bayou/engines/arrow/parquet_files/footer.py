@@ -51,8 +51,8 @@ def read_written_statistics(
 ) -> FileStatistics:
     """Return the statistics of a new file that Spark's Parquet writer has written.
 
-    They are read from the footer. Spark omits the statistics of columns with values of more than
-    about 2,000 bytes; these are computed from the column's values.
+    The statistics are read from the footer. Spark omits the statistics of columns with values of
+    more than about 2,000 bytes. The statistics of these columns are computed from their values.
     """
     with OpenParquet(files, file.path, file.size) as opened:
         footer = opened.metadata

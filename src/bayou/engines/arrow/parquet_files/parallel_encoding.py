@@ -58,7 +58,11 @@ _IndexFields: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 
 
 def is_worth_threads(first: pa.Table) -> bool:
-    """Whether several threads should write a file whose first row group is `first`."""
+    """Whether a file is large enough to be written by several threads.
+
+    Args:
+        first: the first row group of the file.
+    """
     return pa.cpu_count() > 1 and first.num_columns > 1 and first.nbytes >= _WORTH_THREADS
 
 

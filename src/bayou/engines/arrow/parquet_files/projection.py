@@ -123,7 +123,7 @@ class Projection:
                     ) from error
                 except VariantError as error:
                     raise StorageError(
-                        f"{path}: can't read as Parquet: {error}", path=path
+                        f"{path}: can't be read as Parquet: {error}", path=path
                     ) from error
             arrays.append(array)
         if not arrays:
@@ -190,10 +190,10 @@ def _first_leaf(field: pa.Field[Any], start: int) -> tuple[list[int], pa.Field[A
 
 
 def _cost(data_type: pa.DataType) -> int:
-    """Return the approximate cost of decoding a field.
+    """Return the approximate cost of decoding a field of this type, for comparisons.
 
-    The file may have none of the requested fields of a struct. Then the cheapest of the other
-    fields is decoded, only to find the structs that are null.
+    If a file has none of the requested fields of a struct, the struct's cheapest field is decoded
+    instead, because null structs can be found only by decoding a field.
     """
     if pa.types.is_primitive(data_type):
         return data_type.bit_width

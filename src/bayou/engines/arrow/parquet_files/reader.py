@@ -91,7 +91,7 @@ class OpenParquet:
                 check_footer(self._source.read(footer[1]))
             except FooterError as error:
                 raise StorageError(
-                    f"{self._path}: can't read as Parquet, the file is damaged: {error}",
+                    f"{self._path}: can't be read as Parquet, because the file is damaged: {error}",
                     path=self._path,
                 ) from error
         return self.metadata
@@ -107,7 +107,8 @@ class OpenParquet:
         self._source.close()
         if isinstance(error, pa.ArrowException | OSError | UnicodeDecodeError):
             raise StorageError(
-                f"{self._path}: can't read as Parquet, the file is damaged or truncated: {error}",
+                f"{self._path}: can't be read as Parquet, because the file is damaged or "
+                f"truncated: {error}",
                 path=self._path,
             ) from error
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class RowGroupFilter:
     """Selects row groups by a predicate on the columns of a requested schema.
 
-    If the predicate can't be resolved, every row group is selected.
+    Every row group is selected if there is no predicate, or if the predicate doesn't fit the
+    schema, for example because it references an unknown column.
     """
 
     def __init__(self, requested: pa.Schema, predicate: Predicate | None) -> None:

@@ -66,8 +66,8 @@ class StatisticsCollector:
         without_bounds: indices of leaf columns whose bounds in the footer are invalid.
         rows_are_seen: whether the caller passes all rows to `add`. If False, only the reliable
             statistics of the footer are returned.
-        counts_nan: whether the footer's maximum is NaN if the column has a NaN; see
-            `footer_check.orders_nan_last`. Used only if `rows_are_seen` is False.
+        counts_nan: whether the file's writer orders NaN above all numbers. If True, the maxima
+            of float columns in the footer are used. Ignored if `rows_are_seen` is True.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class StatisticsCollector:
         self._num_row_groups += 1
 
     def groups_without_statistics(self, footer: pq.FileMetaData) -> list[tuple[int, int]]:
-        """Return (leaf column, row group) for statistics that the footer lacks."""
+        """Return (leaf column, row group) of the column chunks without statistics in the footer."""
         return [
             (leaf.footer_column, i)
             for leaf in self._leaves

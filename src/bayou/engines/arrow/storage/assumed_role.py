@@ -140,7 +140,9 @@ class AssumedRole:
                 connection.close()
         except (OSError, http.client.HTTPException) as error:
             raise StorageError(
-                f"role {self.arn}: can't be assumed: {self.endpoint}: {error}", path=self.endpoint
+                f"role {self.arn}: can't be assumed: the request to {self.endpoint} failed: "
+                f"{error}. Check the connection to this URL.",
+                path=self.endpoint,
             ) from None
 
     def signed_headers(self, host: str, body: bytes, now: dt.datetime) -> dict[str, str]:

@@ -34,7 +34,10 @@ _MAX_PAUSE_SECONDS = 2.0
 
 
 def create_object(store: ObjectStore, path: str, key: str, data: bytes) -> bool:
-    """Put an object and retry conflicts with other requests; return False if the object exists."""
+    """Create an object; return False if it exists.
+
+    The put is repeated if the store reports a conflict with a concurrent request for the same key.
+    """
     for attempt in range(_CONFLICT_TRIES):
         with storage_errors(path, "write"):
             try:

@@ -86,9 +86,9 @@ def is_local_path(path: str) -> bool:
         raise _mistyped(path, scheme)
     if scheme == "uc" and match[2]:
         raise ArgumentError(
-            f"{path}: a name of Unity Catalog can't be used here. Use the path of an external "
-            "table; a managed table can't be used. Names work with bayou.table, bayou.write and "
-            "the commands that take a table.",
+            f"{path}: a name in Unity Catalog can't be used here. If the table is external, use "
+            "its path. A managed table can be used only with bayou.table, bayou.write and the "
+            "commands that take a table.",
             argument="path",
         )
     if match[2] or rest.startswith("/") or scheme in _REMOTE:
