@@ -248,8 +248,8 @@ class TransactionState:
     def _with_required(self, paths: list[str]) -> tuple[str, ...]:
         """Add the columns that always need statistics to `paths`.
 
-        These are the clustering columns, and the identity columns with generated values: the
-        bounds of their values become high watermarks.
+        These are the clustering columns and the identity columns with generated values. The bounds
+        of identity columns become their high watermarks.
         """
         generated = [self.physical_name(name) for name in self.generated_identity]
         return tuple(dict.fromkeys([*paths, *generated, *self.clustering_columns]))

@@ -79,9 +79,8 @@ def from_json(json: str | bytes, schema: StructType) -> FileStatistics | None:
 def with_wide_bounds(json: str | None, num_records: int) -> str:
     """Return `add.stats` for a file with deleted rows: `tightBounds` is false, `numRecords` is set.
 
-    Null counts stay unchanged. If `tightBounds` is false, readers use a null count only if it is 0
-    or the number of rows. Other null counts can't be corrected, because some writers count the
-    nulls of deleted rows even if they set `tightBounds` to true.
+    Null counts stay unchanged, although they may include deleted rows. If `tightBounds` is false,
+    readers use a null count only if it is 0 or the number of rows.
 
     Args:
         json: the file's statistics; None if the file has none.

@@ -146,10 +146,10 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of a nested type need no conversion from `source` to an equal type `target`.
+    """Whether values of a nested type `source` can be used unchanged as the equal type `target`.
 
-    Equal types need a conversion if field ids match the fields in another order, or if the values
-    include dates or timestamps of Spark's legacy calendar.
+    They can't if the fields, which are matched by field id, have another order, or if a field
+    contains dates or timestamps of Spark's legacy calendar.
     """
     actual, requested = children(source), children(target)
     if any(legacy_time_zone(child) is not None for child in actual):
@@ -220,7 +220,7 @@ def _map_converter(source: _NestedType, target: _NestedType, name: str, path: st
 
 
 def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any]) -> pa.Array[Any]:
-    """Return a copy of a list or map array in which `child` has the elements or entries."""
+    """Return a copy of a list or map array with other elements or entries, which are in `child`."""
     return pa.Array.from_buffers(
         target,
         len(array),

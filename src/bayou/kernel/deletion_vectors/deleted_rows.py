@@ -1,6 +1,7 @@
-"""Deleted rows of many files as (file number, row position) pairs; row groups by row position.
+"""Lists the deleted rows of many files, and the row groups that contain given rows.
 
-A reader that doesn't support deletion vectors can exclude the deleted rows with an anti-join.
+Deleted rows are (file number, row position) pairs. A reader that doesn't support deletion vectors
+can exclude these rows with an anti-join.
 """
 
 from __future__ import annotations

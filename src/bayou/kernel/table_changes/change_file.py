@@ -58,7 +58,7 @@ class ChangeFile:
 
     @property
     def deletion_vectors(self) -> tuple[DeletionVectorDescriptor | None, ...]:
-        """The deletion vectors to read with the file; see `prefetch_vectors`."""
+        """The descriptors of the deletion vectors that are needed to read the file, or None."""
         return (self.file.deletion_vector, self.only)
 
     def to_bytes(self) -> bytes:

@@ -332,7 +332,7 @@ def list_commits(
 ) -> list[tuple[int, FileStatus]]:
     """Return (version, file) of the commits of a range, and of up to 100 commits before it.
 
-    `monotonic_times` needs the earlier commits.
+    The timestamp of a commit can depend on the earlier commits (`monotonic_times`).
     """
     listed: list[tuple[int, FileStatus]] = []
     first = max(0, start - _PRECEDING_COMMITS)

@@ -63,7 +63,7 @@ def iceberg_compat_version(configuration: Mapping[str, str]) -> int | None:
 
 
 def compat_property(version: int) -> str:
-    """Return the key of the table property that enables a version."""
+    """Return the key of the table property that enables a version of Iceberg compatibility."""
     return _PROPERTIES[version].key
 
 
@@ -233,7 +233,7 @@ class _Change:
 
     @property
     def enables(self) -> bool:
-        """Whether the commit enables the version."""
+        """Whether the version of Iceberg compatibility wasn't enabled before the commit."""
         before = {} if self.state is None else self.state.properties
         return iceberg_compat_version(before) != self.version
 

@@ -42,8 +42,9 @@ class _Leaf:
 
     Attributes:
         counts_nulls: whether nulls are counted in the rows instead of taken from the footer.
-        group_nulls: null counts by row group, of row groups without statistics in the footer.
-        string_bounds: bounds by row group, of row groups with long strings.
+        group_nulls: null counts of the row groups without statistics in the footer, by index of the
+            row group.
+        string_bounds: bounds of the row groups with long strings, by index of the row group.
     """
 
     path: tuple[str, ...]

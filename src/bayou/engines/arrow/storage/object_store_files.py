@@ -283,7 +283,7 @@ def _open_store(
 def _wrong_listing(path: str, listed: str) -> StorageError:
     return StorageError(
         f"{path}: can't list: the store returned an invalid listing: it has {listed}. Check the "
-        "connection to the store, such as a proxy.",
+        "connection to the store, for example a proxy.",
         path=path,
     )
 
