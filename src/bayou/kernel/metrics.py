@@ -256,8 +256,8 @@ def measured(
 
     Args:
         reporter: receiver of the report. If None, no report is sent.
-        report: function that creates the report. Its arguments are the duration in ms, and the
-            block's exception or None.
+        report: function that creates the report. Its arguments are the duration in ms, and the type
+            and message of the block's exception; None if the block raises no exception.
     """
     watch = Stopwatch()
     error: str | None = None

@@ -82,7 +82,7 @@ def is_iceberg_promotion(before: DataType, after: DataType) -> bool:
 def type_changes(schema: StructType) -> Iterator[tuple[str, DataType, DataType]]:
     """Yield the type changes in a schema's metadata: dotted path, old type, new type.
 
-    Malformed entries are skipped; see `unsupported_type_changes`.
+    Malformed entries are skipped; `unsupported_type_changes` returns them.
     """
     for path, change in _recorded_changes(schema):
         types = _parsed(change)

@@ -77,7 +77,7 @@ class CommitEffect:
     """The contents of a commit that a version checksum depends on.
 
     Attributes:
-        protocol, metadata: the actions of the commit; None if it has no such action.
+        protocol, metadata: the new protocol and metadata; None if the commit doesn't change them.
         metadata_before: metadata of the previous version; None if unknown. A previous checksum with
             other metadata isn't used.
         info_before: `commitInfo` of the previous version; None if unknown.

@@ -48,7 +48,7 @@ class ChangeToDouble:
     """The newest change of a column from float to double.
 
     Attributes:
-        later: numbers of the commits after the change, as in `ActionColumns.commits`. Commits such
+        later: numbers of the commits after the change; the newest commit has number 0. Commits such
             as RESTORE are left out, because they may add files that were written before the change.
         time: time of the change, ms since the epoch.
     """

@@ -186,7 +186,10 @@ class LogListing:
         return tuple(selected)
 
     def checksum(self, base: int) -> ListedChecksum | None:
-        """Return the newest usable checksum (see `reaches`); None if it is below version `base`."""
+        """Return the newest checksum up to the last commit; None if it is below version `base`.
+
+        Later checksums can't be used, because the log has lost their commits.
+        """
         newest_first = sorted(self._checksums, reverse=True)
         version = next((v for v in newest_first if self.reaches(v)), None)
         if version is None or version < base:

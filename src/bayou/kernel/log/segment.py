@@ -235,7 +235,11 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
 
 
 def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | None:
-    """Look for a log file that an empty listing should contain; return its path, or None."""
+    """Return the path of a log file that exists although the listing is empty; None if none does.
+
+    Args:
+        hint: version in the checkpoint hint; None if the log has no hint.
+    """
     if hint is not None:
         return f"{log_path(table)}/{LAST_CHECKPOINT}"
     first = f"{log_path(table)}/{commit_file_name(0)}"

@@ -183,7 +183,7 @@ def listed_commits(
 def contiguous_commits(
     table: str, listed: list[tuple[int, FileStatus]], start: int, *, allow_gaps: bool = False
 ) -> list[CommitRange]:
-    """Group the result of `listed_commits` into ranges; see `commits_from`."""
+    """Group listed commits into ranges of consecutive versions; see `commits_from` for errors."""
     times = dict(monotonic_times(listed))
     commits = [(v, f) for v, f in listed if v >= start]
     if not commits:

@@ -199,8 +199,8 @@ class CommitLines:
     """Generates the lines of a commit for each version that is tried.
 
     Attributes:
-        metadata: metadata that the commit writes (see `update_high_water_marks`); None if the
-            commit doesn't change the metadata.
+        metadata: metadata that the commit writes, including new high watermarks of identity
+            columns; None if the commit doesn't change the metadata.
         txn_id, is_blind_append, isolation_level: fields of `commitInfo`.
         effects: contents of the commit for the version checksum, by attempted version.
     """

@@ -150,7 +150,7 @@ class Transaction:
         batches: Iterable[pa.RecordBatch],
         partition_values: Mapping[str, LiteralValue],
     ) -> CloseableIterator[pa.RecordBatch]:
-        """Convert rows of one partition to rows of data files; see `data_writer`."""
+        """Convert rows of one partition to the columns and types of the partition's data files."""
         data_writer.get_write_context(state, partition_values)  # rejects unknown columns
         return data_writer.transform_logical_data(engine, state, batches, partition_values)
 
