@@ -181,9 +181,9 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
 
-    Non-ASCII letters are encoded, as RFC 2396 requires, although delta-spark doesn't encode them:
-    `deltalake` encodes these letters in the `remove` of a file, and the `add` must have the same
-    path.
+    Non-ASCII letters are encoded, as RFC 2396 requires. `deltalake` also encodes these letters,
+    delta-spark doesn't. If `deltalake` later removes the file, the paths in `add` and `remove` must
+    be equal.
     """
     prefix = ""
     if match := _SCHEME_AND_AUTHORITY.match(path):

@@ -1,4 +1,4 @@
-"""A copy of a V2 checkpoint with a classic name (PROTOCOL.md, Classic checkpoint, V2 Spec).
+"""Copies V2 checkpoints to a classic file name (PROTOCOL.md, Classic checkpoint, V2 Spec).
 
 Readers without support for V2 checkpoints ignore UUID-named checkpoints. If old commits were
 deleted, these readers report that there is no table. With the copy, they read the protocol in the

@@ -109,9 +109,9 @@ def usable_checksum(
 ) -> VersionChecksum | None:
     """Return a checksum that can be read instead of the checkpoint; None if there is none.
 
-    It has protocol, metadata, transactions and domains, and is at least as new as the checkpoint. A
-    checksum with another protocol or metadata than the commits isn't used, because some tools
-    change a log without updating the checksum.
+    The checksum has protocol, metadata, transactions and domains, and is at least as new as the
+    checkpoint. A checksum with another protocol or metadata than the commits isn't used, because
+    some tools change a log without updating the checksum.
     """
     if segment.checkpoint is None:
         return None

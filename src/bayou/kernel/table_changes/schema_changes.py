@@ -173,7 +173,9 @@ def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
 
 
 def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = False) -> str | None:
-    """Return the reason why rows with the metadata `data` can't be read with `read`, or None.
+    """Return why rows with the metadata `data` can't be read with the metadata `read`.
+
+    Return None if they can be read.
 
     Args:
         widens: whether a column may have a wider type in `read` than in `data`.

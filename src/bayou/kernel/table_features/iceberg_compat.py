@@ -94,7 +94,7 @@ def with_required_properties(
     *,
     replaces: bool = False,
 ) -> dict[str, str]:
-    """Return table properties, with the properties that the enabled version requires.
+    """Return `after` with the properties that the enabled compatibility version requires.
 
     Column mapping is enabled only in new and replaced tables, row tracking in all tables. If
     Iceberg compatibility is being disabled, `iceberg` is removed from the universal formats.

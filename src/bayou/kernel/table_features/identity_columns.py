@@ -74,7 +74,7 @@ class IdentityValues:
         if not -(1 << 63) <= last < 1 << 63:
             raise ArgumentError(
                 f"{self._state.table}: identity column {name!r} has no more values, because the "
-                "next value exceeds the range of bigint.",
+                "next value exceeds the range of bigint. Write the rows to a new table.",
                 argument="rows",
             )
         numbers = pa.array(range(count), pa.int64())

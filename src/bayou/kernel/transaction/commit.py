@@ -167,8 +167,8 @@ def commit_with_retries(engine: Engine, attempt: CommitAttempt) -> tuple[int, li
 def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
     """Check that no commits after `read_version` were deleted, and that the log wasn't replaced.
 
-    Otherwise, the put-if-absent would succeed, but readers would ignore the new commit or report
-    missing commits.
+    Without this check, the put-if-absent would succeed, but readers would ignore the new commit or
+    report missing commits.
     """
     next_version = attempt.read_version + 1
     read = attempt.read_commit
