@@ -1,6 +1,11 @@
 """Writes by Spark's own Parquet writer: the same table as through Python, and when it is used."""
 
+import datetime as dt
 import json
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 
 import deltalake
@@ -11,6 +16,7 @@ import bayou
 from bayou.errors import ArgumentError
 from bayou.spark.jvm.parquet_writer import ParquetWrite
 from bayou.spark.write.native_write import WRITER
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -225,11 +231,69 @@ def test_a_failed_task_leaves_neither_files_nor_a_folder(spark, tmp_path, native
     assert not native_writes[1:]
 
 
+@pytest.mark.parametrize("writer", ["auto", "python"])
+def test_an_interrupted_write_cancels_its_job_and_leaves_no_files(spark, tmp_path, writer):
+    session, path, started = spark.newSession(), tmp_path / "table", tmp_path / "started"
+    session.conf.set(WRITER, writer)
+    write(session.range(2), path)
+
+    def endless(batches):
+        for batch in batches:
+            yield batch
+            started.touch()
+            while True:
+                time.sleep(0.01)  # deliberate: until the job is cancelled
+
+    def interrupt():
+        wait_until(started.exists)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        write(session.range(0, 20, 1, 1).mapInArrow(endless, "id long"), path)
+    thread.join()
+    tracker = session.sparkContext.statusTracker()
+    wait_until(lambda: not tracker.getActiveJobsIds())
+    wait_until(lambda: data_files(path) == {add["path"] for add in adds(path)})
+
+
 def test_an_unknown_writer_is_an_error_that_names_the_setting(spark, tmp_path):
     session = spark.newSession()
     session.conf.set(WRITER, "fast")
     with pytest.raises(ArgumentError, match=f"{WRITER}: 'fast' isn't valid"):
         write(session.range(1), tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["LEGACY", "EXCEPTION"])
+def test_old_dates_are_written_as_they_are_whatever_the_rebase_mode(
+    spark, tmp_path, native_writes, mode
+):
+    session = spark.newSession()
+    session.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", mode)
+    columns = "DATE'1500-01-01' AS id, TIMESTAMP'1500-01-01 00:00:00.123456' AS ts"
+    write(session.sql(f"SELECT {columns}"), tmp_path)
+    assert len(native_writes) == 1
+    frame = session.read.format("delta").load(str(tmp_path))
+    assert frame.where("id = DATE'1500-01-01'").count() == 1
+    assert frame.where("ts = TIMESTAMP'1500-01-01 00:00:00.123456'").count() == 1
+    assert statistics(tmp_path)[0]["minValues"]["id"] == "1500-01-01"
+    assert rows(tmp_path)[0]["id"] == dt.date(1500, 1, 1)
+
+
+def test_a_long_string_that_is_not_utf8_has_no_bounds(
+    spark, tmp_path, native_writes, python_writer
+):
+    invalid = "concat(repeat('x', 6000), cast(X'FF41' AS string))"
+    frame = spark.sql(f"SELECT id, if(id = 1, {invalid}, 'a') AS s FROM range(0, 2, 1, 1)")
+    write(frame, tmp_path)
+    python_writer(frame, tmp_path)
+    assert len(native_writes) == 1
+    for file in statistics(tmp_path):
+        assert file["nullCount"] == {"id": 0, "s": 0}
+        assert (file["minValues"], file["maxValues"]) == ({"id": 0}, {"id": 1})
+    read = spark.read.format("delta").load(str(tmp_path))
+    assert read.where(f"hex(s) = hex({invalid})").count() == 2
 
 
 def test_the_sessions_settings_apply_to_the_rows_and_stay_as_they_are(spark, tmp_path):

@@ -35,7 +35,20 @@ class TaggedJobs:
 
     @contextlib.contextmanager
     def tagged(self) -> Iterator[None]:
-        """Context manager that tags and describes the jobs that this thread starts in its block."""
+        """Context manager that tags and describes the jobs that this thread starts in its block.
+
+        If the block is interrupted, for example by Ctrl-C, its jobs are cancelled. PySpark's own
+        handler of Ctrl-C can't cancel jobs while the interrupted thread waits for the JVM.
+        """
+        with self._tags():
+            try:
+                yield
+            except (KeyboardInterrupt, SystemExit):
+                self.cancel()
+                raise
+
+    @contextlib.contextmanager
+    def _tags(self) -> Iterator[None]:
         if not isinstance(self._spark, SparkSession):
             self._spark.addTag(self._tag)
             try:

@@ -21,6 +21,7 @@ __all__ = ["ParquetWrite", "WrittenFile"]
 
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 _STREAMING = "org.apache.spark.sql.execution.streaming"
+_EXECUTION = "org.apache.spark.sql.execution.SQLExecution"
 
 _CONF = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # the default has no statistics
@@ -84,7 +85,9 @@ class ParquetWrite:
         self._log_class = java_class(self._jvm, f"{_STREAMING}.sinks.FileStreamSinkLog")
         self._options_of_log = (session, getattr(self._log_class, "$lessinit$greater$default$4")())
         none = java_class(self._jvm, "scala.Option").empty()
-        self._function = self._write_function(
+        write = self._call(
+            f"{_SOURCES}.FileFormatWriter",
+            "write",
             session,
             self._execution.executedPlan(),
             java_class(self._jvm, f"{_SOURCES}.parquet.ParquetFileFormat")(),
@@ -98,6 +101,8 @@ class ParquetWrite:
             scala_seq(self._jvm, []),  # statistics trackers
             utils.toScalaMap(dict(options)),
         )
+        # The tasks use the settings of this copy of the session, not those of the query's session.
+        self._function = self._call(_EXECUTION, "withSQLConfPropagated", session, write)
 
     def run(self) -> list[WrittenFile]:
         """Write the rows, and return the files of all tasks.
@@ -111,7 +116,7 @@ class ParquetWrite:
             log = self._log_class(1, session, f"file://{folder}/log", retention)
             self._protocol.setupManifestOptions(log, 0)
             try:
-                execution = java_class(self._jvm, "org.apache.spark.sql.execution.SQLExecution")
+                execution = java_class(self._jvm, _EXECUTION)
                 name = java_class(self._jvm, "scala.Option").apply("save")
                 execution.withNewExecutionId(self._execution, name, self._function)
             except (Py4JJavaError, PySparkException) as error:
@@ -134,21 +139,22 @@ class ParquetWrite:
             conf.setConfString(name, value)
         return session
 
-    def _write_function(self, *arguments: JavaObject) -> JavaObject:
-        """Return a Scala `Function0` that calls `FileFormatWriter.write` with these arguments.
+    def _call(self, name: str, function: str, *arguments: JavaObject) -> JavaObject:
+        """Return a Scala `Function0` that calls a function of a Scala object with these arguments.
 
-        Spark's `SQLExecution`, which passes the session's settings to the tasks and shows the query
-        in Spark's UI, takes a function. The function isn't implemented in Python, because py4j
-        would call it in another thread.
+        Spark's `SQLExecution`, which passes settings to the tasks and shows the query in Spark's
+        UI, takes a function. The function isn't implemented in Python, because py4j would call it
+        in another thread.
         """
-        writer = java_class(self._jvm, f"{_SOURCES}.FileFormatWriter")
-        methods = self._class(f"{_SOURCES}.FileFormatWriter").getMethods()
-        method = next((m for m in methods if m.getName() == "write"), None)
+        scala_object = java_class(self._jvm, name)
+        methods = self._class(name).getMethods()
+        method = next((m for m in methods if m.getName() == function), None)
         if method is None:
-            raise JvmError("FileFormatWriter has no method write")
+            raise JvmError(f"{name} has no method {function}")
         count = int(method.getParameterCount())
         defaults = [
-            getattr(writer, f"write$default${i}")() for i in range(len(arguments) + 1, count + 1)
+            getattr(scala_object, f"{function}$default${i}")()
+            for i in range(len(arguments) + 1, count + 1)
         ]
         values = self._new_array(java_class(self._jvm, "java.lang.Object"), count)
         for i, value in enumerate((*arguments, *defaults)):

@@ -63,7 +63,11 @@ from bayou.spark.write.started_write import StartedWrite
 _LOG = logging.getLogger(__name__)
 
 WRITER = "spark.bayou.writer"
-"""Setting: `auto`, or `python`, with which all writes run in Python workers."""
+"""Setting: `auto`, or `python`, with which all writes run in Python workers.
+
+A task of Spark's Parquet writer writes one file, whatever its size, as with delta-spark. A Python
+worker starts a new file at 128 MB or the table's `delta.targetFileSize`.
+"""
 
 _TYPES = frozenset(
     {

@@ -10,6 +10,7 @@ These statistics can't be taken from the footer and are computed from the rows o
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -56,6 +57,11 @@ class _Leaf:
     null_count: int = 0
     group_nulls: dict[int, int] = field(default_factory=dict)
     string_bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def add_string_bounds(self, row_group: int, column: pa.ChunkedArray[Any]) -> None:
+        """Compute the bounds of a row group, unless one of them isn't valid UTF-8."""
+        with contextlib.suppress(UnicodeDecodeError):
+            self.string_bounds[row_group] = pc.min(column).as_py(), pc.max(column).as_py()
 
 
 class StatisticsCollector:
@@ -104,8 +110,7 @@ class StatisticsCollector:
             elif _is_string(kind):
                 column = _column(group, leaf)
                 if (pc.max(pc.binary_length(column)).as_py() or 0) >= _LONG_STRING:
-                    bounds = pc.min(column).as_py(), pc.max(column).as_py()
-                    leaf.string_bounds[self._num_row_groups] = bounds
+                    leaf.add_string_bounds(self._num_row_groups, column)
             elif leaf.counts_nulls:
                 leaf.null_count += _column(group, leaf).null_count
         self._num_row_groups += 1
@@ -127,7 +132,7 @@ class StatisticsCollector:
             column = pc.struct_field(column, [0])
         leaf.group_nulls[row_group] = column.null_count
         if _is_string(leaf.data_type) and column.null_count < len(column):
-            leaf.string_bounds[row_group] = pc.min(column).as_py(), pc.max(column).as_py()
+            leaf.add_string_bounds(row_group, column)
 
     def finish(self, footer: pq.FileMetaData) -> FileStatistics:
         """Return the file's statistics; `footer` is the footer of the complete file."""
