@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from bayou.protocol.schema import (
@@ -27,6 +28,19 @@ from bayou.protocol.schema import (
 )
 
 TYPE_CHANGES_KEY = "delta.typeChanges"
+
+
+class AutomaticWidening(StrEnum):
+    """Which type changes schema evolution makes in a table with type widening.
+
+    ALWAYS is every type widening. SAME_FAMILY_TYPE excludes changes of integers to decimal or
+    double, which only ALTER TABLE then makes.
+    """
+
+    ALWAYS = "always"
+    SAME_FAMILY_TYPE = "same_family_type"
+    NEVER = "never"
+
 
 _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 _INTEGER_DIGITS = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
@@ -62,12 +76,30 @@ def is_readable_change(before: DataType, after: DataType) -> bool:
 
 
 def is_automatic_widening(before: DataType, after: DataType) -> bool:
-    """Whether schema evolution may widen a column to the type of incoming rows.
-
-    Schema evolution doesn't change an integer type to decimal or double; only ALTER TABLE does.
-    """
+    """Whether schema evolution may widen a column, with `AutomaticWidening.SAME_FAMILY_TYPE`."""
     integer_to_other = before in _INTEGERS and after not in _INTEGERS
     return is_widening(before, after) and not integer_to_other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WideningRule:
+    """Decides which columns schema evolution widens to the types of incoming rows.
+
+    Attributes:
+        iceberg_only: whether Iceberg must be able to read the column's older files.
+    """
+
+    mode: AutomaticWidening = AutomaticWidening.SAME_FAMILY_TYPE
+    iceberg_only: bool = False
+
+    def allows(self, before: DataType, after: DataType) -> bool:
+        if self.mode is AutomaticWidening.NEVER:
+            return False
+        if self.iceberg_only and not is_iceberg_promotion(before, after):
+            return False
+        if self.mode is AutomaticWidening.ALWAYS:
+            return is_widening(before, after)
+        return is_automatic_widening(before, after)
 
 
 def is_iceberg_promotion(before: DataType, after: DataType) -> bool:

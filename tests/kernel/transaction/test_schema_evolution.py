@@ -29,6 +29,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
+from bayou.protocol.type_changes import AutomaticWidening, WideningRule
 
 
 def schema(**columns: DataType) -> StructType:
@@ -124,15 +125,15 @@ def test_columns_become_wider_where_types_widen(current, incoming, merged):
     def columns(kind: DataType) -> StructType:
         return schema(a=kind)
 
-    found = merge_schemas("t", columns(current), columns(incoming), widens=True)
+    found = merge_schemas("t", columns(current), columns(incoming), widening=WideningRule())
     assert found == columns(merged)
     (path,) = widened_columns(columns(current), found)
     assert path[0] == "a"
-    casting = SchemaMerge(table="t", casts=True, widens=True)
+    casting = SchemaMerge(table="t", casts=True, widening=WideningRule())
     assert casting.merged(columns(current), columns(incoming)) == columns(merged)
     assert casting.merged(columns(merged), columns(current)) == columns(merged)
     with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
-        merge_schemas("t", columns(merged), columns(current), widens=True)
+        merge_schemas("t", columns(merged), columns(current), widening=WideningRule())
 
 
 @pytest.mark.parametrize(
@@ -142,9 +143,26 @@ def test_columns_become_wider_where_types_widen(current, incoming, merged):
 )
 def test_some_rows_dont_turn_whole_numbers_into_others(current, incoming):
     with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
-        merge_schemas("t", schema(a=current), schema(a=incoming), widens=True)
-    casting = SchemaMerge(table="t", casts=True, widens=True)
+        merge_schemas("t", schema(a=current), schema(a=incoming), widening=WideningRule())
+    casting = SchemaMerge(table="t", casts=True, widening=WideningRule())
     assert casting.merged(schema(a=current), schema(a=incoming)) == schema(a=current)
+
+
+@pytest.mark.parametrize(
+    ("mode", "iceberg_only", "allowed"),
+    [
+        (AutomaticWidening.ALWAYS, False, [DOUBLE, DecimalType(11, 1), LONG]),
+        (AutomaticWidening.SAME_FAMILY_TYPE, False, [LONG]),
+        (AutomaticWidening.NEVER, False, []),
+        (AutomaticWidening.ALWAYS, True, [LONG]),
+    ],
+)
+def test_the_mode_selects_the_type_changes(mode, iceberg_only, allowed):
+    rule = WideningRule(mode=mode, iceberg_only=iceberg_only)
+    merge = SchemaMerge(table="t", casts=True, widening=rule)
+    for wider in (DOUBLE, DecimalType(11, 1), LONG, STRING):
+        merged = merge.merged(schema(a=INTEGER), schema(a=wider))
+        assert merged == schema(a=wider if wider in allowed else INTEGER)
 
 
 def test_a_struct_of_two_byte_strings_goes_into_a_variant():

@@ -80,6 +80,11 @@ CASES = [
         "Updating nested fields is only supported for StructType, and 'm' has the type map",
     ),
     (
+        ON + "WHEN MATCHED THEN UPDATE SET t.value.k = 1",
+        "INVALID_EXTRACT_BASE_FIELD_TYPE",
+        "'value' has the type",
+    ),
+    (
         ON + "WHEN MATCHED AND s.source IN (SELECT x FROM t_missing) THEN DELETE",
         "TABLE_OR_VIEW_NOT_FOUND",
         "t_missing",
@@ -92,6 +97,9 @@ CASES = [
         "DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT",
         "Updating nested fields is only supported for StructType",
     ),
+    ("UPDATE {t} SET value.k = 1", "INVALID_EXTRACT_BASE_FIELD_TYPE", "'value' has the type"),
+    ("UPDATE {t} SET value = value.k", "INVALID_EXTRACT_BASE_FIELD_TYPE", "extract a value"),
+    ("DELETE FROM {t} WHERE value.k = 1", "INVALID_EXTRACT_BASE_FIELD_TYPE", "extract a value"),
     # Columns that are set twice.
     (
         "UPDATE {t} SET value = 1, VALUE = 2",

@@ -43,6 +43,7 @@ from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, UserMetad
 from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, identity_column
 from bayou.protocol.schema import StructType
+from bayou.protocol.type_changes import AutomaticWidening
 
 _DEFAULT_RETRIES = 200
 _MAINTENANCE = frozenset({Operation.OPTIMIZE, Operation.VACUUM_START, Operation.VACUUM_END})
@@ -78,6 +79,7 @@ class TransactionBuilder:
         self._transaction_ids: dict[str, int] = {}
         self._copied_transaction_ids: dict[str, TransactionIdentifier] = {}
         self._schema_evolution = False
+        self._automatic_widening = AutomaticWidening.SAME_FAMILY_TYPE
         self._max_retries: int | None = None
         self._operation_parameters: dict[str, object] = {}
         self._user_metadata: UserMetadata | None = None
@@ -302,10 +304,21 @@ class TransactionBuilder:
         builder._copied_transaction_ids = {t.app_id: t for t in identifiers}
         return builder
 
-    def with_schema_evolution(self, enabled: bool = True) -> TransactionBuilder:
-        """Allow rows with additional columns, which are added to the table as nullable columns."""
+    def with_schema_evolution(
+        self,
+        enabled: bool = True,
+        *,
+        automatic_widening: AutomaticWidening = AutomaticWidening.SAME_FAMILY_TYPE,
+    ) -> TransactionBuilder:
+        """Allow rows with additional columns, which are added to the table as nullable columns.
+
+        Args:
+            automatic_widening: which columns change to wider types of the rows, if the table has
+                type widening.
+        """
         builder = copy.copy(self)
         builder._schema_evolution = enabled
+        builder._automatic_widening = automatic_widening
         return builder
 
     def with_schema_replaced(self) -> TransactionBuilder:
@@ -507,6 +520,7 @@ class TransactionBuilder:
         return MetadataRequest(
             schema=self._schema,
             evolves=self._schema_evolution,
+            automatic_widening=self._automatic_widening,
             replaces=self._replaces_schema,
             partition_columns=self._partition_columns,
             set_properties=normalize_properties(self._table, self._properties),

@@ -23,11 +23,12 @@ from bayou.kernel.transaction.schema_evolution import (
     check_new_table,
     merge_schemas,
     widened_columns,
+    widening_rule,
 )
 from bayou.protocol import column_metadata, features, properties
 from bayou.protocol.actions import Metadata
 from bayou.protocol.schema import StructType
-from bayou.protocol.type_changes import with_type_changes
+from bayou.protocol.type_changes import AutomaticWidening, with_type_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class MetadataRequest:
         schema: schema of a new table, or of the rows to write to an existing table. If None, the
             schema isn't changed.
         evolves: whether new columns of the rows are added to the table.
+        automatic_widening: which columns change to the rows' wider types if `evolves` is set.
         replaces: whether to replace the table's schema and partition columns.
         set_properties, removed_properties: properties to set, and keys of properties to remove. The
             keys are spelled as in the log.
@@ -50,6 +52,7 @@ class MetadataRequest:
 
     schema: StructType | None = None
     evolves: bool = False
+    automatic_widening: AutomaticWidening = AutomaticWidening.SAME_FAMILY_TYPE
     replaces: bool = False
     partition_columns: tuple[str, ...] | None = None
     set_properties: Mapping[str, str] = field(default_factory=dict)
@@ -167,7 +170,7 @@ def _update(state: TableState, request: MetadataRequest) -> UpdatedMetadata:
         schema = _replace_schema(state, request.schema, columns or (), mapped=_is_mapped(merged))
         metadata = msgspec.structs.replace(metadata, partition_columns=list(columns or ()))
     elif request.schema is not None and request.evolves:
-        schema = _evolve_schema(state, schema, request.schema, merged)
+        schema = _evolve_schema(state, schema, request.schema, merged, request.automatic_widening)
     elif request.schema is not None:
         check_fits(state.path, schema, request.schema)
     if request.metadata is None or not request.files_checked:
@@ -198,7 +201,11 @@ def preview_version(state: TableState) -> int | None:
 
 
 def _evolve_schema(
-    state: TableState, schema: StructType, rows: StructType, configuration: Mapping[str, str]
+    state: TableState,
+    schema: StructType,
+    rows: StructType,
+    configuration: Mapping[str, str],
+    mode: AutomaticWidening,
 ) -> StructType:
     """Return `schema` with new columns of the rows, and with wider types if type widening is on."""
     merged = merge_schemas(
@@ -206,7 +213,7 @@ def _evolve_schema(
         schema,
         rows,
         mapped=_is_mapped(configuration),
-        widens=properties.TYPE_WIDENING.read(configuration),
+        widening=widening_rule(configuration, mode),
     )
     widened = widened_columns(schema, merged)
     if not widened:

@@ -7,10 +7,11 @@ change to the wider type of the rows. A MERGE casts values to the column's type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from bayou.errors import SchemaError
+from bayou.protocol import properties
 from bayou.protocol.column_metadata import (
     CURRENT_DEFAULT_KEY,
     GENERATION_EXPRESSION_KEY,
@@ -32,7 +33,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_changes import is_automatic_widening
+from bayou.protocol.type_changes import AutomaticWidening, WideningRule
 
 _FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
 
@@ -170,7 +171,7 @@ def merge_schemas(
     incoming: StructType,
     *,
     mapped: bool = False,
-    widens: bool = False,
+    widening: WideningRule | None = None,
     from_parquet_files: bool = False,
 ) -> StructType:
     """Return `current` with the columns and nested fields that only `incoming` has, as nullable.
@@ -182,9 +183,40 @@ def merge_schemas(
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
     check_names(table, incoming, "", mapped=mapped)
-    return SchemaMerge(table=table, widens=widens, from_parquet_files=from_parquet_files).merged(
-        current, incoming
-    )
+    merge = SchemaMerge(table=table, widening=widening, from_parquet_files=from_parquet_files)
+    return merge.merged(current, incoming)
+
+
+def widening_rule(configuration: Mapping[str, str], mode: AutomaticWidening) -> WideningRule | None:
+    """Return the rule for a table's columns; None if the table has no type widening."""
+    if not properties.TYPE_WIDENING.read(configuration):
+        return None
+    iceberg = "iceberg" in properties.UNIVERSAL_FORMATS.read(configuration)
+    return WideningRule(mode=mode, iceberg_only=iceberg)
+
+
+def widened_type(current: DataType, incoming: DataType, rule: WideningRule) -> DataType:
+    """Return a column's type after schema evolution, without the new fields of the rows."""
+    match current, incoming:
+        case StructType(), StructType():
+            fields = [(field, incoming.get(field.name)) for field in current]
+            return StructType(
+                tuple(
+                    field
+                    if other is None
+                    else field.with_data_type(widened_type(field.data_type, other.data_type, rule))
+                    for field, other in fields
+                )
+            )
+        case ArrayType(), ArrayType():
+            element = widened_type(current.element_type, incoming.element_type, rule)
+            return replace(current, element_type=element)
+        case MapType(), MapType():
+            key = widened_type(current.key_type, incoming.key_type, rule)
+            value = widened_type(current.value_type, incoming.value_type, rule)
+            return replace(current, key_type=key, value_type=value)
+        case _:
+            return incoming if rule.allows(current, incoming) else current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,15 +224,15 @@ class SchemaMerge:
     """Merges the schema of rows into a table's schema.
 
     Attributes:
-        widens: whether a column may change to the wider type that the rows have.
+        widening: which columns change to the wider types that the rows have; None for no columns.
         casts: whether values are cast to their column's type and rows may lack columns, as in a
-            MERGE. If False, the rows must have the columns' types or, with `widens`, wider types.
+            MERGE. If False, the rows must have the columns' types or types that `widening` allows.
         from_parquet_files: whether both are schemas of Parquet files that are converted to a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
 
     table: str
-    widens: bool = False
+    widening: WideningRule | None = None
     casts: bool = False
     from_parquet_files: bool = False
 
@@ -264,7 +296,7 @@ class SchemaMerge:
                 key = self._merge_types(current.key_type, incoming.key_type, f"{path}.key")
                 value = self._merge_types(current.value_type, incoming.value_type, f"{path}.value")
                 return replace(current, key_type=key, value_type=value)
-            case _ if self.widens and is_automatic_widening(current, incoming):
+            case _ if self.widening is not None and self.widening.allows(current, incoming):
                 return incoming
             case _ if self.casts or current == incoming or is_stored_form(current, incoming):
                 return current

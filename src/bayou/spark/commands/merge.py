@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyroaring import BitMap64
@@ -32,6 +32,7 @@ from bayou.spark.expressions.kernel_eligibility import check_structs_by_name, fa
 from bayou.spark.expressions.store_assignment import check_null_structs
 from bayou.spark.jvm.plans import plan_alias
 from bayou.spark.session.connection import is_classic
+from bayou.spark.session.settings import automatic_widening
 from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 from bayou.spark.write.self_reads import rows_read, snapshot_read
@@ -47,6 +48,7 @@ def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeM
     `txnAppId` and `txnVersion` in the session's conf.
     """
     started = time.perf_counter()
+    request = replace(request, automatic_widening=automatic_widening(target.spark))
     return target.commit_once(lambda snapshot: _merge(target, snapshot, source, request, started))
 
 

@@ -13,6 +13,7 @@ from bayou.kernel.expressions.model import Column, Expression
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.protocol.schema import TIMESTAMP, DataType, StructType
 from bayou.protocol.sql import quote_identifier
+from bayou.protocol.type_changes import AutomaticWidening
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
     assigned_type,
@@ -48,6 +49,7 @@ class MergeRequest:
 
     Attributes:
         schema_evolution: whether new source columns are added to the table.
+        automatic_widening: see `MergeDefinition`.
         write_parameters: if set, the table's history shows the operation WRITE with these
             parameters; used by REPLACE USING and REPLACE ON.
     """
@@ -57,6 +59,7 @@ class MergeRequest:
     target_alias: str | None = None
     source_alias: str | None = None
     schema_evolution: bool = False
+    automatic_widening: AutomaticWidening = AutomaticWidening.SAME_FAMILY_TYPE
     write_parameters: Mapping[str, object] | None = None
 
     @classmethod
@@ -82,6 +85,7 @@ class MergeRequest:
             target_alias=definition.target_alias,
             source_alias=definition.source_alias,
             schema_evolution=definition.schema_evolution,
+            automatic_widening=definition.automatic_widening,
         )
 
     def with_clause(self, clause: RequestedClause) -> MergeRequest:
@@ -118,6 +122,7 @@ class MergeRequest:
                 for clause in self.clauses
             ),
             schema_evolution=self.schema_evolution,
+            automatic_widening=self.automatic_widening,
             write_parameters=self.write_parameters,
         )
         if self.target_alias is not None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from bayou.errors import ArgumentError
+from bayou.protocol.type_changes import AutomaticWidening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +261,27 @@ def conf_flag(spark: Any, name: str, *, default: bool = False) -> bool:
     """Return a boolean setting of Spark or delta-spark; `default` if it is unset or invalid."""
     value = str(spark.conf.get(name, str(default))).strip().lower()
     return value == "true" if value in ("true", "false") else default
+
+
+AUTOMATIC_WIDENING = "spark.databricks.delta.typeWidening.allowAutomaticWidening"
+"""Setting of delta-spark: the type changes that schema evolution makes."""
+
+
+def parse_automatic_widening(value: str) -> AutomaticWidening:
+    """Parse a value of the setting `AUTOMATIC_WIDENING`, in upper or lower case."""
+    try:
+        return AutomaticWidening(value.strip().lower())
+    except ValueError:
+        raise ArgumentError(
+            f"Setting {AUTOMATIC_WIDENING}: {value!r} isn't valid. It must be always, "
+            "same_family_type or never.",
+            argument=AUTOMATIC_WIDENING,
+        ) from None
+
+
+def automatic_widening(spark: Any) -> AutomaticWidening:
+    """The type changes that schema evolution makes in tables with type widening."""
+    return parse_automatic_widening(str(spark.conf.get(AUTOMATIC_WIDENING, "always")))
 
 
 def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:

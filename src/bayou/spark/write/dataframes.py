@@ -12,8 +12,11 @@ from bayou.engines import for_path, from_description
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel import Engine, Operation, Table
 from bayou.kernel.commands.write import WriteMode
+from bayou.kernel.transaction.schema_evolution import widened_type, widening_rule
 from bayou.protocol.properties import TableProperties
+from bayou.protocol.schema import StructField, StructType
 from bayou.protocol.sql import quote_identifier
+from bayou.protocol.type_changes import WideningRule
 from bayou.spark.errors import as_bayou_error
 from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.expressions.store_assignment import (
@@ -174,7 +177,8 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: Nested
     table = Table.for_path(engine, options.path)
     if not table.exists(engine):
         return frame
-    schema = table.latest_snapshot(engine).schema
+    snapshot = table.latest_snapshot(engine)
+    schema = snapshot.schema
     rows = from_spark(frame.schema, table=options.path)
     if match == "position":
         missing = len(rows) < len(schema)
@@ -192,6 +196,9 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: Nested
             )
         frame = frame.toDF(*schema.names, *rows.names[len(schema) :])
         rows = from_spark(frame.schema, table=options.path)
+    rule = widening_rule(snapshot.properties, options.automatic_widening)
+    if rule is not None and options.merge_schema:
+        schema = StructType(tuple(_widened_field(field, rows, rule) for field in schema))
     table_fields = {field.name.lower(): field for field in schema}
     spark = frame.sparkSession
     cast, policy = _cast_function(spark), store_assignment_policy(spark)
@@ -221,3 +228,11 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: Nested
             ).alias(table_field.name)
         columns.append(column)
     return frame.select(*columns)
+
+
+def _widened_field(field: StructField, rows: StructType, rule: WideningRule) -> StructField:
+    """Return a column as the write will change it; a value isn't cast to the narrower type."""
+    other = rows.get(field.name)
+    if other is None:
+        return field
+    return field.with_data_type(widened_type(field.data_type, other.data_type, rule))

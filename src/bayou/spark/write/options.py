@@ -7,7 +7,7 @@ spelling.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,10 +16,16 @@ from bayou.kernel import Operation
 from bayou.kernel.commands.write import TableWrite, WriteMode
 from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.protocol.schema import StructType
+from bayou.protocol.type_changes import AutomaticWidening
 from bayou.spark.expressions.session_grammar import has_raw_strings, session_sql
 from bayou.spark.expressions.session_semantics import changed_rule, with_zone
 from bayou.spark.session.hadoop_storage import with_session_storage
-from bayou.spark.session.settings import TIME_ZONE
+from bayou.spark.session.settings import (
+    AUTOMATIC_WIDENING,
+    TIME_ZONE,
+    conf_flag,
+    parse_automatic_widening,
+)
 from bayou.spark.session.storage_options import (
     boolean_option,
     integer_option,
@@ -46,9 +52,12 @@ class WriteOptions:
     Attributes:
         path: the table's path as the user wrote it.
         merge_schema: `mergeSchema`, whether new columns are added to the table.
+        automatic_widening: `bayou.automaticWidening`, a setting of the session that hooks set.
         overwrite_schema: `overwriteSchema`, whether an overwrite replaces the table's schema.
         replace_where: `replaceWhere`, an SQL condition; an overwrite replaces matching rows.
         dynamic_partitions: whether `partitionOverwriteMode` is `dynamic`.
+        dynamic_partitions_enabled: `bayou.dynamicPartitionOverwrite`, which hooks set to false if
+            a setting of the session disables the dynamic partition overwrite mode.
         data_change: `dataChange`, false for a write that only rearranges the table's rows.
         optimize_write: `optimizeWrite`, whether rows are rebalanced by partition before the write;
             None if it isn't set.
@@ -70,9 +79,11 @@ class WriteOptions:
 
     path: str
     merge_schema: bool = False
+    automatic_widening: AutomaticWidening = AutomaticWidening.ALWAYS
     overwrite_schema: bool = False
     replace_where: str | None = None
     dynamic_partitions: bool = False
+    dynamic_partitions_enabled: bool = True
     data_change: bool = True
     max_records_per_file: int | None = None
     compression: str | None = None
@@ -106,9 +117,15 @@ class WriteOptions:
         return cls(
             path=path,
             merge_schema=boolean_option(lower_case, "mergeSchema"),
+            automatic_widening=parse_automatic_widening(
+                lower_case.get("bayou.automaticwidening", AutomaticWidening.ALWAYS)
+            ),
             overwrite_schema=boolean_option(lower_case, "overwriteSchema"),
             replace_where=lower_case.get("replacewhere"),
             dynamic_partitions=_overwrite_mode(lower_case) == "dynamic",
+            dynamic_partitions_enabled=boolean_option(
+                {_DYNAMIC_PARTITIONS.lower(): "true", **lower_case}, _DYNAMIC_PARTITIONS
+            ),
             data_change=boolean_option({"datachange": "true", **lower_case}, "dataChange"),
             max_records_per_file=_records_per_file(lower_case),
             compression=lower_case.get("compression"),
@@ -148,6 +165,7 @@ class WriteOptions:
             "checkpointLocation": self.checkpoint_location,
             "bayou.partitionBy": "\n".join(self.partition_by or ()) or None,
             "bayou.clusterBy": "\n".join(self.cluster_by or ()) or None,
+            "bayou.automaticWidening": self.automatic_widening,
             "bayou.mode": self.mode,
             "bayou.operation": self.operation,
             "bayou.description": self.description,
@@ -158,6 +176,7 @@ class WriteOptions:
             "mergeSchema": self.merge_schema,
             "overwriteSchema": self.overwrite_schema,
             "dataChange": self.data_change,
+            _DYNAMIC_PARTITIONS: self.dynamic_partitions_enabled,
             "optimizeWrite": self.optimize_write,
             "bayou.isManaged": self.is_managed,
             "bayou.defines": self.defines,
@@ -207,6 +226,7 @@ class WriteOptions:
             replace_where=where,
             dynamic_partitions=self.dynamic_partitions and mode is WriteMode.OVERWRITE,
             merge_schema=self.merge_schema,
+            automatic_widening=self.automatic_widening,
             overwrite_schema=self.overwrite_schema,
             data_change=self.data_change,
             max_records_per_file=self.max_records_per_file,
@@ -222,6 +242,21 @@ class WriteOptions:
             time_zone=normalize_time_zone(self.time_zone) if mode is WriteMode.OVERWRITE else "UTC",
         )
 
+    def check_dynamic_partitions(self, partition_columns: Sequence[str]) -> None:
+        """Raise `ArgumentError` if the write needs the dynamic mode and a setting disables it."""
+        if partition_columns and self.dynamic_partitions and not self.dynamic_partitions_enabled:
+            raise ArgumentError(
+                f"{self.path}: partitionOverwriteMode is dynamic, but the setting "
+                f"{DYNAMIC_PARTITIONS_ENABLED} is false "
+                "(DELTA_DYNAMIC_PARTITION_OVERWRITE_DISABLED). Set the mode to static, or unset "
+                "the setting.",
+                argument="partitionOverwriteMode",
+            )
+
+
+_DYNAMIC_PARTITIONS = "bayou.dynamicPartitionOverwrite"
+DYNAMIC_PARTITIONS_ENABLED = "spark.databricks.delta.dynamicPartitionOverwrite.enabled"
+"""Setting of delta-spark: false disables the dynamic partition overwrite mode."""
 
 _EQUIVALENT_PROPERTIES = {
     "compression": "delta.parquet.compression.codec",
@@ -283,6 +318,7 @@ _DEFAULT_SETTINGS = {
     "partitionOverwriteMode": "spark.sql.sources.partitionOverwriteMode",
     "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
     "userMetadata": "spark.databricks.delta.commitInfo.userMetadata",
+    "bayou.automaticWidening": AUTOMATIC_WIDENING,
     "bayou.timeZone": "spark.sql.session.timeZone",
 }
 """Write options, and the settings of Spark and delta-spark that are their defaults."""
@@ -327,6 +363,8 @@ def with_session_defaults(
     if "replacewhere" in lower_case and "partitionoverwritemode" not in lower_case:
         # The option replaceWhere takes precedence over the session's overwrite mode.
         result["partitionOverwriteMode"] = "static"
+    if not conf_flag(spark, DYNAMIC_PARTITIONS_ENABLED, default=True):
+        result[_DYNAMIC_PARTITIONS] = "false"
     if not lower_case & {name.lower() for name in _TRANSACTION}:
         result |= {n: conf[setting] for n, setting in _TRANSACTION.items() if setting in conf}
     for key, value in conf.items():

@@ -127,6 +127,8 @@ def start_write(
     engine = for_path(options.path, options.storage)
     write = _with_session_semantics(engine, options, write)
     plan = plan_write(engine, write, base_version=builds_on)
+    if not write.replaces_definition:
+        options.check_dynamic_partitions(plan.partition_columns)
     return StartedWrite(write=write, plan=plan, engine=engine.description())
 
 

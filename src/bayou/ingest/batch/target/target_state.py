@@ -16,6 +16,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
+from bayou.protocol.type_changes import WideningRule
 
 
 class TargetState:
@@ -158,7 +159,9 @@ class TargetState:
             PipelineError: a column has incompatible types in `columns` and `others`.
         """
         try:
-            return merge_schemas(self.path, columns, others, widens=self.widens)
+            return merge_schemas(
+                self.path, columns, others, widening=WideningRule() if self.widens else None
+            )
         except SchemaError as error:
             raise PipelineError(
                 f"topic {self._topic.key!r}: schema-file doesn't fit the table: {error.message}",

@@ -28,6 +28,7 @@ from bayou.kernel.expressions.model import Column, Expression
 from bayou.kernel.transaction.schema_evolution import SchemaMerge
 from bayou.protocol.column_metadata import GENERATION_EXPRESSION_KEY
 from bayou.protocol.schema import DataType, StructField, StructType
+from bayou.protocol.type_changes import WideningRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,19 +267,18 @@ def evolved_schema(
     assigned: Sequence[tuple[str, ...]],
     *,
     all_columns: bool,
-    widens: bool = False,
+    widening: WideningRule | None = None,
 ) -> StructType:
     """Return the target's schema, extended by the source columns that clauses assign.
 
     Args:
         assigned: paths that clauses assign by name.
         all_columns: whether a clause assigns all source columns.
-        widens: whether column types are widened to the types of the source
-            (`delta.enableTypeWidening`).
+        widening: which columns are widened to the types of the source; None for no columns.
     """
     paths = [tuple(name.lower() for name in path) for path in assigned]
     added = _assigned_columns(source, (), paths, all_columns=all_columns)
-    return SchemaMerge(table=table, widens=widens, casts=True).merged(target, added)
+    return SchemaMerge(table=table, widening=widening, casts=True).merged(target, added)
 
 
 def _assigned_columns(

@@ -41,8 +41,17 @@ from bayou.protocol.column_metadata import (
     GENERATION_EXPRESSION_KEY,
     identity_column,
 )
-from bayou.protocol.schema import BOOLEAN, VOID, DataType, StructField, StructType
+from bayou.protocol.schema import (
+    BOOLEAN,
+    VOID,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
 from bayou.protocol.sql import unquoted_identifier
+from bayou.protocol.type_changes import AutomaticWidening, WideningRule
 
 _SIDES: dict[ClauseKind, tuple[Side, ...]] = {
     "MATCHED": BOTH,
@@ -58,6 +67,8 @@ class MergeDefinition:
     Attributes:
         clauses: WHEN clauses. Clauses of one kind are evaluated in this order.
         schema_evolution: whether to add the source columns that clauses assign and the table lacks.
+        automatic_widening: which columns of a table with type widening change to wider types of
+            the source, with schema evolution.
         write_parameters: if set, the history shows the operation WRITE with these
             `operationParameters` instead of MERGE. Used by writes that replace matching rows.
     """
@@ -67,6 +78,7 @@ class MergeDefinition:
     source_alias: str = SOURCE
     target_alias: str = TARGET
     schema_evolution: bool = False
+    automatic_widening: AutomaticWidening = AutomaticWidening.SAME_FAMILY_TYPE
     write_parameters: Mapping[str, object] | None = None
 
     def without_expressions(self) -> MergeDefinition:
@@ -137,12 +149,12 @@ class MergePlan:
         source: StructType,
         definition: MergeDefinition,
         *,
-        widens: bool = False,
+        widening: WideningRule | None = None,
     ) -> MergePlan:
         """Resolve a merge.
 
         Args:
-            widens: whether schema evolution also widens column types to the source's types.
+            widening: which columns schema evolution widens to the source's types.
         """
         check_clauses(definition.clauses)
         names = JoinedColumns(
@@ -154,7 +166,7 @@ class MergePlan:
         on = names.predicate(definition.on, "ON condition")
         planner = _Planner(table, names, schema_evolution=definition.schema_evolution)
         assigned = planner.all_assignments(definition.clauses)
-        schema = planner.resulting_schema(assigned, widens=widens)
+        schema = planner.resulting_schema(assigned, widening)
         joined = names.schema
         if widened_columns(target, schema):
             # Updated rows are read with the widened column types.
@@ -276,7 +288,9 @@ class _Planner:
         return tuple(assignments)
 
     def resulting_schema(
-        self, assigned: Sequence[tuple[MergeClause, tuple[Assignment, ...]]], *, widens: bool
+        self,
+        assigned: Sequence[tuple[MergeClause, tuple[Assignment, ...]]],
+        widening: WideningRule | None,
     ) -> StructType:
         if not self._schema_evolution:
             return self._names.target
@@ -287,7 +301,7 @@ class _Planner:
             self._names.source,
             [a.path for c, set_ in with_source if not c.sets_all_columns for a in set_],
             all_columns=any(c.sets_all_columns for c, _ in with_source),
-            widens=widens,
+            widening=widening,
         )
 
     def planned(
@@ -412,14 +426,24 @@ class _Planner:
                 continue
             if number == 0:
                 return
-            reason = (
-                f"No such struct field {part!r} in {', '.join(level.names)} (FIELD_NOT_FOUND). Use "
-                "one of these fields."
-                if isinstance(level, StructType)
-                else "Updating nested fields is only supported for StructType, and "
-                f"{'.'.join(path[:number])!r} has the type {level} "
-                "(DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT). Set the whole column."
-            )
+            parent = ".".join(path[:number])
+            match level:
+                case StructType():
+                    reason = (
+                        f"No such struct field {part!r} in {', '.join(level.names)} "
+                        "(FIELD_NOT_FOUND). Use one of these fields."
+                    )
+                case ArrayType() | MapType():
+                    reason = (
+                        "Updating nested fields is only supported for StructType, and "
+                        f"{parent!r} has the type {level} "
+                        "(DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT). Set the whole column."
+                    )
+                case _:
+                    reason = (
+                        f"{parent!r} has the type {level}, which has no fields "
+                        "(INVALID_EXTRACT_BASE_FIELD_TYPE). Set the whole column."
+                    )
             raise SchemaError(
                 f"{self._table}: cannot resolve {name} in {clause.action.upper()} clause: {reason}",
                 table=self._table,

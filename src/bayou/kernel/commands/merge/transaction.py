@@ -23,10 +23,10 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.schema_evolution import widening_rule
 from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.actions import UserMetadata
 from bayou.protocol.column_metadata import identity_column
-from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
 
 
@@ -37,7 +37,7 @@ def check_merge(table: TableState, source: StructType, definition: MergeDefiniti
         table.schema,
         source,
         definition,
-        widens=TYPE_WIDENING.read(table.properties),
+        widening=widening_rule(table.properties, definition.automatic_widening),
     )
 
 
@@ -101,7 +101,9 @@ class MergeTransaction:
             .with_operation_parameters(definition.write_parameters or _parameters(definition))
             .with_user_metadata(options.get("user_metadata"))
             .with_table_properties(options.get("table_properties") or {})
-            .with_schema_evolution(definition.schema_evolution)
+            .with_schema_evolution(
+                definition.schema_evolution, automatic_widening=definition.automatic_widening
+            )
         )
         if plan.explicit_identity:
             builder = builder.with_schema(_without_generated_identity(plan))

@@ -21,7 +21,7 @@ from bayou.protocol.column_metadata import (
     GENERATION_EXPRESSION_KEY,
     identity_column,
 )
-from bayou.protocol.schema import DataType, StructField, StructType
+from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 
 
 class Assignments:
@@ -134,6 +134,14 @@ def _field(state: TransactionState, target: str) -> tuple[tuple[str, ...], list[
             level = field.data_type
         else:
             return tuple(f.name for f in fields), fields
+        if fields and not isinstance(level, StructType | ArrayType | MapType):
+            raise SchemaError(
+                f"{state.table}: {target!r} can't be updated: "
+                f"{'.'.join(f.name for f in fields)!r} has the type {level}, which has no fields "
+                "(INVALID_EXTRACT_BASE_FIELD_TYPE). Set the whole column.",
+                table=state.table,
+                column=target,
+            )
         if fields and not isinstance(level, StructType):
             raise SchemaError(
                 f"{state.table}: {target!r} can't be updated: updating nested fields is only "

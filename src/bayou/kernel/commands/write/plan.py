@@ -189,7 +189,9 @@ def _update_builder(snapshot: Snapshot, write: TableWrite, *, planned: bool) -> 
     else:
         _check_partitioning(snapshot, write)
         builder = builder.with_schema(_without_untyped(write.schema, snapshot.schema))
-        builder = builder.with_schema_evolution(write.merge_schema)
+        builder = builder.with_schema_evolution(
+            write.merge_schema, automatic_widening=write.automatic_widening
+        )
     if write.overwrites and write.replace_where is not None:
         builder = builder.with_row_condition(write.replace_where)
     if write.overwrites and write.cluster_by:

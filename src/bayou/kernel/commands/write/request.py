@@ -11,6 +11,7 @@ from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.operation import Operation
 from bayou.protocol.actions import UserMetadata
 from bayou.protocol.schema import StructType
+from bayou.protocol.type_changes import AutomaticWidening
 
 
 class WriteMode(StrEnum):
@@ -35,6 +36,8 @@ class TableWrite:
             accepts only new rows that satisfy it.
         dynamic_partitions: whether an overwrite replaces only the partitions of the written rows.
         merge_schema: whether columns that the table lacks are added to the table.
+        automatic_widening: which columns of a table with type widening change to wider types of
+            the rows, if `merge_schema` is set.
         overwrite_schema: whether an overwrite replaces the schema and partition columns.
         data_change: False if the write only rearranges rows of the table.
         max_records_per_file: maximum number of rows of a data file.
@@ -64,6 +67,7 @@ class TableWrite:
     replace_where: str | None = None
     dynamic_partitions: bool = False
     merge_schema: bool = False
+    automatic_widening: AutomaticWidening = AutomaticWidening.SAME_FAMILY_TYPE
     overwrite_schema: bool = False
     data_change: bool = True
     max_records_per_file: int | None = None
