@@ -157,11 +157,15 @@ def read(request: TableReadRequest) -> Any:
     return reader.format("delta").load(table.path)
 
 
-def named_table(spark: Any, name: str) -> NamedTable | None:
+def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTable | None:
     """Resolve a name in the session's catalog.
 
     Returns None for a view, a table of another format, a name in a schema that doesn't exist, and a
     malformed name.
+
+    Args:
+        behind_views: whether the name of a temporary view refers to the table of the current schema
+            that the view hides, as in the methods of DataFrames that create tables.
     """
     table: CatalogTable | ConnectCatalogTable
     try:
@@ -171,7 +175,10 @@ def named_table(spark: Any, name: str) -> NamedTable | None:
     if table.database is not None and table.database.lower() == "delta":
         return NamedTable(name=name, path=table.table, exists=True, is_path=True)
     if table.is_temp_view():
-        return None
+        if not behind_views or table.database is not None:
+            return None
+        parts = (spark.catalog.currentDatabase(), table.table)
+        return named_table(spark, ".".join(map(quote_identifier, parts)))
     if not table.exists():
         try:
             path = table.default_location()

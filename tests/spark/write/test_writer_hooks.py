@@ -8,6 +8,7 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
@@ -147,6 +148,28 @@ def test_the_sessions_conf_holds_where_options_are_silent(spark, frame, tmp_path
         str(tmp_path)
     )
     assert rows(tmp_path) == [(3, "c", None)]
+
+
+def test_a_setting_disables_dynamic_overwrites_of_partitioned_tables(spark, tmp_path):
+    session = spark.newSession()
+    path, plain = str(tmp_path / "t"), str(tmp_path / "plain")
+    rows_of_b = session.sql("SELECT 2L AS id, 'b' AS p")
+    write(session.sql("SELECT 1L AS id, 'a' AS p")).partitionBy("p").save(path)
+    session.conf.set("spark.databricks.delta.dynamicPartitionOverwrite.enabled", "false")
+    dynamic = {"partitionOverwriteMode": "dynamic"}
+    with pytest.raises(ArgumentError, match="DELTA_DYNAMIC_PARTITION_OVERWRITE_DISABLED"):
+        write(rows_of_b, **dynamic).mode("overwrite").save(path)
+    session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    for statement in ("OVERWRITE delta.`{}`", "OVERWRITE delta.`{}` PARTITION (p)"):
+        with pytest.raises(ArgumentError, match=r"dynamicPartitionOverwrite.enabled is false"):
+            session.sql(f"INSERT {statement.format(path)} SELECT 2L AS id, 'b' AS p")
+    assert rows(path) == [(1, "a")]
+    write(rows_of_b, replaceWhere="p = 'b'").mode("overwrite").save(path)
+    assert rows(path) == [(1, "a"), (2, "b")]
+    write(rows_of_b).mode("overwrite").save(plain)
+    write(rows_of_b).mode("overwrite").save(plain)
+    write(rows_of_b, partitionOverwriteMode="static").mode("overwrite").save(path)
+    assert rows(path) == rows(plain) == [(2, "b")]
 
 
 def test_generated_and_default_columns_are_filled_and_identity_values_are_each_ones_own(
@@ -308,6 +331,24 @@ def test_a_stream_into_a_name_goes_to_its_location(spark, frame, tmp_path):
         assert len(rows(str(tmp_path / "copy"))) == 6
     finally:
         spark.sql("DROP TABLE streamed")
+
+
+def test_a_temporary_view_hides_the_table_of_its_name_from_queries_only(spark):
+    spark.range(2).createOrReplaceTempView("hidden")
+    try:
+        for mode, number in (("error", 1), ("append", 2), ("ignore", 2), ("overwrite", 1)):
+            write(spark.range(8, 9)).mode(mode).saveAsTable("hidden")
+            assert spark.sql("SELECT count(*) FROM default.hidden").first()[0] == number
+        spark.range(9, 10).write.format("delta").insertInto("hidden")
+        assert ids(spark, spark.sql("DESCRIBE DETAIL default.hidden").first().location) == [8, 9]
+        spark.range(5, 6).writeTo("hidden").using("delta").createOrReplace()
+        assert spark.sql("SELECT id FROM default.hidden").collect() == [(5,)]
+        with pytest.raises(AnalysisException, match="VIEW_WRITE_NOT_ALLOWED"):
+            spark.range(5, 6).writeTo("hidden").append()
+        assert spark.sql("SELECT count(*) FROM hidden").first()[0] == 2
+    finally:
+        spark.catalog.dropTempView("hidden")
+        spark.sql("DROP TABLE IF EXISTS default.hidden")
 
 
 def test_an_overwrite_by_the_table_s_own_rows_removes_none_that_were_added_since(spark, tmp_path):

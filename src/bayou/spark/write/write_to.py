@@ -27,16 +27,17 @@ def write_to(request: WriteToRequest) -> Any:
     """
     if request.provider not in (None, "delta"):
         return NotImplemented
-    table = named_table(request.spark, request.table)
+    defines = request.method in _DEFINING_METHODS
+    table = named_table(request.spark, request.table, behind_views=defines)
     if table is None:
         return NotImplemented
     exists = table.exists
     if table.is_path:
         engine = session_engine(request.spark, table.path, request.options)
         exists = Table.for_path(engine, table.path).exists(engine)
-    elif not exists and (request.method not in _DEFINING_METHODS or not _is_delta(request)):
+    elif not exists and not (defines and _is_delta(request)):
         return NotImplemented  # Spark raises an error, or creates a table of another format
-    if request.method in _DEFINING_METHODS:
+    if defines:
         _define(request, table, exists=exists)
     else:
         _write_existing(request, table)

@@ -38,7 +38,7 @@ def save(request: WriteRequest) -> Any:
     table = None
     path = request.path
     if request.table is not None:
-        table = named_table(request.spark, request.table)
+        table = named_table(request.spark, request.table, behind_views=True)
         if table is None or (request.method == "insertInto" and not table.exists):
             return NotImplemented
         path = table.path if table.exists else path or table.path
@@ -88,7 +88,8 @@ def start(request: StreamWriteRequest) -> Any:
 
 def _is_delta_table(request: WriteRequest | StreamWriteRequest) -> bool:
     assert request.table is not None  # only methods with a table name are called for other formats
-    table = named_table(request.spark, request.table)
+    behind_views = isinstance(request, WriteRequest)
+    table = named_table(request.spark, request.table, behind_views=behind_views)
     return table is not None and table.exists and not table.is_path
 
 
