@@ -23,7 +23,6 @@ from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.settings import (
     AUTOMATIC_WIDENING,
     TIME_ZONE,
-    conf_flag,
     parse_automatic_widening,
 )
 from bayou.spark.session.storage_options import (
@@ -363,7 +362,7 @@ def with_session_defaults(
     if "replacewhere" in lower_case and "partitionoverwritemode" not in lower_case:
         # The option replaceWhere takes precedence over the session's overwrite mode.
         result["partitionOverwriteMode"] = "static"
-    if not conf_flag(spark, DYNAMIC_PARTITIONS_ENABLED, default=True):
+    if conf.get(DYNAMIC_PARTITIONS_ENABLED, "true").strip().lower() == "false":
         result[_DYNAMIC_PARTITIONS] = "false"
     if not lower_case & {name.lower() for name in _TRANSACTION}:
         result |= {n: conf[setting] for n, setting in _TRANSACTION.items() if setting in conf}
