@@ -351,6 +351,17 @@ def test_a_temporary_view_hides_the_table_of_its_name_from_queries_only(spark):
         spark.sql("DROP TABLE IF EXISTS default.hidden")
 
 
+@pytest.mark.parametrize("kind", ["VIEW other AS SELECT 1L AS id", "TABLE other (id BIGINT)"])
+def test_an_overwrite_does_not_replace_a_view_or_a_table_of_another_format(spark, kind):
+    using = " USING parquet" if kind.startswith("TABLE") else ""
+    spark.sql(f"CREATE {kind}{using}")
+    try:
+        with pytest.raises(ArgumentError, match="other: a view or a table of another format"):
+            write(spark.range(1)).mode("overwrite").saveAsTable("other")
+    finally:
+        spark.sql(f"DROP {kind.split()[0]} other")
+
+
 def test_an_overwrite_by_the_table_s_own_rows_removes_none_that_were_added_since(spark, tmp_path):
     path = str(tmp_path / "t")
     bayou.write(path, pa.table({"id": [1, 2, 3]}))

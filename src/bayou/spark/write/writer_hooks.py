@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
+
+from pyspark.errors import PySparkException
 
 from bayou.errors import ArgumentError, TableAlreadyExistsError
 from bayou.kernel import Operation
@@ -39,6 +42,8 @@ def save(request: WriteRequest) -> Any:
     path = request.path
     if request.table is not None:
         table = named_table(request.spark, request.table, behind_views=True)
+        if table is None and request.method == "saveAsTable" and request.mode == "overwrite":
+            _check_replaceable(request.spark, request.table)
         if table is None or (request.method == "insertInto" and not table.exists):
             return NotImplemented
         path = table.path if table.exists else path or table.path
@@ -84,6 +89,19 @@ def start(request: StreamWriteRequest) -> Any:
             argument="tableName",
         )
     return writer.start(table.path)
+
+
+def _check_replaceable(spark: Any, name: str) -> None:
+    """Raise `ArgumentError` for a name that Spark can't replace by a table of a data source."""
+    exists = False
+    with contextlib.suppress(PySparkException):  # for such a name, Spark raises an error
+        exists = spark.catalog.tableExists(name)
+    if exists:
+        raise ArgumentError(
+            f"{name}: a view or a table of another format has this name, and saveAsTable can't "
+            "replace it by a Delta table. Drop it first, or use another name.",
+            argument="name",
+        )
 
 
 def _is_delta_table(request: WriteRequest | StreamWriteRequest) -> bool:
