@@ -72,10 +72,10 @@ class DataFileConverter:
             partition=self.partition(add.path, add.partition_values),
             record_count=records,
             file_size_in_bytes=add.size,
-            value_counts=value_counts,
-            null_value_counts=null_counts,
-            lower_bounds=lower,
-            upper_bounds=upper,
+            value_counts=value_counts or None,
+            null_value_counts=null_counts or None,
+            lower_bounds=lower or None,
+            upper_bounds=upper or None,
             first_row_id=add.base_row_id,
         )
 

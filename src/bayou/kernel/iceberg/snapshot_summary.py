@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifests.encoded_entry import EncodedFile
 from bayou.kernel.iceberg.manifests.entries import POSITION_DELETES, DataFile
-from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile
 from bayou.kernel.iceberg.table_metadata import VERSION_KEY
 
 

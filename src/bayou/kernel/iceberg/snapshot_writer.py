@@ -15,6 +15,7 @@ from bayou.kernel.deletion_vectors.read import load
 from bayou.kernel.engine import Engine
 from bayou.kernel.iceberg.data_files import DataFileConverter
 from bayou.kernel.iceberg.iceberg_schema import Json
+from bayou.kernel.iceberg.manifests.encoded_entry import EncodedFile
 from bayou.kernel.iceberg.manifests.encoded_manifest import (
     EncodedEntries,
     EncodedManifest,
@@ -35,7 +36,6 @@ from bayou.kernel.iceberg.manifests.entries import (
     PartitionSpec,
     renewed,
 )
-from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile
 from bayou.kernel.iceberg.manifests.manifest_filter import ManifestMatch, matching_manifests
 from bayou.kernel.iceberg.manifests.manifest_reader import (
     live_entries,

@@ -13,6 +13,7 @@ from bayou.kernel.iceberg.manifests.avro_file import (
     encode_long,
     read_avro_file,
 )
+from bayou.kernel.iceberg.manifests.encoded_entry import EncodedFile
 from bayou.kernel.iceberg.manifests.encoded_manifest import (
     EncodedManifest,
     encoded_manifest,
@@ -31,7 +32,6 @@ from bayou.kernel.iceberg.manifests.entries import (
     NewSnapshot,
     PartitionSpec,
 )
-from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile
 from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
 from support.avro_files import avro_bytes, deflated, without_index
 

@@ -19,6 +19,7 @@ from pyiceberg.typedef import Record
 
 from bayou.errors import PrerequisiteError
 from bayou.kernel.iceberg.manifests.avro_file import read_avro_file
+from bayou.kernel.iceberg.manifests.encoded_entry import encoded_file
 from bayou.kernel.iceberg.manifests.encoded_manifest import EncodedManifest, encoded_manifest
 from bayou.kernel.iceberg.manifests.entries import (
     ADDED,
@@ -32,7 +33,6 @@ from bayou.kernel.iceberg.manifests.entries import (
     NewSnapshot,
     PartitionSpec,
 )
-from bayou.kernel.iceberg.manifests.entry_encoding import encoded_file
 from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
 from bayou.kernel.iceberg.manifests.pyiceberg_writers import MemoryOutputFile
 
@@ -135,10 +135,10 @@ def of_pyiceberg(
                         partition=Record(*data.partition),
                         record_count=data.record_count,
                         file_size_in_bytes=data.file_size_in_bytes,
-                        value_counts=dict(data.value_counts),
-                        null_value_counts=dict(data.null_value_counts),
-                        lower_bounds=dict(data.lower_bounds),
-                        upper_bounds=dict(data.upper_bounds),
+                        value_counts=data.value_counts,
+                        null_value_counts=data.null_value_counts,
+                        lower_bounds=data.lower_bounds,
+                        upper_bounds=data.upper_bounds,
                     ),
                 )
             )
@@ -267,6 +267,22 @@ def test_pyiceberg_reads_manifests_and_manifest_lists(tmp_path: Path) -> None:
     assert [each.data_file.file_path for each in found] == [e.data_file.file_path for e in entries]
     assert {each.sequence_number for each in found} == {8}
     assert header(path.read_bytes())["sequence-number"] == b"8"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_manifest_list_can_be_empty(version: int) -> None:
+    data = MetadataWriter(version).manifest_list([], NEW)
+    assert records(data) == "[]"
+    assert read_avro_file(data).blocks == []
+    assert header(data)["format-version"] == str(version).encode()
+
+
+def test_a_version_of_pyiceberg_with_another_field_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(DataFile, "sort_order_id")
+    with pytest.raises(PrerequisiteError, match="a field sort_order_id .* DataFile.*pip install"):
+        manifest([entry(0)], replace(SPEC, fields=[], types=[]))
 
 
 def test_a_version_of_pyiceberg_without_an_attribute_is_refused(

@@ -1,7 +1,7 @@
 """Manifests and manifest lists of Iceberg: entries, their encoding, reading, writing and removal.
 
 `entries` has the fields of Iceberg's spec. Start with `manifest_reader` and `manifest_writer`.
-`pyiceberg_writers` has pyiceberg's writers, which take encoded entries. `encoded_manifest` and
+`entry_encoder` and `pyiceberg_writers` call and extend pyiceberg's writers. `encoded_manifest` and
 `manifest_filter` remove files without decoding the other entries.
 """
 

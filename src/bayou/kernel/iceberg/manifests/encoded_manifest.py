@@ -22,8 +22,8 @@ from bayou.kernel.iceberg.manifests.avro_file import (
     read_avro_file,
     read_metadata,
 )
+from bayou.kernel.iceberg.manifests.encoded_entry import EncodedFile, EntryMover
 from bayou.kernel.iceberg.manifests.entries import DELETED, EXISTING, ManifestEntry, ManifestFile
-from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile, EntryMover
 
 _HASHES_KEY = "bayou.location-hashes"
 _LENGTHS_KEY = "bayou.entry-lengths"

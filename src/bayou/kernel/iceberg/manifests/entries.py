@@ -6,8 +6,8 @@ Both format versions share these objects. pyiceberg's manifest writers use their
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.values import IcebergValue
@@ -27,9 +27,18 @@ class DataFile:
     Attributes:
         file_path: location of the file, a URI.
         partition: values of the partition fields, in the order of the spec.
+        value_counts, null_value_counts, lower_bounds, upper_bounds: by field id; None without
+            statistics.
         first_row_id: row id of the file's first row (version 3).
         referenced_data_file, content_offset, content_size_in_bytes: only for deletion vectors.
     """
+
+    column_sizes: ClassVar[None] = None
+    nan_value_counts: ClassVar[None] = None
+    key_metadata: ClassVar[None] = None
+    split_offsets: ClassVar[None] = None
+    equality_ids: ClassVar[None] = None
+    sort_order_id: ClassVar[None] = None
 
     file_path: str
     partition: tuple[IcebergValue, ...]
@@ -37,10 +46,10 @@ class DataFile:
     file_size_in_bytes: int
     content: int = DATA
     file_format: Literal["PARQUET", "PUFFIN"] = "PARQUET"
-    value_counts: Mapping[int, int] = field(default_factory=dict)
-    null_value_counts: Mapping[int, int] = field(default_factory=dict)
-    lower_bounds: Mapping[int, bytes] = field(default_factory=dict)
-    upper_bounds: Mapping[int, bytes] = field(default_factory=dict)
+    value_counts: Mapping[int, int] | None = None
+    null_value_counts: Mapping[int, int] | None = None
+    lower_bounds: Mapping[int, bytes] | None = None
+    upper_bounds: Mapping[int, bytes] | None = None
     first_row_id: int | None = None
     referenced_data_file: str | None = None
     content_offset: int | None = None
@@ -77,6 +86,8 @@ class FieldSummary:
 class ManifestFile:
     """`manifest_file`: an entry of a manifest list."""
 
+    key_metadata: ClassVar[None] = None
+
     manifest_path: str
     manifest_length: int
     partition_spec_id: int
@@ -92,9 +103,6 @@ class ManifestFile:
     deleted_rows_count: int
     partitions: tuple[FieldSummary, ...] = ()
     first_row_id: int | None = None
-
-    def __copy__(self) -> ManifestFile:
-        return self  # it is immutable, and pyiceberg copies each entry of a manifest list
 
     @property
     def live_files_count(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import ByteRange, Engine
+from bayou.kernel.iceberg.manifests.encoded_entry import EncodedFile, encoded_file, entry_decoder
 from bayou.kernel.iceberg.manifests.encoded_manifest import (
     EncodedManifest,
     encoded_manifest,
@@ -16,7 +17,6 @@ from bayou.kernel.iceberg.manifests.encoded_manifest import (
     matching_hashes,
 )
 from bayou.kernel.iceberg.manifests.entries import ManifestFile
-from bayou.kernel.iceberg.manifests.entry_encoding import EncodedFile, encoded_file, entry_decoder
 from bayou.kernel.iceberg.manifests.manifest_reader import live_entries, read_file, reported
 from bayou.kernel.iceberg.metadata_folder import engine_path
 

@@ -152,8 +152,8 @@ def _entry(record: Mapping[str, Any], manifest: ManifestFile) -> ManifestEntry:
     )
 
 
-def _map(items: Any) -> dict[int, Any]:
-    return {item["key"]: item["value"] for item in items or ()}
+def _map(items: Any) -> dict[int, Any] | None:
+    return {item["key"]: item["value"] for item in items or ()} or None
 
 
 def _internal(value: Any) -> IcebergValue:

@@ -10,6 +10,7 @@ import importlib.util
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from bayou.errors import PrerequisiteError
 from bayou.kernel.iceberg.iceberg_schema import Json
@@ -26,7 +27,9 @@ from bayou.kernel.iceberg.manifests.entries import (
     NewSnapshot,
     PartitionSpec,
 )
-from bayou.kernel.iceberg.manifests.entry_encoding import EntryEncoder
+
+if TYPE_CHECKING:
+    from bayou.kernel.iceberg.manifests.entry_encoder import EntryEncoder
 
 
 class MetadataWriter:
@@ -97,17 +100,9 @@ class MetadataWriter:
 
     def manifest_list(self, manifests: Sequence[ManifestFile], snapshot: NewSnapshot) -> bytes:
         """Return the bytes of a manifest list."""
-        from bayou.kernel.iceberg.manifests.pyiceberg_writers import (
-            EncodedManifestListWriter,
-            ManifestListWriterV3,
-        )
+        from bayou.kernel.iceberg.manifests.pyiceberg_writers import manifest_list
 
-        version_3 = self.format_version >= 3
-        writer = (ManifestListWriterV3 if version_3 else EncodedManifestListWriter)(snapshot)
-        with writer:
-            writer.add_manifests(manifests)
-        written: bytes = writer.file.data
-        return written
+        return manifest_list(self.format_version, manifests, snapshot)
 
     def table_metadata(self, metadata: Json) -> bytes:
         """Return the bytes of a metadata file."""
@@ -119,6 +114,8 @@ class MetadataWriter:
         return written.encode()
 
     def _encoder(self, spec: PartitionSpec) -> EntryEncoder:
+        from bayou.kernel.iceberg.manifests.entry_encoder import EntryEncoder
+
         key = json.dumps([spec.spec_id, spec.schema["schema-id"], list(spec.fields)])
         encoder = self._encoders.get(key)
         if encoder is None:

@@ -1,8 +1,8 @@
-"""pyiceberg's writers of manifests and manifest lists, for records that are already encoded.
+"""pyiceberg's writers of manifests and manifest lists.
 
 pyiceberg's classes write the headers, the metadata and the blocks, check the sequence numbers, and
-count files, rows and partitions. The subclasses in this module replace its encoder, which takes
-three times as long as `entry_encoding`, and add entries of older manifests without decoding them.
+count files, rows and partitions. The subclasses in this module write manifests in blocks of 100
+entries, with an index, and add entries of older manifests without decoding them.
 
 pyiceberg 0.12 doesn't write format version 3. `ManifestWriterV3` and `ManifestListWriterV3` are
 replaced when it does. Only functions import this module, because pyiceberg belongs to an extra.
@@ -17,15 +17,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import pyiceberg.manifest
 from pyiceberg.avro.file import SYNC_SIZE, AvroOutputFile
 from pyiceberg.io import OutputFile
 from pyiceberg.manifest import (
+    MANIFEST_LIST_FILE_SCHEMAS,
+    PARTITION_FIELD_SUMMARY_TYPE,
     UNASSIGNED_SEQ,
     ManifestContent,
     ManifestListWriter,
     ManifestListWriterV2,
     ManifestWriter,
     ManifestWriterV2,
+    PartitionFieldSummary,
+    write_manifest_list,
 )
 
 from bayou.errors import PrerequisiteError
@@ -42,11 +47,7 @@ from bayou.kernel.iceberg.manifests.entries import (
     NewSnapshot,
     PartitionSpec,
 )
-from bayou.kernel.iceberg.manifests.entry_encoding import (
-    EntrySchema,
-    encoded_manifest_file,
-    manifest_list_schema,
-)
+from bayou.kernel.iceberg.manifests.entry_encoder import EntrySchema, RecordWriter, values_of
 from bayou.kernel.iceberg.values import IcebergValue, value_from_bytes
 
 _BLOCK_RECORDS = 100
@@ -61,10 +62,7 @@ _USED_ATTRIBUTES: Mapping[type, Sequence[str]] = {
         *("_existing_files", "_existing_rows", "_deleted_files", "_deleted_rows"),
         *("new_writer", "add_entry", "prepare_entry", "to_manifest_file"),
     ),
-    ManifestListWriter: (
-        *("_writer", "_output_file", "_meta", "_format_version"),
-        *("add_manifests", "prepare_manifest"),
-    ),
+    ManifestListWriter: ("_writer", "_output_file", "_meta", "add_manifests"),
 }
 
 
@@ -294,40 +292,70 @@ class ManifestWriterV3(EncodedManifestWriter):
         return ManifestContent(self._content)
 
 
-class EncodedManifestListWriter(ManifestListWriterV2):
-    """Writes a manifest list."""
+class ManifestListWriterV3(ManifestListWriterV2):
+    """Writes a manifest list in format version 3."""
 
     _meta: dict[str, str]
 
-    def __init__(self, snapshot: NewSnapshot) -> None:
-        self.file = MemoryOutputFile("")
+    def __init__(self, output_file: OutputFile, snapshot: NewSnapshot) -> None:
         super().__init__(
-            self.file,
+            output_file,
             snapshot.snapshot_id,
             snapshot.parent_snapshot_id,
             snapshot.sequence_number,
             DEFLATE,
         )
+        first_row_id = str(snapshot.first_row_id or 0)
+        self._meta = {**self._meta, "format-version": "3", "first-row-id": first_row_id}
 
     def __enter__(self) -> Self:
-        schema = manifest_list_schema(self._format_version)
-        self._writer = EncodedRecordFile(self._output_file, schema, "manifest_file", self._meta)
+        schema = MANIFEST_LIST_FILE_SCHEMAS[3]
+        self._writer = AvroOutputFile(
+            self._output_file, schema, "manifest_file", metadata=self._meta
+        )
         self._writer.__enter__()
         return self
 
-    def prepare_manifest(self, manifest: ManifestFile) -> bytes:
-        """Check the entry of a manifest, and return its encoded record."""
-        return encoded_manifest_file(super().prepare_manifest(manifest), self._format_version)
+
+def manifest_list(
+    format_version: int, manifests: Sequence[ManifestFile], snapshot: NewSnapshot
+) -> bytes:
+    """Return the bytes of a manifest list."""
+    file = MemoryOutputFile("")
+    writer = (
+        ManifestListWriterV3(file, snapshot)
+        if format_version >= 3
+        else write_manifest_list(
+            format_version,
+            file,
+            snapshot.snapshot_id,
+            snapshot.parent_snapshot_id,
+            snapshot.sequence_number,
+            DEFLATE,
+        )
+    )
+    with writer:
+        file_writer = writer._writer
+        file_writer.writer = RecordWriter(file_writer.writer)
+        if manifests:  # some Avro readers don't expect a block without records
+            writer.add_manifests(_listed(manifests, format_version))
+    return file.data
 
 
-class ManifestListWriterV3(EncodedManifestListWriter):
-    """Writes a manifest list in format version 3."""
-
-    def __init__(self, snapshot: NewSnapshot) -> None:
-        super().__init__(snapshot)
-        first_row_id = str(snapshot.first_row_id or 0)
-        self._format_version = 3
-        self._meta = {**self._meta, "format-version": "3", "first-row-id": first_row_id}
+def _listed(manifests: Sequence[ManifestFile], format_version: int) -> list[Any]:
+    """Return pyiceberg's `ManifestFile` objects."""
+    struct = MANIFEST_LIST_FILE_SCHEMAS[format_version].as_struct()
+    values_of_manifest = values_of(ManifestFile, struct)
+    partitions = [field.name for field in struct.fields].index("partitions")
+    values_of_summary = values_of(FieldSummary, PARTITION_FIELD_SUMMARY_TYPE)
+    listed = []
+    for manifest in manifests:
+        values = list(values_of_manifest(manifest))
+        values[partitions] = [
+            PartitionFieldSummary(*values_of_summary(each)) for each in manifest.partitions
+        ]
+        listed.append(pyiceberg.manifest.ManifestFile(*values))
+    return listed
 
 
 def _partitions_with_summaries(

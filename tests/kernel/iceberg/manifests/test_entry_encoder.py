@@ -9,6 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from bayou.kernel.iceberg.manifests.encoded_entry import EncodedFile, EntryMover, entry_decoder
 from bayou.kernel.iceberg.manifests.entries import (
     ADDED,
     DATA_MANIFEST,
@@ -23,12 +24,7 @@ from bayou.kernel.iceberg.manifests.entries import (
     NewSnapshot,
     PartitionSpec,
 )
-from bayou.kernel.iceberg.manifests.entry_encoding import (
-    EncodedFile,
-    EntryEncoder,
-    EntryMover,
-    entry_decoder,
-)
+from bayou.kernel.iceberg.manifests.entry_encoder import EntryEncoder
 from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
 
 TYPES = ["int", "long", "string", "date", "timestamptz", "decimal(9, 2)", "boolean", "binary"]
@@ -64,7 +60,7 @@ def entry(partition: tuple[Any, ...] = (), **changes: Any) -> ManifestEntry:
         value_counts={1: 10, 2_000_000_000: 1 << 40},
         null_value_counts={1: 0},
         lower_bounds={1: b"", 300: b"x" * 200},
-        upper_bounds={},
+        upper_bounds=None,
         **changes,
     )
     return ManifestEntry(
