@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import builtins
 import datetime as dt
 import re
 import signal
+import symtable
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,10 @@ from support.page_runner import PageRunner
 from support.unity_double import UnityDouble
 
 _NEEDS = re.compile(r"^The (?:examples|commands)\b[^.]*\b(?:continue|need|read|use)", re.MULTILINE)
+
+_CONTINUES = re.compile(
+    r"continues? (?:each other|the ones above|with)|The program continues|Save the programs to"
+)
 
 PAGES = [page for page in documented_pages() if any(block.runs for block in blocks_of(page))]
 
@@ -56,6 +62,32 @@ def test_a_page_says_what_its_examples_need() -> None:
         if not page.startswith("docs/reference/"):  # docstrings
             before = (ROOT / page).read_text()
             assert _NEEDS.search(before), f"{page}: add a sentence: The examples use ..."
+
+
+def test_a_program_defines_its_names_or_the_page_says_that_programs_continue() -> None:
+    for page in documented_pages():
+        text = (ROOT / page).read_text()
+        for block in blocks_of(page):
+            if block.language == "python" and block.runs and _undefined_names(block.text):
+                before = "\n".join(text.splitlines()[: block.line])
+                assert _CONTINUES.search(before), f"{block}: {_undefined_names(block.text)}"
+
+
+def _undefined_names(program: str) -> set[str]:
+    """Return the global names that a program uses and doesn't define."""
+    if "import *" in program:
+        return set()
+    module = symtable.symtable(program, "program", "exec")
+    defined = {s.get_name() for s in module.get_symbols() if s.is_assigned() or s.is_namespace()}
+    defined |= {s.get_name() for s in module.get_symbols() if s.is_imported()}
+    used: set[str] = set()
+    tables = [module]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        symbols = [s for s in table.get_symbols() if s.is_referenced()]
+        used |= {s.get_name() for s in symbols if table is module or s.is_global()}
+    return used - defined - set(dir(builtins))
 
 
 @pytest.fixture(scope="module")
