@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import runpy
 import shutil
 import subprocess
 from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 from bayou.errors import PrerequisiteError
 
@@ -96,10 +97,22 @@ def installed_pyspark() -> str:
         ModuleNotFoundError: PySpark isn't installed.
     """
     package = importlib.util.find_spec("pyspark")
-    if package is None or package.origin is None:
+    if package is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
-    version: str = runpy.run_path(str(Path(package.origin).with_name("version.py")))["__version__"]
-    return version
+    return package_version(package)
+
+
+def package_version(package: ModuleSpec) -> str:
+    """Read `__version__` in a package's `version.py`; "" if there is none.
+
+    In Spark's Python workers, PySpark is in a ZIP file.
+    """
+    loader: Any = package.loader
+    if package.origin is None or not hasattr(loader, "get_data"):
+        return ""
+    source = loader.get_data(str(Path(package.origin).with_name("version.py"))).decode()
+    match = re.search(r"""^__version__[^=]*= *["'](.+?)["']""", source, re.MULTILINE)
+    return "" if match is None else match[1]
 
 
 check_pyspark(installed_pyspark())
