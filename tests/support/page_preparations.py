@@ -123,25 +123,6 @@ def _json_files(page: Prepared) -> None:
         (page.folder / folder / f"batch_{folder[:4]}.jsonl").write_bytes(lines)
 
 
-def _sql(page: Prepared) -> None:
-    lake = page.folder / "lake"
-    feed = "spark.databricks.delta.properties.defaults.enableChangeDataFeed"
-    page.runner.spark().conf.set(feed, "true")
-    _write_folders(pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]}), lake / "parquet")
-    rows = pa.table({"id": [1, 2]})
-    bayou.create(str(lake / "clustered"), rows.schema, cluster_by=["id"])
-    bayou.write(str(lake / "clustered"), rows)
-    inventory = pa.schema(
-        [
-            ("path", pa.string()),
-            ("length", pa.int64()),
-            ("isDir", pa.bool_()),
-            ("modificationTime", pa.int64()),
-        ]
-    )
-    bayou.create(str(lake / "inventory"), inventory)
-
-
 def _connectors(page: Prepared) -> None:
     rows = pa.table({"id": [1, 20, 30], "day": ["2024-01-05"] * 3, "name": ["a", "b", "c"]})
     bayou.write(str(page.folder / "lake" / "events"), rows, partition_by=["day"])
@@ -204,7 +185,6 @@ PREPARATIONS: dict[str, Callable[[Prepared], None]] = {
     "docs/guide/quickstart.md": _quick_start,
     "docs/guide/scaling.md": _dated_events,
     "docs/guide/spark.md": _dated_events,
-    "docs/guide/sql.md": _sql,
     "docs/guide/stores.md": _dated_events,
     "docs/guide/tables.md": _all_samples,
     "docs/guide/unity-catalog.md": _unity,

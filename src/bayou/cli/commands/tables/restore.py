@@ -70,7 +70,7 @@ def restore(
         if any(app.startswith("kafka/") for app in before.transactions):
             output.notice(
                 f"{table}: a pipeline writes to this table and stops at a RESTORE. See "
-                "accept-restore on the page Recovery of the documentation"
+                "accept-restore on the page Backup and recovery of the documentation"
             )
 
 
