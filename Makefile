@@ -50,7 +50,7 @@ java:
 	@tools/require_java.sh
 
 $(VENV)/.installed: pyproject.toml constraints.txt tools/environment.sh
-	@tools/environment.sh $(VENV) constraints.txt -e '.[all]'
+	@tools/environment.sh $(VENV) constraints.txt -e '.[demo]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
