@@ -50,7 +50,6 @@ NOT_IN_THE_JVM = {
         "file_index.FileIndex",
         "file_index.FilesByPartition",
         "file_index.SqlConf",
-        "java_files.encode_statuses",
         "java_files.hadoop_uris",
         "objects.JavaObject",
         "objects.JvmError",

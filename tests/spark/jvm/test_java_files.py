@@ -1,8 +1,12 @@
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from bayou.spark.jvm.java_files import JavaFiles, encode_statuses, hadoop_uris
+from bayou.errors import StorageError
+from bayou.spark.jvm.java_files import JavaFiles, hadoop_uris
+from bayou.spark.jvm.objects import java_class
 
 pytestmark = pytest.mark.spark
 
@@ -32,12 +36,56 @@ def test_statuses_arrive_in_the_jvm_as_they_are(spark):
     assert list(java.uris(java.statuses(uris[:0], sizes[:0], times[:0]))) == []
 
 
-def test_a_slice_of_columns_is_encoded_alone():
+PLAIN = [
+    "file:/t/day=2024-01-01/part-00000-0a1B.c000.zstd.parquet",
+    "s3a://bucket.name/t//k:1/../x.parquet",
+    "abfss://container/a_b.parquet",
+]
+
+
+@pytest.mark.parametrize("uris", [PLAIN, [*PLAIN, "file:/t/a b+c/50%/~x;y.parquet"]])
+def test_paths_are_those_that_hadoop_parses_from_a_string(spark, uris):
+    numbers = pa.array(range(len(uris)), pa.int64())
+    statuses = JavaFiles(spark).statuses(pa.array(uris), numbers, numbers)
+    path = java_class(spark._jvm, "org.apache.hadoop.fs.Path")
+    for status, uri in zip(statuses, uris, strict=True):
+        assert status.getPath().equals(path(uri))
+        assert str(status.getPath().toUri().toString()) == str(path(uri).toUri().toString())
+
+
+def test_slices_and_chunks_of_columns_become_statuses(spark):
+    java = JavaFiles(spark)
     uris = pa.array(["file:/a", "file:/bb", "file:/c"])
     numbers = pa.array([1, 2, 3], pa.int64())
-    alone = encode_statuses(pa.array(["file:/bb"]), pa.array([2]), pa.array([2]))
-    assert encode_statuses(uris[1:2], numbers[1:2], numbers[1:2]) == alone
-    assert encode_statuses(uris[:0], numbers[:0], numbers[:0]) == bytes(4)
+    (status,) = java.statuses(uris[1:2], numbers[1:2], numbers[1:2])
+    assert (str(status.getPath().toString()), status.getLen()) == ("file:/bb", 2)
+    chunks = (pa.chunked_array([column[:1], column[1:]]) for column in (uris, numbers, numbers))
+    assert [s.getModificationTime() for s in java.statuses(*chunks)] == [1, 2, 3]
+
+
+def test_more_files_than_are_transferred_at_once_keep_their_order(spark, monkeypatch):
+    monkeypatch.setattr("bayou.spark.jvm.java_files._FILES_AT_ONCE", 2)
+    numbers = pa.array(range(5), pa.int64())
+    uris = pa.array([f"file:/t/{n}" for n in range(5)])
+    folder = Path(spark.sparkContext._temp_dir)
+    before = set(folder.iterdir())
+    statuses = JavaFiles(spark).statuses(uris, numbers, numbers)
+    assert [str(s.getPath().getName()) for s in statuses] == list("01234")
+    assert [s.getLen() for s in statuses] == list(range(5))
+    assert set(folder.iterdir()) == before
+
+
+def test_a_temporary_file_that_cannot_be_written_is_an_error_that_names_the_folder(
+    spark, monkeypatch, tmp_path
+):
+    missing = str(tmp_path / "missing")
+    monkeypatch.setattr(spark.sparkContext, "_temp_dir", missing)
+    numbers = pa.array([1], pa.int64())
+    with pytest.raises(
+        StorageError, match=r"missing: a temporary file .* \(No such file"
+    ) as raised:
+        JavaFiles(spark).statuses(pa.array(["file:/a"]), numbers, numbers)
+    assert raised.value.path == missing
 
 
 def test_directories_are_made_of_rows_and_slices_of_files(spark):

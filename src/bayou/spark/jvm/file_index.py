@@ -23,6 +23,9 @@ from bayou.spark.jvm.objects import JavaObject, java_class, scala_items, scala_s
 __all__ = ["FileIndex", "FilesByPartition", "SqlConf", "file_index_frame", "sql_conf"]
 
 
+_STATUS_COLUMNS = ["path", "size", "modification_time"]
+
+
 class SqlConf(NamedTuple):
     """Settings that determine how Catalyst formats expressions."""
 
@@ -154,7 +157,7 @@ class _JavaFileIndex:
                 if len(matches) == 0:
                     return scala_seq(self._jvm, [])
                 groups, rows = groups.only(matches), self._java.take(rows, matches)
-            statuses = self._statuses(files.take(groups.order))
+            statuses = self._statuses(files.select(_STATUS_COLUMNS).take(groups.order))
             return self._java.directories(rows, statuses, groups.offsets)
 
     def inputFiles(self) -> JavaObject:  # noqa: N802

@@ -1,21 +1,26 @@
 """Transfer of lists of files and partition values to the JVM with few py4j calls.
 
-A py4j call takes at least 0.1 ms, which is too long for a call for each file. File statuses are
-transferred in Hadoop's serialization, partition values as an Arrow batch. Method handles process
-the elements of an array inside the JVM.
+A py4j call takes at least 0.1 ms, which is too long for a call for each file. The fields of files
+are transferred in temporary files, partition values as an Arrow batch. Method handles process the
+elements of an array inside the JVM.
 """
 
 from __future__ import annotations
 
-import struct
-from typing import Any
+import string
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
+from bayou.errors import StorageError
 from bayou.kernel.arrow.compute import pc
 from bayou.spark.jvm.objects import JavaObject, java_class, scala_seq, tested_with
 
-__all__ = ["JavaFiles", "encode_statuses", "hadoop_uris"]
+__all__ = ["JavaFiles", "hadoop_uris"]
 
 
 def hadoop_uris(paths: Any) -> Any:
@@ -27,44 +32,29 @@ def hadoop_uris(paths: Any) -> Any:
     return pc.if_else(local, pc.binary_join_element_wise("file:", paths, ""), s3)
 
 
-def encode_statuses(uris: Any, sizes: Any, times: Any) -> bytes:
-    """Serialize file statuses for `ArrayWritable(FileStatus)`: a count and protobuf messages.
+_FILES_AT_ONCE = 100_000
+"""Files whose fields are transferred together; limits the memory that the transfer needs."""
 
-    Each message is a `FileStatusProto`, preceded by the size of the message. The fields are type,
-    path, length, permission, owner, group and times. Varints are padded to a fixed size, so that
-    Arrow functions can create all messages at once.
+_UNQUOTED = f"{string.ascii_letters}{string.digits}-._=/:\0".encode()
+"""Bytes that a path and its URI have in common; NUL separates paths."""
 
-    Args:
-        times: modification times in ms since the epoch.
+
+class _StatusHandles(NamedTuple):
+    """Method handles that create file statuses.
+
+    Attributes:
+        read_strings: from the `java.nio.file.Path` of a file of strings to a `String[]`.
+        from_uris: from sizes, times, strings and an index to a `FileStatus`; the strings are URIs.
+        from_strings: the same; the strings are Hadoop paths with any characters.
     """
-    count = len(uris)
-    if count == 0:
-        return struct.pack(">i", 0)
-    lengths = pc.cast(pc.binary_length(uris), pa.int64())
-    before_path = b"\x08\x02\x12"  # fileType = FT_FILE; path
-    before_size = b"\x18"
-    before_time = _FIXED + b"\x38"
-    after_time = b"\x40\x00"  # access_time = 0
-    fixed_size = len(before_path + before_size + before_time + after_time) + 4 + 8 + 8
-    messages: Any = pc.binary_join_element_wise(
-        _big_endian(pc.add(lengths, fixed_size)),
-        pa.scalar(before_path),
-        _varints(lengths, 4),
-        pc.cast(uris, pa.binary()),
-        pa.scalar(before_size),
-        _varints(sizes, 8),
-        pa.scalar(before_time),
-        _varints(times, 8),
-        pa.scalar(after_time),
-        pa.scalar(b""),
-    )
-    if isinstance(messages, pa.ChunkedArray):
-        messages = messages.combine_chunks()
-    offsets = pa.Array.from_buffers(
-        pa.int32(), count + 1, [None, messages.buffers()[1]], offset=messages.offset
-    )
-    data = messages.buffers()[2][offsets[0].as_py() : offsets[-1].as_py()]
-    return struct.pack(">i", count) + bytes(data.to_pybytes())
+
+    read_strings: JavaObject
+    from_uris: JavaObject
+    from_strings: JavaObject
+
+
+_STATUS_HANDLES: WeakKeyDictionary[Any, _StatusHandles] = WeakKeyDictionary()
+"""The method handles of each JVM, by its gateway."""
 
 
 @tested_with("4.2", "4.3")
@@ -74,21 +64,124 @@ class JavaFiles:
     def __init__(self, spark: Any) -> None:
         self._spark = spark
         self._jvm = spark._jvm
-        self._new_array = spark.sparkContext._gateway.new_array
+        self._gateway = spark.sparkContext._gateway
+        self._new_array = self._gateway.new_array
         self._handles = self._java("java.lang.invoke.MethodHandles")
         self._types = self._java("java.lang.invoke.MethodType")
         self._row = self._java("org.apache.spark.sql.catalyst.InternalRow")
         self._streams = self._java("java.util.stream.IntStream")
 
     def statuses(self, uris: Any, sizes: Any, times: Any) -> JavaObject:
-        """Create a `FileStatus[]`; see `encode_statuses` for the arguments."""
-        status = "org.apache.hadoop.fs.FileStatus"
-        writable = self._java("org.apache.hadoop.io.ArrayWritable")(
-            self._java("java.lang.Class").forName(status)
+        """Create a `FileStatus[]`.
+
+        Args:
+            uris: paths with a scheme, not percent-encoded; see `hadoop_uris`.
+            sizes: bytes, int64.
+            times: modification times in ms since the epoch, int64.
+        """
+        statuses = self._new_array(self._java("org.apache.hadoop.fs.FileStatus"), len(uris))
+        for start in range(0, len(uris), _FILES_AT_ONCE):
+            columns = (column.slice(start, _FILES_AT_ONCE) for column in (uris, sizes, times))
+            created = self._statuses(*columns)
+            self._java("java.lang.System").arraycopy(created, 0, statuses, start, len(created))
+        return statuses
+
+    def _statuses(self, uris: Any, sizes: Any, times: Any) -> JavaObject:
+        """Create a `FileStatus` for each element of the columns, as an `Object[]`."""
+        handles = _STATUS_HANDLES.get(self._gateway)
+        if handles is None:
+            handles = _STATUS_HANDLES[self._gateway] = self._new_status_handles()
+        joined = _joined(uris)
+        with self._temporary_file(joined) as file:
+            strings = handles.read_strings.invokeWithArguments(self._objects(file))
+        is_plain = not joined.translate(None, _UNQUOTED)
+        of_index = self._handles.insertArguments(
+            handles.from_uris if is_plain else handles.from_strings,
+            0,
+            self._objects(self._longs(sizes), self._longs(times), strings),
         )
-        data = self._java("java.io.ByteArrayInputStream")(encode_statuses(uris, sizes, times))
-        writable.readFields(self._java("java.io.DataInputStream")(data))
-        return self._typed(writable.get(), self._java(status), len(uris))
+        return self._mapped(self._streams.range(0, len(uris)), of_index).toArray()
+
+    def _new_status_handles(self) -> _StatusHandles:
+        types, lookup = self._types, self._handles.publicLookup()
+        string, path = self._class("java.lang.String"), self._class("org.apache.hadoop.fs.Path")
+        uri, nothing = self._class("java.net.URI"), self._java("java.lang.Void").TYPE
+        parse = lookup.findStatic(uri, "create", types.methodType(uri, string))
+        from_uri = lookup.findConstructor(path, types.methodType(nothing, uri))
+        from_string = lookup.findConstructor(path, types.methodType(nothing, string))
+        return _StatusHandles(
+            read_strings=self._strings_reader(),
+            from_uris=self._status_maker(self._handles.filterReturnValue(parse, from_uri)),
+            from_strings=self._status_maker(from_string),
+        )
+
+    def _strings_reader(self) -> JavaObject:
+        """Return a method handle that reads a file of strings, separated by NUL."""
+        types, lookup = self._types, self._handles.publicLookup()
+        string, data = self._class("java.lang.String"), self._class("[B")
+        strings, path = self._class("[Ljava.lang.String;"), self._class("java.nio.file.Path")
+        charset = self._classes(self._class("java.nio.charset.Charset"))
+        utf_8 = self._java("java.nio.charset.StandardCharsets").UTF_8
+        read = lookup.findStatic(
+            self._class("java.nio.file.Files"), "readAllBytes", types.methodType(data, path)
+        )
+        decode = lookup.findConstructor(
+            string, types.methodType(self._java("java.lang.Void").TYPE, data, charset)
+        )
+        split = lookup.findVirtual(string, "split", types.methodType(strings, string))
+        bind, then = self._handles.insertArguments, self._handles.filterReturnValue
+        text = then(read, bind(decode, 1, self._objects(utf_8)))
+        return then(text, bind(split, 1, self._objects("\0")))
+
+    def _status_maker(self, to_path: JavaObject) -> JavaObject:
+        """Return a method handle from sizes, times, strings and an index to a `FileStatus`.
+
+        Args:
+            to_path: a method handle from a string to a `Path`.
+        """
+        java, types, handles = self._java, self._types, self._handles
+        long, integer = java("java.lang.Long").TYPE, java("java.lang.Integer").TYPE
+        path = self._class("org.apache.hadoop.fs.Path")
+        parameters = (java("java.lang.Boolean").TYPE, integer, long, long, path)
+        status = handles.publicLookup().findConstructor(
+            self._class("org.apache.hadoop.fs.FileStatus"),
+            types.methodType(java("java.lang.Void").TYPE, long, self._classes(*parameters)),
+        )
+        no_directory = self._objects(False, 0, 0)  # replication, block size
+        status = handles.insertArguments(status, 1, no_directory)
+        element = handles.arrayElementGetter(self._class("[J"))
+        strings = self._class("[Ljava.lang.String;")
+        path_element = handles.filterReturnValue(handles.arrayElementGetter(strings), to_path)
+        for position, getter in ((2, path_element), (1, element), (0, element)):
+            status = handles.collectArguments(status, position, getter)
+        longs = self._class("[J")
+        wanted = types.methodType(status.type().returnType(), longs)
+        wanted = wanted.appendParameterTypes(self._classes(longs, strings, integer))
+        order = self._new_array(self._jvm.int, 6)
+        for position, argument in enumerate((0, 3, 1, 3, 2, 3)):
+            order[position] = argument
+        return handles.permuteArguments(status, wanted, order)
+
+    @contextmanager
+    def _temporary_file(self, data: bytes) -> Iterator[JavaObject]:
+        """Write data to a file, and yield its `java.nio.file.Path`.
+
+        py4j would send the data as Base64 text.
+        """
+        folder = str(self._spark.sparkContext._temp_dir)
+        with ExitStack() as stack:
+            try:
+                file = stack.enter_context(tempfile.NamedTemporaryFile(dir=folder))
+                file.write(data)
+                file.flush()
+            except OSError as error:
+                raise StorageError(
+                    f"{folder}: a temporary file for the list of a table's files can't be written "
+                    f"({error.strerror}). Free space on this disk, or start the session with "
+                    "another spark.local.dir.",
+                    path=folder,
+                ) from error
+            yield self._java("java.io.File")(file.name).toPath()
 
     def rows(self, values: pa.Table, schema: Any) -> JavaObject:
         """Convert an Arrow table to an `InternalRow[]`; `schema` is the table's Spark schema.
@@ -185,6 +278,9 @@ class JavaFiles:
     def _classes(self, *classes: JavaObject) -> JavaObject:
         return self._array(self._java("java.lang.Class"), *classes)
 
+    def _objects(self, *items: JavaObject) -> JavaObject:
+        return self._array(self._java("java.lang.Object"), *items)
+
     def _typed(self, array: JavaObject, element: JavaObject, length: int) -> JavaObject:
         """Copy an `Object[]` to an array with another element type."""
         typed = self._new_array(element, length)
@@ -219,14 +315,25 @@ class JavaFiles:
         proxies = self._java("java.lang.invoke.MethodHandleProxies")
         return proxies.asInterfaceInstance(self._class(interface), handle)
 
+    def _longs(self, numbers: Any) -> JavaObject:
+        """Convert an int64 Arrow array without nulls to a `long[]`."""
+        array = self._new_array(self._jvm.long, len(numbers))
+        self._little_endian(numbers, 8).asLongBuffer().get(array)
+        return array
+
     def _ints(self, numbers: Any) -> JavaObject:
         """Convert an int32 Arrow array without nulls to an `int[]`."""
-        start = 4 * numbers.offset
-        data = numbers.buffers()[1][start : start + 4 * len(numbers)].to_pybytes()
         array = self._new_array(self._jvm.int, len(numbers))
-        little = self._java("java.nio.ByteOrder").LITTLE_ENDIAN
-        self._java("java.nio.ByteBuffer").wrap(data).order(little).asIntBuffer().get(array)
+        self._little_endian(numbers, 4).asIntBuffer().get(array)
         return array
+
+    def _little_endian(self, numbers: Any, width: int) -> JavaObject:
+        """Convert an Arrow array of integers of `width` bytes to a `ByteBuffer`."""
+        array: Any = numbers.combine_chunks() if isinstance(numbers, pa.ChunkedArray) else numbers
+        start = width * array.offset
+        data = array.buffers()[1][start : start + width * len(array)].to_pybytes()
+        little = self._java("java.nio.ByteOrder").LITTLE_ENDIAN
+        return self._java("java.nio.ByteBuffer").wrap(data).order(little)
 
     def _from_ints(self, ints: JavaObject) -> pa.Array[Any]:
         """Convert an `int[]` to an int32 Arrow array."""
@@ -237,35 +344,9 @@ class JavaFiles:
         return pa.Array.from_buffers(pa.int32(), len(ints), [None, data])
 
 
-_FIXED = bytes((0x22, 3, 0x08, 0xA4, 0x03, 0x2A, 0, 0x32, 0))
-"""Required fields that Spark doesn't use: permission = 0644, empty owner and group."""
-
-
-def _varints(values: Any, width: int) -> Any:
-    """Encode values below 2^(7 * width) as varints of exactly `width` bytes (4 or 8)."""
-    encoded = pc.bit_wise_and(values, 0x7F)
-    for i in range(1, width):
-        group = pc.bit_wise_and(pc.shift_right(values, 7 * i), 0x7F)
-        encoded = pc.bit_wise_or(encoded, pc.shift_left(group, 8 * i))
-    # The continuation bit is set in all bytes except the last.
-    continuation = int.from_bytes(bytes([0x80] * (width - 1)), "little")
-    return _bytes_of(pc.bit_wise_or(encoded, pa.scalar(continuation, pa.int64())), width)
-
-
-def _big_endian(values: Any) -> Any:
-    """Encode values below 2^31 as 4 bytes in big-endian order."""
-    encoded: Any = pc.bit_wise_and(pc.shift_right(values, 24), 0xFF)
-    for i in range(1, 4):
-        byte = pc.bit_wise_and(pc.shift_right(values, 24 - 8 * i), 0xFF)
-        encoded = pc.bit_wise_or(encoded, pc.shift_left(byte, 8 * i))
-    return _bytes_of(encoded, 4)
-
-
-def _bytes_of(values: Any, width: int) -> Any:
-    """Return the `width` low bytes of each 64-bit integer as a binary column."""
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    eight = pa.Array.from_buffers(
-        pa.binary(8), len(array), [None, array.buffers()[1]], offset=array.offset
-    )
-    binary = pc.cast(eight, pa.binary())
-    return binary if width == 8 else pc.binary_slice(binary, 0, width)
+def _joined(strings: Any) -> bytes:
+    """Join a string column to UTF-8 text, separated by NUL."""
+    array = strings.combine_chunks() if isinstance(strings, pa.ChunkedArray) else strings
+    whole = pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
+    joined: bytes = pc.binary_join(whole, "\0")[0].as_buffer().to_pybytes()
+    return joined
