@@ -249,10 +249,14 @@ def test_an_interrupted_write_cancels_its_job_and_leaves_no_files(spark, tmp_pat
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        write(session.range(0, 20, 1, 1).mapInArrow(endless, "id long"), path)
-    thread.join()
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            write(session.range(0, 20, 1, 1).mapInArrow(endless, "id long"), path)
+        thread.join()
+    finally:
+        signal.signal(signal.SIGINT, handler)
     tracker = session.sparkContext.statusTracker()
     wait_until(lambda: not tracker.getActiveJobsIds())
     wait_until(lambda: data_files(path) == {add["path"] for add in adds(path)})
