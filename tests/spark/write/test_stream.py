@@ -31,6 +31,50 @@ def run(spark, source, table, checkpoint, **options):
     return query
 
 
+def run_frame(frame, table, checkpoint, **options):
+    query = (
+        frame.writeStream.format("delta")
+        .options(checkpointLocation=str(checkpoint), **options)
+        .trigger(availableNow=True)
+        .start(str(table))
+    )
+    query.awaitTermination()
+
+
+@pytest.mark.parametrize(
+    ("created", "written", "expected"),
+    [
+        ("cast(id AS int)", "id", [1, 2]),
+        ("id", "cast(id AS int)", [1, 2]),
+        ("cast(id AS int)", "id + 0.5D", [1, 2]),
+        ("cast(id AS decimal(6, 2))", "cast(id + 0.125 AS decimal(10, 4))", ["1.00", "2.13"]),
+        ("cast(id AS double)", "cast(id AS int)", [1.0, 2.0]),
+    ],
+)
+def test_numbers_are_cast_to_the_types_of_the_tables_columns(
+    spark, tmp_path, created, written, expected
+):
+    source, table, checkpoint = (tmp_path / name for name in ("in", "t", "checkpoint"))
+    feed(source, "a", [2])
+    spark.sql(f"SELECT {created} AS id FROM range(1, 2)").write.format("delta").save(str(table))
+    stream = spark.readStream.schema("id long").json(str(source))
+    run_frame(stream.selectExpr(f"{written} AS ID"), table, checkpoint)
+    assert list(map(str, ids(table))) == list(map(str, expected))
+
+
+def test_a_number_that_does_not_fit_the_tables_column_ends_the_stream(spark, tmp_path):
+    source, table, checkpoint = (tmp_path / name for name in ("in", "t", "checkpoint"))
+    feed(source, "a", [2**31])
+    spark.sql("SELECT cast(id AS int) AS id FROM range(1)").write.format("delta").save(str(table))
+    stream = spark.readStream.schema("id long").json(str(source))
+    with pytest.raises(StreamingQueryException, match="column 'id' of the stream: 2147483648"):
+        run_frame(stream, table, checkpoint)
+    assert ids(table) == [0]
+    assert unreferenced(table) == set()
+    with pytest.raises(StreamingQueryException, match="DELTA_FAILED_TO_MERGE_FIELDS"):
+        run_frame(stream.selectExpr("cast(id AS string) AS id"), table, tmp_path / "other")
+
+
 def ids(table):
     found = deltalake.DeltaTable(str(table)).to_pyarrow_table().column("id").to_pylist()
     return sorted(found)

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.engines import from_description
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel import Operation
 from bayou.kernel.commands.write import WriteMode
 from bayou.spark.errors import readable_errors
@@ -33,6 +33,7 @@ from bayou.spark.write.query_checkpoint import (
     offsets_digest,
     query_id,
 )
+from bayou.spark.write.stream_casts import NumberCasts, cast_batches, cast_schema, number_casts
 from bayou.spark.write.tasks import task_number
 
 
@@ -130,13 +131,22 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
         write = options.table_write(
             rows, mode, operation=Operation.STREAMING_UPDATE, partition_by=options.partition_by
         )
-        self._started = start_write(options, write)
+        self._casts: NumberCasts = {}
+        try:
+            self._started = start_write(options, write)
+        except SchemaError:
+            self._casts = number_casts(options, rows)
+            if not self._casts:
+                raise
+            write = replace(write, schema=cast_schema(rows, self._casts))
+            self._started = start_write(options, write)
 
     def write(  # type: ignore[override]  # pyspark's Arrow writers do the same
         self, iterator: Iterator[pa.RecordBatch]
     ) -> BatchFiles:
         with readable_errors():
-            actions = self._started.write_task(iterator, task_number())
+            batches = cast_batches(iterator, self._casts) if self._casts else iterator
+            actions = self._started.write_task(batches, task_number())
             return BatchFiles(self._started.without_state(), actions)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

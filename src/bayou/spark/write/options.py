@@ -51,6 +51,8 @@ class WriteOptions:
     Attributes:
         path: the table's path as the user wrote it.
         merge_schema: `mergeSchema`, whether new columns are added to the table.
+        store_assignment_policy: `bayou.storeAssignmentPolicy`, a setting of the session that hooks
+            set: how the values of a stream are cast.
         automatic_widening: `bayou.automaticWidening`, a setting of the session that hooks set.
         overwrite_schema: `overwriteSchema`, whether an overwrite replaces the table's schema.
         replace_where: `replaceWhere`, an SQL condition; an overwrite replaces matching rows.
@@ -78,6 +80,7 @@ class WriteOptions:
 
     path: str
     merge_schema: bool = False
+    store_assignment_policy: str = "ANSI"
     automatic_widening: AutomaticWidening = AutomaticWidening.ALWAYS
     overwrite_schema: bool = False
     replace_where: str | None = None
@@ -116,6 +119,7 @@ class WriteOptions:
         return cls(
             path=path,
             merge_schema=boolean_option(lower_case, "mergeSchema"),
+            store_assignment_policy=lower_case.get("bayou.storeassignmentpolicy", "ANSI").upper(),
             automatic_widening=parse_automatic_widening(
                 lower_case.get("bayou.automaticwidening", AutomaticWidening.ALWAYS)
             ),
@@ -165,6 +169,7 @@ class WriteOptions:
             "bayou.partitionBy": "\n".join(self.partition_by or ()) or None,
             "bayou.clusterBy": "\n".join(self.cluster_by or ()) or None,
             "bayou.automaticWidening": self.automatic_widening,
+            "bayou.storeAssignmentPolicy": self.store_assignment_policy,
             "bayou.mode": self.mode,
             "bayou.operation": self.operation,
             "bayou.description": self.description,
@@ -318,6 +323,7 @@ _DEFAULT_SETTINGS = {
     "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
     "userMetadata": "spark.databricks.delta.commitInfo.userMetadata",
     "bayou.automaticWidening": AUTOMATIC_WIDENING,
+    "bayou.storeAssignmentPolicy": "spark.sql.storeAssignmentPolicy",
     "bayou.timeZone": "spark.sql.session.timeZone",
 }
 """Write options, and the settings of Spark and delta-spark that are their defaults."""
