@@ -74,7 +74,7 @@ def _compared_columns(
         for name in names or ():
             if name not in on_both:
                 raise ArgumentError(
-                    f"{argument}: no column {name!r} is in both schemas."
+                    f"{argument}: column {name!r} isn't in both schemas."
                     f"{did_you_mean(name, on_both)} The common columns are {', '.join(on_both)}.",
                     argument=argument,
                 )
@@ -140,7 +140,7 @@ def _digests(batch: pa.RecordBatch) -> Any:
 
 
 class _DigestCounts:
-    """For each row digest, counts its rows in the first version minus those in the second version.
+    """Counts rows by digest: rows of the first version as 1, rows of the second version as -1.
 
     The counts are spilled to several files. The first bits of a digest select its file.
     """
@@ -217,7 +217,7 @@ def _surplus_rows(
     Args:
         read: the read of the version.
         mark: value of the column `_change` in the result.
-        surplus: digests of rows, and how many more rows with the digest this version has.
+        surplus: digests, and for each digest, how many more rows this version has than the other.
     """
     wanted = surplus["digest"].combine_chunks()
     left = pc.abs(surplus["count"]).to_pylist()

@@ -437,8 +437,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
             starting_timestamp, ending_timestamp: timestamps instead of versions.
             columns, predicate: columns and filter; see `ChangesHandle.to_arrow`.
             allow_out_of_range: whether the range may exceed the latest version. If True, a range
-                that starts after the latest version has no rows, and a later `ending_timestamp`
-                selects the latest version. If False, both are errors.
+                that starts after the latest version has no rows, and an `ending_timestamp` after
+                the last commit selects the latest version. If False, both are errors.
 
         Raises:
             VersionNotFoundError, ChangeDataFeedError, ArgumentError: see `changes`.

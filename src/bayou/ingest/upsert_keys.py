@@ -101,15 +101,16 @@ def last_of_each_key(
         rows: the batch, with the column `DELETED`.
         deleted: rows of the deleted keys table, with the columns `keys.all_columns` and `BARE`.
             They may include deletes of a batch that isn't committed to the target yet.
-        orderings: rows of the target with a key in `keys_of_tombstones`, with the columns
-            `keys.all_columns` without Kafka's timestamp. If such a row has the offset of a bare
-            tombstone, the tombstone gets the row's ordering value.
+        orderings: rows of the target whose keys are in `keys_of_tombstones`, with the columns
+            `keys.all_columns` except Kafka's timestamp. A bare tombstone with the key and the
+            offset of one of these rows gets the ordering value of this row.
 
     Returns:
-        The last row of each key, unless the deleted keys have a newer record of the key. If the key
-        has a bare tombstone, but isn't deleted by this row, the tombstone is returned too, with
-        `SUPERSEDED` true. The columns `FORCED`, `BARE` and `SUPERSEDED` are added. A bare tombstone
-        has the highest ordering value of the key's records that arrived before it.
+        The last row of each key, unless the deleted keys have a newer record of the key. If a key
+        has bare tombstones, and no delete of the key is returned, its last bare tombstone is
+        returned too, with `SUPERSEDED` true. The columns `FORCED`, `BARE` and `SUPERSEDED` are
+        added. A bare tombstone has the highest ordering value of the key's records that arrived
+        before it.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:

@@ -184,8 +184,9 @@ class UnityCatalog:
             written = bytes(next(iter(engine.files.read_files([ByteRange(path=path)]))))
             if written.splitlines() != list(lines):
                 raise CorruptTableError(
-                    f"{self._name}: the new table's location {table} already has a log. Repeat "
-                    "the write.",
+                    f"{self._name}: the catalog assigned the location {table} to the new table, "
+                    "but this location already has a log. Repeat the write: the catalog then "
+                    "assigns another location.",
                     table=table,
                     file=path,
                 )

@@ -115,7 +115,7 @@ def test_an_unknown_format_is_wrong_usage_with_a_suggestion(invoke, rows):
     assert "Did you mean 'json'?" in result.stderr
     result = invoke("read", rows, "--output", "csv", "--json")
     assert result.exit_code == 2
-    assert "--json: means --output jsonl" in result.stderr
+    assert "--json: the option means --output jsonl" in result.stderr
 
 
 def test_a_destination_is_a_format_or_a_file():

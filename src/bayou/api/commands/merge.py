@@ -34,8 +34,9 @@ Values: TypeAlias = Mapping[str, Expression | str]
 class TableMerger:
     """Builder of a MERGE; each method returns a new builder. `TableHandle.merge` creates a builder.
 
-    A row is matched, not matched, or not matched by source. The first clause for this case whose
-    condition is true applies to the row. Only the last clause for each case may omit the condition.
+    A row is matched, not matched, or not matched by source. Each clause is for one of these three
+    cases. Of the clauses for the row's case, the first clause whose condition is true applies to
+    the row. Only the last clause for each case may omit the condition.
 
     Conditions and values can use the columns of source and target. If both have a column with the
     same name, put an alias before the name: `"source.price > target.price"`.
@@ -139,7 +140,7 @@ class TableMerger:
     ) -> TableMerger:
         """Update target rows that match no source row; values can only use columns of the target.
 
-        All data files that may have rows for which the condition is true are read.
+        The merge reads every data file that may have a row for which the condition is true.
         """
         assignments = checked_values(updates, "updates")
         return self._with("NOT MATCHED BY SOURCE", "update", predicate, assignments)

@@ -143,8 +143,8 @@ def diff(
 def _first(handle: TableHandle) -> SnapshotHandle:
     """Return the snapshot of the earliest version that can be read.
 
-    The versions of earlier commits in the history can't be read if log cleanup has deleted files
-    that they need.
+    The history can have commits whose versions can't be read any more, because log cleanup has
+    deleted files that are needed to read them.
     """
     from bayou.errors import VersionNotFoundError
 

@@ -38,7 +38,8 @@ def rows_output(value: str | None, *, as_json: bool = False) -> RowsOutput:
     try:
         if as_json and value is not None:
             raise ArgumentError(
-                f"--json: means --output jsonl, but --output is {value}. Use one of them.",
+                f"--json: the option means --output jsonl, but --output is {value}. Use only one "
+                "of the two options.",
                 argument="json",
             )
         if value is not None:

@@ -6,8 +6,8 @@ validated.
 A batch is first decoded to all columns and then filtered, which is fast if all records are valid.
 If records are refused, these records are decoded a second time, to only the columns that the
 condition reads. Records for which the condition is FALSE are then filtered out instead of refused.
-If the batch has new fields, it is decoded again in two steps: first to only the columns that the
-condition reads; then the records that pass the filter, to all columns.
+If the batch has new fields, all its records are decoded again, to only the columns that the
+condition reads. Then only the records that pass the filter are decoded to all columns.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class FilteredDecoder:
         )
 
     def _decode_remaining(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode a batch with new fields again, for the new fields of records that pass the filter.
+        """Decode a batch with new fields again, to ignore new fields of filtered records.
 
-        New fields that the condition reads are returned first, without rows.
+        If the condition reads new fields, the result has only these fields and no rows.
         """
         inputs = self._where_decoder.decode(values)
         if inputs.new_fields.fields:
@@ -118,11 +118,11 @@ class FilteredDecoder:
 
 
 def _at(decoded: Decoded, positions: pa.Array[Any]) -> Decoded:
-    """Replace positions among some records of a batch by their positions in the batch.
+    """Convert positions in a part of a batch to positions in the whole batch.
 
     Args:
-        decoded: the result of decoding these records.
-        positions: for each of these records, its position in the batch.
+        decoded: the result of decoding the part.
+        positions: for each record of the part, its position in the whole batch.
     """
     return replace(
         decoded,

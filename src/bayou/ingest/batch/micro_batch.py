@@ -486,8 +486,9 @@ class MicroBatchWriter:
                 raise PipelineError(
                     f"topic {key!r}: {self._target.path} was rolled back while this pipeline "
                     f"wrote to it. The table is at offset {covered} of partition {partition}, "
-                    f"but the next batch begins at {span.start}. Start the pipeline again: it "
-                    "reads the missing records from Kafka, unless you restore the table first.",
+                    f"but the next batch begins at {span.start}. Start the pipeline again "
+                    "to read the missing records from Kafka, or restore the table before the "
+                    "start.",
                     topic=key,
                 )
 

@@ -38,9 +38,9 @@ class Topic:
         shares_table: whether all topics of the section are written to the same table.
         from_pattern: whether the section has a pattern that matches the topic's name, so the
             section doesn't list the topic.
-        table_problem: why the topic can't be written to its table, such as another topic with the
-            same table; None if it can. Only set for topics of patterns. For listed topics, the same
-            problem raises a `ConfigurationError`.
+        table_problem: the reason why the topic can't be written to its table, such as another topic
+            with the same table; None if there is no problem. Only set for topics of patterns. For
+            listed topics, the same problem raises a `ConfigurationError`.
         routed_table: the name of the table of `route-by` that `table_path` refers to; None if
             `table_path` is the table of `table-path`.
         accepts_deleted: whether the routed table may be missing, because it was deleted on purpose.

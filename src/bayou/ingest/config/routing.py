@@ -34,13 +34,13 @@ _MAX_READABLE = 40
 def value_name(value: str, *, plain: bool = True) -> str:
     """Return the name that replaces `{value}` in a path or a table name for a value.
 
-    The name has only lowercase letters, digits and underscores. A value of these characters is its
-    own name. Otherwise, the other characters are replaced, and a part of the value's SHA-256 is
-    appended. Different values therefore have different names, even in a catalog or a file system
-    that ignores case.
+    The name has only lowercase letters, digits and underscores. A value that has only these
+    characters is used as the name. In any other value, the other characters are replaced, and a
+    part of the value's SHA-256 is appended. Different values therefore have different names, even
+    in a catalog or a file system that ignores case.
 
     Args:
-        plain: whether a value may be its own name; if False, the hash is always appended.
+        plain: whether a value may be used as the name; if False, the hash is always appended.
     """
     if plain and _PLAIN.match(value) and not _HASHED.search(value):
         return value

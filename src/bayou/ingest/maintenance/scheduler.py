@@ -183,8 +183,9 @@ class TopicMaintenance:
     def _is_reported(self, report: MaintenanceReport) -> bool:
         """Return whether to report the result of a task, and store whether the task failed.
 
-        Only the result `nothing` may be left unreported: for the task `forget`, or if partitions
-        are left for the next run. It is still reported if the previous run of the task failed.
+        If the previous run of the task failed, every result is reported. If not, the result
+        `nothing` isn't reported for the task `forget`, or if the task has left partitions for its
+        next run. All other results are reported.
         """
         failed_before = report.task in self._failed
         if report.error is not None:

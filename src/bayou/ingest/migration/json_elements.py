@@ -122,8 +122,8 @@ class _Text:
 
         The result is None, and nothing is consumed, if a string of the object has unbalanced braces
         or if the buffer has only a part of the object. The caller must check that the result is
-        valid JSON. Valid JSON is the whole object, because no JSON object is the beginning of
-        another. Counting braces takes a third of the time of `element`.
+        valid JSON. If it is, the result is the whole object, because no JSON object is the
+        beginning of another. Counting braces takes a third of the time of `element`.
         """
         depth, end = 1, self._at + 1
         for _ in range(_MAX_BRACES):

@@ -122,8 +122,9 @@ def records_of(
     """Yield the raw JSON of each record of a file.
 
     Args:
-        takes_last: function that returns whether a last line without a newline is a record, because
-            another process may still be writing the line. If None, the line is a record.
+        takes_last: function that is called with the last line if it has no newline. Another process
+            may still be writing the line. The function returns whether the line is a record. If
+            None, the line is a record.
 
     Raises:
         PipelineError: the file contains invalid JSON, or a compressed file is incomplete.

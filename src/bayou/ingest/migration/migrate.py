@@ -87,8 +87,8 @@ class _Migration:
         if topic.shares_table:
             raise PipelineError(
                 f"topic {topic.key!r}: {topic.table_path} has records of several Kafka topics, so "
-                "JSON files can't be migrated into it. Write {topic} in table-path for a table for "
-                "each topic, or a section for the topic.",
+                "JSON files can't be migrated into it. Give the topic its own table: add the "
+                "placeholder '{topic}' to table-path, or move the topic to its own section.",
                 topic=topic.key,
             )
         storage_options = configuration.connector.storage.storage_options()

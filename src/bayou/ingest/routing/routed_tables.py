@@ -130,7 +130,7 @@ class RoutedTables:
         return tuple(t for t in self.routed if t.target.version is not None)
 
     def open(self) -> None:
-        """Read the registered tables, and find their rows of an interrupted batch.
+        """Read the registered tables, and find rows that an interrupted batch wrote to them.
 
         The default table hasn't recorded the offsets of these rows.
 
@@ -212,9 +212,10 @@ class RoutedTables:
         return created >= self._routes.max_tables
 
     def known_rows(self, spans: Mapping[int, OffsetSpan]) -> dict[int, frozenset[int]]:
-        """Return the offsets in `spans` of rows that routed tables have from an interrupted batch.
+        """Return the offsets of rows that an interrupted batch wrote to routed tables.
 
-        The default table hasn't recorded these offsets, so the batch is repeated without the rows.
+        Only offsets in `spans` are returned. The default table hasn't recorded these offsets, so
+        the batch is repeated. The repeated batch skips the records of these rows.
         """
         offsets_by_partition: dict[int, frozenset[int]] = {}
         for partition, span in spans.items():

@@ -45,8 +45,9 @@ class RecordRouting:
             value.
         reserved: values whose path would be the path of another table of the topic.
         refused: for each value whose table can't be created, the reason.
-        unknown: for all other values: the number of their table, the reason why their records
-            become dead letters, or None if they are reported in `RecordRouter.new_values`.
+        unknown: the result for all other values: the number of the table that gets their records,
+            or the reason why their records become dead letters. None if the values must be reported
+            in `RecordRouter.new_values`.
         null: the number of the table of records whose value is NULL; None if they become dead
             letters.
         ingestion_timestamp: microseconds since the epoch.

@@ -82,7 +82,9 @@ def stop_session(spark: SparkSession) -> None:
 def _stderr_of_children(file: Path) -> Iterator[None]:
     """Redirect the stderr of processes that are started in the context to a file.
 
-    `sys.stderr` still writes to the original stderr, because batches run at the same time.
+    In the context, file descriptor 2 refers to the file, and new processes inherit it. `sys.stderr`
+    of this process still refers to the original stderr. Other threads run batches at the same time,
+    and their messages must not be written to the file.
     """
     try:
         opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)

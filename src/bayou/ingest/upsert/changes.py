@@ -37,12 +37,12 @@ _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Records of a batch that are all rows, or all deletes.
+    """Records of one batch with the same kind of change: new rows, or deletes of keys.
 
     Attributes:
         source: the records, with the columns of the Kafka source.
         decoded: the columns of the records; for deletes, only key and ordering columns have values.
-        deleted: True if the records are deletes, False if they are rows.
+        deleted: True if each record deletes its key, False if each record is a new row.
     """
 
     source: pa.RecordBatch

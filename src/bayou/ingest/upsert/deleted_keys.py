@@ -135,9 +135,9 @@ class DeletedKeys:
         """Remove keys whose delete is older than the retention, in one commit; return their number.
 
         A key is removed if its Kafka timestamp and its `_remembered_at` are both older than the
-        retention. Their ages are measured at the Kafka timestamp of the newest delete, or at the
-        current time of this machine if that is earlier. Keys are therefore not removed too early if
-        the clock of the machine is fast. The newest delete is never removed.
+        retention. Both ages are measured at the Kafka timestamp of the newest delete. If the clock
+        of this machine shows an earlier time, the ages are measured at this time. A fast clock
+        therefore doesn't remove keys too early. The newest delete is never removed.
         """
         snapshot = self._snapshot()
         newest = None if snapshot is None else self._newest(snapshot)

@@ -60,7 +60,11 @@ class _CloneSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A live file of an existing clone; `origin` is None if no clone wrote the file."""
+    """A live file of an existing deep clone.
+
+    `origin` is the source file from which CLONE copied this file. It is None if another command
+    wrote this file.
+    """
 
     add: AddFile
     origin: _CloneSource | None

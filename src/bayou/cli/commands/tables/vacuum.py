@@ -97,7 +97,7 @@ def _vacuum(
         if message == error.message:
             raise
         raise ArgumentError(
-            f"{message} Remove --retention-hours. If nobody else uses the table, shorten its "
-            "property delta.deletedFileRetentionDuration first.",
+            f"{message} Remove --retention-hours. If nobody else uses the table, you can shorten "
+            "the table property delta.deletedFileRetentionDuration instead.",
             argument="retention_hours",
         ) from error

@@ -1,4 +1,4 @@
-"""Checks that the folder of a table that will be created has no files of other programs.
+"""Checks that the folder of a new table has no files of other programs.
 
 The path of a table can depend on the name of a topic or on a value of a record. It may then be the
 path of any existing folder. If a table were created there, its VACUUM would delete the files in the

@@ -145,9 +145,10 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
     hashed = _hashed_keys(topic)
     if sorted(stored_hashed) != hashed:
         raise PipelineError(
-            f"topic {key!r}: masks hash the key columns ({', '.join(hashed)}), but the rows in "
-            f"{path} have hashes of the key columns ({', '.join(stored_hashed)}), so each key "
-            "would get a second row. Restore the original masks, or set another table-path.",
+            f"topic {key!r}: the key columns with the mask 'hash' are now "
+            f"({', '.join(hashed) or 'none'}), but were ({', '.join(stored_hashed) or 'none'}) "
+            f"when the rows in {path} were written, so each key would get a second row. Restore "
+            "the original masks, or set another table-path.",
             topic=key,
         )
     formatted = json.loads(snapshot.properties.get(_FORMATTED_KEY_COLUMNS, "[]"))

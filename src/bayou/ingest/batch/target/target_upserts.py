@@ -149,12 +149,12 @@ class TargetUpserts:
 
     @contextlib.contextmanager
     def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
-        """Context manager that converts the error of a conflict with an upsert of other records.
+        """Context manager that makes a conflict between upserts of different records retryable.
 
-        Each upsert increments a transaction identifier of the table, so two concurrent upserts
-        fail with `ConcurrentTransactionError`. It is converted to `CommitConflictError`, which is
-        retried. If another process has committed one of `transaction_ids`, that is, the same
-        records, the error isn't converted.
+        Each upsert increments a transaction identifier of the table, so the later one of two
+        concurrent upserts fails with `ConcurrentTransactionError`. This error is converted to
+        `CommitConflictError`, which is retried. If another process has committed one of
+        `transaction_ids`, it has written the same records, and the error isn't converted.
         """
         try:
             yield
