@@ -103,5 +103,5 @@ def test_a_column_with_the_name_of_the_change_is_refused(write):
 def test_a_column_of_one_side_only_is_refused(write):
     one, two = write("one", id=[1]).snapshot(), write("two", id=[1], b=[1]).snapshot()
     for argument in ("columns", "key"):
-        with pytest.raises(ArgumentError, match=f"{argument}: no column 'b' is in both"):
+        with pytest.raises(ArgumentError, match=f"{argument}: column 'b' isn't in both"):
             one.diff(two, **{argument: ["b"]})
