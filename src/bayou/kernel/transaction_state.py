@@ -93,8 +93,8 @@ class TransactionState:
         target_file_size: size in bytes that overrides `delta.targetFileSize`.
         records_tight_bounds: whether statistics contain `tightBounds: true`, as in tables with
             deletion vectors.
-        writer: (index of this writer, number of writers). Each writer generates other identity
-            values.
+        writer: (index of this writer, number of writers). Each writer generates different
+            identity values.
         identity_counts: number of identity values that this writer has generated, by column.
 
     Examples:

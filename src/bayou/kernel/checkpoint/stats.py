@@ -111,7 +111,7 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
     """Return the first `count` leaf fields, with their enclosing structs.
 
-    Also return by how much `fields` has fewer leaf fields than `count`; 0 if it has enough.
+    Also return the number of missing leaf fields if `fields` has fewer than `count`, otherwise 0.
     """
     selected: list[StructField] = []
     for field in fields:

@@ -181,9 +181,10 @@ class CopiedFiles:
         self._engine.files.delete_files([copy.destination for copy in self._copies])
 
     def _existing_copies(self) -> dict[bytes, _Copy]:
-        """Return the existing clone's live files, by the source file from which each was copied.
+        """Return the live files of the existing clone by key.
 
-        Keys are those of `_key`. For a file that wasn't copied by a clone, the key is its own path.
+        The key of a copy identifies the source file (`_key`). The key of a file that CLONE didn't
+        copy is the path of the file.
         """
         copies: dict[bytes, _Copy] = {}
         if self._existing is not None:
@@ -260,7 +261,7 @@ def _origin(source: TableState, file: ScanFile) -> _CloneSource:
 
 
 def _tagged_origin(add: AddFile) -> _CloneSource | None:
-    """Return the source file of a copy; None if no clone wrote the file of `add`."""
+    """Return the source file of a copy; None if CLONE didn't copy the file of `add`."""
     value = (add.tags or {}).get(CLONE_SOURCE_TAG)
     if value is None or is_absolute_uri(add.path):
         return None

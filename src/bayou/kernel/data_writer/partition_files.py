@@ -70,10 +70,10 @@ class BufferedRows:
 class PartitionBuffers:
     """Rows buffered by partition, in memory and on the local disk.
 
-    Buffering a partition's rows until the end of the input puts them into one file even if they
-    aren't adjacent in the input. If memory is full, the caller takes out the partitions that fill a
-    file (`pop_full`), and the other partitions are spilled to unlinked temporary files (in
-    `tempfile`'s folder), which the operating system deletes when the process ends.
+    A partition's rows are buffered until the end of the input, so that one file gets all of them
+    even if they aren't adjacent in the input. If memory is full, the caller takes out the
+    partitions that fill a file (`pop_full`). The other partitions are spilled to unlinked temporary
+    files in `tempfile`'s folder. The operating system deletes these files when the process ends.
 
     Args:
         memory_bytes: maximum size of the rows in memory. Added rows are slices of a batch, which

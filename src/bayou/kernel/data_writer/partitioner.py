@@ -45,10 +45,10 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 def with_original_values(
     state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
 ) -> pa.RecordBatch:
-    """Keep a file's timestamp strings for a batch of its rows that is written to a new file.
+    """Return a batch of a file's rows with the file's original timestamp strings in the metadata.
 
-    This applies to partition values that are timestamps without a time zone. The strings are stored
-    in the batch's metadata. `PartitionSplitter` uses them as partition values of the new file.
+    The strings are the file's partition values that are timestamps without a time zone. If the rows
+    are written to a new file, `PartitionSplitter` uses the strings as its partition values.
 
     Args:
         values: the file's serialized partition values by physical name.
@@ -114,9 +114,7 @@ class PartitionSplitter:
         return slices
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """For each partition column, map the string of a timestamp to the string in the original
-        file.
-        """
+        """Map serialized timestamps to the original strings in `zoneless`, by partition column."""
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:
             original = zoneless.get(name)

@@ -110,10 +110,10 @@ def row_group_ranges(
     Yields each range of adjacent selected row groups as (first index, index after the last one).
 
     Args:
-        only: positions in the file of the rows to find. If None, the whole range from `first` to
-            `end` is yielded.
-        first, end: indices of the first row group to consider and of the row group after the last
-            one; if `end` is None, the range extends to the end of the file.
+        only: positions of the rows to find, counted from the start of the file. If None, the whole
+            range from `first` to `end` is yielded.
+        first: index of the first row group to consider.
+        end: index after the last row group to consider; None for the end of the file.
     """
     if only is None:
         yield first, end

@@ -178,8 +178,8 @@ def _in(operand: Expression, values: tuple[Expression, ...], schema: StructType)
         if len({t for t in types if t != VOID}) > 1:
             names = ", ".join(dict.fromkeys(map(str, types)))
             raise PredicateError(
-                f"{_name(operand)} IN (...): the operand and the values have types without a "
-                f"common type: {names}. Cast them.",
+                f"{_name(operand)} IN (...): the types of the operand and the values ({names}) "
+                "have no common type. Cast the operand or the values.",
                 expression=_name(operand),
             )
     elif operand_type != target:

@@ -89,7 +89,7 @@ def _unreferenced_files(
 ) -> list[str]:
     """Return the paths of metadata files that only expired snapshots reference.
 
-    If a snapshot doesn't reference a file of an earlier snapshot, no later snapshot does.
+    Once a snapshot no longer references a file, no later snapshot references the file again.
     Therefore, only the oldest retained snapshot is compared with the expired snapshots.
     """
     if not expired:

@@ -130,7 +130,7 @@ def iceberg_types(iceberg_schema: Json) -> dict[int, str]:
 
 
 def statistics_columns(table: str, schema: StructType) -> Iterator[StatisticsColumn]:
-    """Yield the columns whose statistics are converted: both formats define them for the type."""
+    """Yield the leaf columns outside of arrays and maps; their statistics are converted."""
     yield from _statistics_columns(table, schema, ())
 
 

@@ -315,7 +315,10 @@ class SnapshotWriter:
         removed: Mapping[int, EncodedFile],
         new: NewSnapshot,
     ) -> EncodedEntries | MovedEntries:
-        """Return a manifest's live entries for a new manifest; removed ones are DELETED."""
+        """Return the live entries of a manifest for the manifest that replaces it.
+
+        Entries of removed files get the status DELETED, all other entries get EXISTING.
+        """
         with reported(self._table, manifest.manifest_path):
             if encoded is not None and self._writer.can_move(spec, manifest, encoded):
                 return encoded.moved(manifest, new.snapshot_id, removed)

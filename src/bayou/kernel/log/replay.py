@@ -70,8 +70,8 @@ class ReplayState:
         domains: newest domain metadata by domain, including removed domains.
         seen_keys: keys of the files that the commits added or removed; rows of the checkpoint with
             these keys are dropped. Empty if there is no checkpoint.
-        adds: live files that the commits added, `ADD_TYPE`: one array in the order of the log, or
-            after a spilled replay several unordered memory-mapped arrays.
+        adds: live files that the commits added, `ADD_TYPE`, as one array in the order of the log.
+            After a spilled replay, there are several unordered, memory-mapped arrays.
         exact_double_files: paths of the files that were written after the last change of a column
             from float to double.
         removes: tombstones of the commits, `REMOVE_TYPE`, in the same form as `adds`.

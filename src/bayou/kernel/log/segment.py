@@ -81,7 +81,7 @@ def load_log_segment(
     The listing starts at the checkpoint in `_last_checkpoint`, unless this file is missing or its
     checkpoint is above the version. The log is listed again from its beginning if the checkpoint
     isn't in the listing or if a commit seems to be missing. A commit can seem to be missing because
-    a listing that isn't atomic may contain a new commit, and not the commit before.
+    a listing that isn't atomic may contain a new commit but not the previous commit.
 
     Args:
         ignored_checkpoints: paths of checkpoint files that can't be read.
@@ -235,7 +235,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
 
 
 def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | None:
-    """Return the path of a log file that exists although the listing is empty; None if none does.
+    """Return the path of an existing log file that an empty listing should contain, or None.
 
     Args:
         hint: version in the checkpoint hint; None if the log has no hint.
@@ -259,7 +259,7 @@ def _log_not_listed(table: str, existing: str) -> CorruptTableError:
     return CorruptTableError(
         f"{table}: the listing of the log has no commit and no checkpoint, but {existing} exists. "
         "If the log's files were deleted, restore them, or delete the log directory to start over. "
-        "Otherwise check the storage and any proxy in between, because the listing is wrong.",
+        "Otherwise, the listing is wrong: check the storage, and any proxy in front of it.",
         table=table,
         file=existing,
     )

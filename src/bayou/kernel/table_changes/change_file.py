@@ -58,7 +58,7 @@ class ChangeFile:
 
     @property
     def deletion_vectors(self) -> tuple[DeletionVectorDescriptor | None, ...]:
-        """The descriptors of the deletion vectors that are needed to read the file, or None."""
+        """The deletion vector of `file`, and `only`; None for each that doesn't exist."""
         return (self.file.deletion_vector, self.only)
 
     def to_bytes(self) -> bytes:

@@ -52,7 +52,7 @@ class ChangePlan:
 
     Attributes:
         commits: the commits to read; None if there are no commits to read.
-        read_state: state of the table version whose schema the rows have.
+        read_state: table state that determines the schema of the returned rows.
         partitioned: whether the table may have had partition columns in the range of commits, or
             in the version before it.
         scan: a scan with the conjuncts of the filter that use only columns of the table.

@@ -281,7 +281,7 @@ def _columns(
 
 
 def _widen(narrow: StructType, wide: StructType) -> StructType:
-    """Return the schema `narrow` in which each column has the type in `wide` if that is wider."""
+    """Return `narrow` with each column widened to its type in `wide`, if this type is wider."""
     by_name = {field.name: field for field in wide}
     return StructType(
         tuple(

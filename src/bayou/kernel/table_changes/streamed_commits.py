@@ -171,7 +171,7 @@ def listed_commits(
 ) -> list[tuple[int, FileStatus]]:
     """Call `list_commits`, and call it again if a commit seems to be missing.
 
-    A listing that isn't atomic may contain a new commit, and not the commit before.
+    A listing that isn't atomic may contain a new commit but not the previous commit.
     """
     listed = list_commits(engine, table, start, catalog=catalog)
     versions = [version for version, _ in listed]

@@ -57,8 +57,8 @@ class TableChanges:
 
     Attributes:
         commits: commits of the range; None if its start and end are timestamps between two commits.
-        read_state: state of the table version whose schema the rows have. This is the latest
-            version, or the last version of the range if the table has column mapping.
+        read_state: table state that determines the schema of the returned rows. Its version is the
+            latest version, or the last version of the range if the table has column mapping.
         partitioned: whether the table may have had partition columns in the range, or in the
             version before it.
 
@@ -161,7 +161,7 @@ def load_table_changes(
     if reserved:
         raise SchemaError(
             f"{table}: the name of column {reserved[0]!r} is reserved for the change data feed. "
-            "Rename the column. Then the changes of that version and later versions can be read.",
+            "Rename the column, and read the changes from the version of the rename on.",
             table=table,
             column=reserved[0],
         )

@@ -178,7 +178,7 @@ def merge_schemas(
 
     Args:
         mapped: whether column mapping is enabled, so that names may contain any character.
-        widens: whether a column may change to the wider type in `incoming`.
+        widening: which columns are widened to their types in `incoming`; None for no columns.
         from_parquet_files: whether both are schemas of Parquet files that are converted to a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
@@ -224,7 +224,7 @@ class SchemaMerge:
     """Merges the schema of rows into a table's schema.
 
     Attributes:
-        widening: which columns change to the wider types that the rows have; None for no columns.
+        widening: which columns are widened to the types of the rows; None for no columns.
         casts: whether values are cast to their column's type and rows may lack columns, as in a
             MERGE. If False, the rows must have the columns' types or types that `widening` allows.
         from_parquet_files: whether both are schemas of Parquet files that are converted to a table.

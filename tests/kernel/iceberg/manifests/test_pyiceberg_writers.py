@@ -281,7 +281,9 @@ def test_a_version_of_pyiceberg_with_another_field_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(DataFile, "sort_order_id")
-    with pytest.raises(PrerequisiteError, match="a field sort_order_id .* DataFile.*pip install"):
+    with pytest.raises(
+        PrerequisiteError, match="DataFile has the field sort_order_id,.*pip install"
+    ):
         manifest([entry(0)], replace(SPEC, fields=[], types=[]))
 
 

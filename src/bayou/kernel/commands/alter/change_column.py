@@ -306,9 +306,9 @@ def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructFiel
 
 
 def _column_of(schema: StructType, path: ColumnPath) -> ColumnPath:
-    """Return the column or struct field that `path` is inside of.
+    """Return the longest prefix of `path` that is the path of a column or struct field.
 
-    For `a.element`, the elements of an array, the result is `a`.
+    For `a.element`, the elements of the array `a`, the result is `a`.
     """
     level: Any = schema
     column: ColumnPath = ()

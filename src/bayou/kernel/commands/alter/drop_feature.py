@@ -5,8 +5,8 @@ version. Then it removes the feature from the protocol.
 
 Some features are still needed to read older versions (`FeatureRemoval.needs_history`). Before such
 a feature is removed from the protocol, the command writes three checkpoints; afterwards it writes
-another one. It also adds the feature `checkpointProtection`, which forbids writers to recreate
-checkpoints of the older versions, or to delete only some of these versions. With
+another one. It also adds the feature `checkpointProtection`: writers must not recreate checkpoints
+of the older versions, and must delete either all of these versions or none. With
 `truncate_history`, the command deletes the older versions instead.
 """
 

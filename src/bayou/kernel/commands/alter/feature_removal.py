@@ -109,13 +109,13 @@ class FeatureRemoval:
 
     Attributes:
         remove_traces: function that commits changes until the latest version doesn't use the
-            feature; None if no such changes are needed.
-        is_clean: function that returns whether the latest version doesn't use the feature. If None,
-            this isn't checked.
+            feature; None if the command needs no changes before it changes the protocol.
+        is_clean: function that returns True if the latest version doesn't use the feature. If None,
+            the latest version isn't checked.
         is_in_commit: function that returns whether a commit uses the feature; None if commits never
             use it.
-        needs_history: whether the feature is still needed to read older versions of the table, so
-            that these versions must be protected or deleted.
+        needs_history: whether readers still need the feature for older versions of the table. If
+            True, the older versions must be protected or deleted.
     """
 
     remove_traces: _Traces | None = None

@@ -80,8 +80,9 @@ def _recommit(
 ) -> tuple[TableState, int]:
     """Change the `add` actions of the live files, in one or more commits.
 
-    If another writer concurrently removes or changes one of the files, the commit fails, because it
-    would add the old file again. The table is then reloaded, and the changes are computed again.
+    A commit fails if another writer has concurrently removed or changed one of its files, because
+    the commit would undo the other writer's change. The table is then reloaded, and the changes are
+    computed again.
 
     Args:
         change: function that returns the changed action; None if the file needs no change.

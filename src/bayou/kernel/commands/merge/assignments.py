@@ -38,7 +38,7 @@ class Assignment:
     Attributes:
         path: path of the column or nested field in the table's schema after the merge.
         value: resolved expression over joined rows.
-        keeps_fields: whether the column's fields that are missing in a struct value keep their old
+        keeps_fields: whether the column's fields that the assigned struct lacks keep their old
             values. If False, these fields become NULL.
     """
 

@@ -36,8 +36,8 @@ _CONDITION_ERRORS: dict[ClauseKind, str] = {
 class MergeClause:
     """A WHEN clause of a MERGE.
 
-    A row is matched, not matched, or not matched by source. The first clause for this case whose
-    condition is true applies to the row.
+    Each row has one of the kinds matched, not matched, or not matched by source. Among the clauses
+    of this kind, the first clause whose condition is true applies to the row.
 
     Attributes:
         assignments: the value for each assigned target column, as SQL or expression. The key of a

@@ -67,8 +67,8 @@ class MergeDefinition:
     Attributes:
         clauses: WHEN clauses. Clauses of one kind are evaluated in this order.
         schema_evolution: whether to add the source columns that clauses assign and the table lacks.
-        automatic_widening: which columns of a table with type widening change to wider types of
-            the source, with schema evolution.
+        automatic_widening: which columns schema evolution widens to the source's types, if the
+            table has type widening.
         write_parameters: if set, the history shows the operation WRITE with these
             `operationParameters` instead of MERGE. Used by writes that replace matching rows.
     """

@@ -1,8 +1,8 @@
 """Auto compaction (`delta.autoOptimize.autoCompact`): compacts small files after a commit.
 
-As in delta-spark, the partitions to which a commit added files are compacted if they have at least
-50 small files. The process remembers the number of small files of each partition, so that most
-commits don't read the log again.
+As in delta-spark, a commit that adds files to a partition starts the compaction of the partition if
+the partition has at least 50 small files. The process remembers the number of small files of each
+partition, so that most commits don't read the log again.
 """
 
 from __future__ import annotations

@@ -299,9 +299,10 @@ class _RowChangeWriter:
                         yield from (self._with_partition_strings(change, rows) for rows in changed)
 
     def _with_partition_strings(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep the file's partition timestamps without a time zone as the strings in the log.
+        """Store the file's original partition strings in the metadata of its rows.
 
-        New files with these rows get the same strings as partition values.
+        Only timestamps without a time zone are stored. New files that contain the rows get the same
+        strings as partition values.
         """
         return with_original_values(
             self._state.transaction_state, rows, change.file.partition_values

@@ -136,7 +136,7 @@ class CandidateFiles:
     def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
         """Return the paths of the files that may have a row that doesn't match the condition.
 
-        Returns None if every file may have such a row.
+        All rows of the other files match. Returns None if the files can't be distinguished.
         """
         if self.search.condition is None:
             return frozenset()

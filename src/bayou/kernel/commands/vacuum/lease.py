@@ -281,7 +281,7 @@ def _lease_id(path: str) -> str:
 def _clock() -> float:
     """Return the seconds of a monotonic clock, including time in which the machine was suspended.
 
-    Not all systems have such a clock. On the others, suspended time isn't included.
+    On systems without `CLOCK_BOOTTIME`, the time may exclude periods of suspension.
     """
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)

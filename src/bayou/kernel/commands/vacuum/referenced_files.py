@@ -6,8 +6,8 @@ same file name are retained. The reason: a store may have several URIs for a fol
 files are retained.
 
 Local file systems may ignore the case and the Unicode normal form of names, as on macOS. The names
-`p=A` and `p=a` then refer to one folder, and a listing returns the name with which it was created.
-Therefore, local paths that differ only in case or normal form are equal.
+`p=A` and `p=a` then refer to one folder, and a listing returns the name with which the folder was
+created. Therefore, local paths that differ only in case or normal form are equal.
 
 Paths are stored as 64-bit hashes: a million files need 8 MB. If an unreferenced file has the hash
 of a referenced file, it is retained.

@@ -243,8 +243,8 @@ def _base_snapshot(
 def _created_with_other_metadata(snapshot: Snapshot) -> MetadataChangedError:
     return MetadataChangedError(
         f"{snapshot.path}: another writer created the table with a different schema, "
-        f"partitioning or constraints while this write ran (version {snapshot.version}). Repeat "
-        "the write to append to the new table.",
+        f"partitioning or constraints while this write ran (version {snapshot.version}). "
+        "Nothing was changed. Check the new table's schema, and repeat the write.",
         table=snapshot.path,
         winning_version=snapshot.version,
     )

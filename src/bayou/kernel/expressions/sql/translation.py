@@ -153,8 +153,9 @@ class _Translator:
         self._sql = sql
 
     def expression(self, node: exp.Expr) -> Expression:
-        """Translate a node of sqlglot's tree. Its argument `negate`, as for NOT IN, becomes a
-        `Not`.
+        """Translate a node of sqlglot's tree.
+
+        If the node has the argument `negate`, as for NOT IN, the result is a `Not`.
         """
         if not _is_plain(node):
             raise self._unsupported(node)
@@ -171,7 +172,7 @@ class _Translator:
         return expression
 
     def _expression(self, node: exp.Expr) -> Expression:
-        """Translate a node without its `negate`, which `expression` handles, except for LIKE."""
+        """Translate a node. Its argument `negate` is ignored, except for LIKE and ILIKE."""
         match node:
             case exp.And():
                 return And(tuple(map(self.predicate, _flatten(node))))

@@ -72,14 +72,14 @@ class EncodedEntries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedEntries:
-    """Entries of an older manifest for a new manifest, which were not decoded.
+    """Entries that are copied from an older manifest to a new manifest without decoding them.
 
     Attributes:
         source: the entry of the older manifest in the manifest list.
-        existing: EXISTING entries: compressed blocks, or encoded records.
+        existing: EXISTING entries, as compressed blocks or encoded records.
         deleted: encoded records of DELETED entries.
         deleted_files: the files of the DELETED entries.
-        hashes: hashes of the locations of the existing, then of the deleted files, for the index.
+        hashes: hashes of file locations for the index: existing files first, then deleted files.
         lengths: lengths of the records, for the index.
     """
 
@@ -126,7 +126,9 @@ class EncodedManifest:
     def moved(
         self, manifest: ManifestFile, snapshot_id: int, removed: Mapping[int, EncodedFile]
     ) -> MovedEntries:
-        """Return the live entries for a new manifest: EXISTING, and DELETED if they are removed.
+        """Return the live entries of this manifest for the manifest that replaces it.
+
+        Entries of removed files get the status DELETED, all other entries get EXISTING.
 
         Args:
             manifest: the entry of this manifest in the manifest list.

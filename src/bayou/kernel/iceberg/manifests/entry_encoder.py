@@ -107,8 +107,9 @@ def values_of(record: type, struct: Any) -> Callable[[Any], tuple[Any, ...]]:
     for name in names:
         if not hasattr(record, name):
             raise PrerequisiteError(
-                f"pyiceberg: this version has a field {name} in the schema of {record.__name__}, "
-                "which Bayou doesn't write. Install pyiceberg with pip install 'bayou[iceberg]'.",
+                f"pyiceberg: in this version, the schema of {record.__name__} has the field "
+                f"{name}, which Bayou doesn't write. Install a supported version with pip install "
+                "'bayou[iceberg]'.",
                 what="pyiceberg",
             )
     return attrgetter(*names)

@@ -72,8 +72,8 @@ def check_pyiceberg() -> None:
         for name in names:
             if name not in used.__annotations__ and not hasattr(used, name):
                 raise PrerequisiteError(
-                    f"pyiceberg: {used.__name__} of this version has no {name}, which Bayou uses. "
-                    "Install pyiceberg with pip install 'bayou[iceberg]'.",
+                    f"pyiceberg: in this version, {used.__name__} has no {name}, which Bayou uses. "
+                    "Install a supported version with pip install 'bayou[iceberg]'.",
                     what="pyiceberg",
                 )
 
@@ -206,8 +206,8 @@ class EncodedManifestWriter(ManifestWriterV2):
     def add_moved(self, moved: MovedEntries) -> None:
         """Add entries of an older manifest.
 
-        The partition bounds and the smallest sequence number are those of the older manifest, so
-        they can be wider than the files.
+        The partition bounds and the smallest sequence number are taken from the older manifest.
+        They also cover files that were removed from it.
         """
         for block in moved.existing:
             if isinstance(block, Block):
@@ -361,7 +361,7 @@ def _listed(manifests: Sequence[ManifestFile], format_version: int) -> list[Any]
 def _partitions_with_summaries(
     summaries: Sequence[FieldSummary], types: Sequence[str]
 ) -> list[tuple[IcebergValue, ...]]:
-    """Return partitions that have these summaries."""
+    """Return partitions from which pyiceberg computes these field summaries."""
     columns = []
     for summary, iceberg_type in zip(summaries, types, strict=True):
         bounds = (summary.lower_bound, summary.upper_bound)

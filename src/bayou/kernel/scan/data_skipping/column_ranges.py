@@ -147,11 +147,12 @@ class _ColumnRange(Range):
         return pc.fill_null(pc.not_equal(count, rows), True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Whether each file may contain `value`, for files with at most two non-null values.
+        """Whether each file may contain `value`, for float and double columns; true for others.
 
-        These values are the file's minimum and maximum. The result is true for all other files, and
-        for all columns that aren't of type float or double. The maximum of such a column is often
-        NaN, and then a comparison with the bounds excludes no value above the minimum.
+        If a file has at most two non-null values, it contains only its minimum and its maximum. The
+        result is true for files with more values. This check is needed because the maximum of a
+        float column is often NaN. A comparison with NaN as the upper bound excludes no value above
+        the minimum.
         """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
@@ -173,12 +174,12 @@ class _ColumnRange(Range):
     def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
         """Return each file's bound, widened if writers may have rounded or truncated it.
 
-        Several original values may have the same rounded bound.
+        The original value of a rounded or truncated bound is unknown, but lies in a range.
 
         Args:
             side: `minValues` or `maxValues`.
-            upper: whether to return the highest of these original values; if False, the lowest. If
-                None, the lowest for `minValues` and the highest for `maxValues`.
+            upper: whether to return the upper end of this range. If False, the lower end is
+                returned. None means False for `minValues` and True for `maxValues`.
         """
         stored = stored_type(self.data_type)
         if stored is None:
