@@ -151,8 +151,8 @@ def with_properties(
     """Return an engine that applies these properties to one operation.
 
     Args:
-        operation: name of an operation that may commit several times, for which transaction
-            identifiers in `commit` are an error; None for other operations.
+        operation: name of the operation if it may commit several times, otherwise None. If set,
+            `ArgumentError` is raised for transaction identifiers in `commit`.
     """
     commit = _checked(commit, CommitProperties(), "commit_properties")
     hooks = _checked(hooks, PostCommitHookProperties(), "post_commithook_properties")

@@ -86,7 +86,7 @@ class TableVersion(TableHandle):
 def moving(
     table: TableVersion, method: Callable[..., Any], hooks: PostCommitHookProperties | None
 ) -> Callable[..., Any]:
-    """Wrap a method that commits: after a call, `table` has moved to the committed version."""
+    """Wrap a method that commits: each call also moves `table` to the committed version."""
 
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -373,9 +373,9 @@ def with_requested_versions(protocol: Protocol, configuration: Mapping[str, str]
 def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     """Add the features `names`, and the features that they require, to a protocol.
 
-    The result is the lowest protocol with these features. If `protocol` lists its features, the
-    result also lists its features. If `protocol` has legacy versions (which imply features), the
-    result also has legacy versions if there are versions that imply exactly these features.
+    The result is the lowest protocol with these features, and lists them by name. There is one
+    exception: if `protocol` has legacy versions (which imply features), and other legacy versions
+    imply exactly the features of the result, the result has these legacy versions.
     """
     before = all_features(protocol)
     required = dict.fromkeys((*before, *_with_required(names)))

@@ -316,7 +316,7 @@ def _split(uri: str) -> tuple[str, str]:
 
 
 def _without_scheme(path: str) -> str:
-    """Encode the colons in the first segment, because a reader would take it for a scheme."""
+    """Encode the colons in a path's first segment; readers would parse `a:b/c` as a scheme `a`."""
     first, slash, rest = path.partition("/")
     return first.replace(":", "%3A") + slash + rest
 

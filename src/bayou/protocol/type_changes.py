@@ -31,10 +31,11 @@ TYPE_CHANGES_KEY = "delta.typeChanges"
 
 
 class AutomaticWidening(StrEnum):
-    """Which type changes schema evolution makes in a table with type widening.
+    """The type changes that schema evolution may make in a table with type widening.
 
-    ALWAYS is every type widening. SAME_FAMILY_TYPE excludes changes of integers to decimal or
-    double, which only ALTER TABLE then makes.
+    ALWAYS permits every type change of type widening. SAME_FAMILY_TYPE permits all of them except
+    changes from an integer type to decimal or double. NEVER permits none. ALTER TABLE permits every
+    type change of type widening.
     """
 
     ALWAYS = "always"

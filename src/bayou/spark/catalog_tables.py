@@ -164,8 +164,9 @@ def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTa
     malformed name.
 
     Args:
-        behind_views: whether the name of a temporary view refers to the table of the current schema
-            that the view hides, as in the methods of DataFrames that create tables.
+        behind_views: whether to ignore temporary views. If true, an unqualified name of a temporary
+            view is resolved to the table of this name in the current schema. DataFrame methods that
+            create tables resolve names in this way.
     """
     table: CatalogTable | ConnectCatalogTable
     try:

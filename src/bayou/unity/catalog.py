@@ -198,8 +198,8 @@ class UnityCatalog:
         except CatalogError as error:
             if error.code == ALREADY_EXISTS:
                 raise TableAlreadyExistsError(
-                    f"{self._name}: another writer created the table concurrently. Nothing was "
-                    "written to it; repeat the write.",
+                    f"{self._name}: another writer created the table concurrently. The rows of "
+                    "this write aren't in the table. Repeat the write.",
                     table=str(self._name),
                 ) from error
             if not self._was_created(error):

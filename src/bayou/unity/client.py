@@ -175,8 +175,8 @@ class UnityClient:
         """Send a request and return the decoded response.
 
         Args:
-            once: whether the request isn't idempotent. If true, it isn't sent again after an error
-                that leaves open whether the server has processed it.
+            once: whether the server must not process the request twice. If true, the request isn't
+                sent again after an error if the server may have processed it.
         """
         tried, processed = 0, False
         while True:

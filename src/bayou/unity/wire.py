@@ -73,7 +73,7 @@ class ProtocolBody(_Body, frozen=True, kw_only=True):
 class StagingTable(_Body, frozen=True, kw_only=True):
     """The reserved id and location of a new managed table (DeltaStagingTableResponse).
 
-    A required property with the value None can have any value.
+    If the value of a required property is None, the catalog accepts any value of the property.
     """
 
     table_id: str

@@ -340,11 +340,13 @@ class OptimizeCommands:
 
 
 def runs_in_driver(target: TargetTable, sizes: Iterable[int]) -> bool:
-    """Whether a row operation runs in the driver, because the files to read are small.
+    """Whether a row operation runs in the driver, and not on executors.
 
-    `sizes` are the sizes of these files in bytes.
+    True if the total size of the files to read is small. Always true under Spark Connect, where
+    Bayou can't start tasks on executors.
 
-    Always true under Spark Connect, where Bayou can't start tasks on executors.
+    Args:
+        sizes: sizes of the files to read, in bytes.
     """
     if not is_classic(target.spark):
         return True

@@ -38,7 +38,7 @@ ResultT = TypeVar("ResultT")
 def fall_back_to_spark(
     target: TargetTable, error: PredicateError, run: Callable[[], ResultT]
 ) -> ResultT:
-    """Run an operation whose expressions Spark evaluates, because the kernel can't evaluate them.
+    """Run an operation with expressions that the kernel can't evaluate; Spark evaluates them.
 
     Under Spark Connect, `error` is raised, because the operation needs a classic session.
 
@@ -47,10 +47,10 @@ def fall_back_to_spark(
         run: runs the operation as a Spark plan.
 
     Raises:
-        PredicateError: Spark's analysis fails too. If `error` has one of delta-spark's error
-            conditions, `error` is raised. Otherwise the raised error has the condition and the
-            message of Spark's error.
         AnalysisException: Spark's analysis fails, and `error` is an `OnlySparkError`.
+        PredicateError: Spark's analysis fails, and `error` isn't an `OnlySparkError`. If `error`
+            has one of delta-spark's error conditions, `error` is raised. Otherwise the raised error
+            has the condition and the message of Spark's error.
     """
     if not is_classic(target.spark):
         raise error
@@ -85,11 +85,11 @@ class OnlySparkError(PredicateError):
 def check_structs_by_name(
     spark: Any, table: str, schema: StructType, source: StructType | None = None
 ) -> None:
-    """Check that the session matches struct fields by name, or that the order doesn't matter.
+    """Check that the session matches struct fields by name; callers can't match by position.
 
     Args:
-        source: the columns that UPDATE SET * or INSERT * assigns; None for other values. Structs
-            that have the same fields in the same order as in the table are accepted.
+        source: the columns that UPDATE SET * or INSERT * assigns; None for other values. The check
+            accepts structs with the same fields in the same order as in the table.
 
     Raises:
         UnsupportedFeatureError: the setting `STRUCTS_BY_NAME` is false, and a column has structs.

@@ -52,9 +52,9 @@ def session_literal(spark: Any, string: str) -> str:
 
 
 def has_raw_strings(spark: Any, text: str) -> bool:
-    r"""Whether the SQL has a string such as `'\d'` that doesn't have its default meaning.
+    r"""Whether the session reads a string in the SQL, such as `'\d'`, in another way than Bayou.
 
-    Two of Spark's settings determine whether a backslash or a doubled quote is an escape.
+    By default, a backslash and a doubled quote are escapes. Two of Spark's settings change this.
     """
     doubled = "''" in text
     if doubled and conf_flag(spark, _CONSECUTIVE_STRINGS):

@@ -249,7 +249,7 @@ def check_session_rules(condition: str, schema: StructType, rule: str, *, name: 
     if _is_ansi_independent(expression, [schema]) or _compares_datetimes(resolved, schema):
         return
     problem = "ANSI mode, which is off" if rule == _ANSI else f"the session's setting {rule}"
-    action = "Set it to true" if rule == _ANSI else "Unset it"
+    action = "Set spark.sql.ansi.enabled to true" if rule == _ANSI else "Unset this setting"
     raise ArgumentError(
         f"{name}: {condition!r} may depend on {problem}, but Bayou evaluates it in ANSI mode. "
         f"{action}, use DELETE and an append, or compare columns only with values of their own "
@@ -536,10 +536,9 @@ _TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 
 
 def changed_rule(spark: Any) -> str | None:
-    """Return the name of a session setting with a value that the kernel doesn't support, or None.
+    """Return the name of a changed setting that changes the results of expressions, or None.
 
-    The setting changes the results of expressions. The kernel evaluates expressions as Spark does
-    with the settings' default values.
+    The kernel evaluates expressions as Spark does with the default values of its settings.
     """
     for name, value in _RULES.items():
         if str(spark.conf.get(name, value)).strip().lower() != value:

@@ -79,7 +79,9 @@ def structs_by_name(spark: Any) -> bool:
 def check_null_structs(
     spark: Any, schema: StructType, *, operation: Literal["insert", "merge"], table: str
 ) -> None:
-    """Check that the session's settings don't require structs of NULLs instead of NULL structs.
+    """Check that the session writes a NULL struct as NULL, because Bayou always does.
+
+    With other settings, delta-spark writes a NULL struct as a struct whose fields are all NULL.
 
     Raises:
         UnsupportedFeatureError: delta-spark's setting `preserveNullSourceStructs` is false, and the
@@ -90,8 +92,8 @@ def check_null_structs(
             continue
         if any(contains_type(f.data_type, lambda t: isinstance(t, StructType)) for f in schema):
             raise UnsupportedFeatureError(
-                f"{table}: the setting {setting} is false. The table has structs, and Bayou always "
-                "writes NULL structs as NULL. Unset this setting.",
+                f"{table}: the setting {setting} is false. The table has structs, and Bayou writes "
+                "a NULL struct as if the setting were true. Unset this setting.",
                 table=table,
                 features=[setting],
             )

@@ -172,8 +172,8 @@ def _headers(records: Records) -> list[_Headers | None]:
 
     Some clients write names that aren't UTF-8. For such a name, `Message.headers` raises an error
     at the first call. At a second call from Python code, it may return a list with a null pointer,
-    which crashes the process. At a second call by `map`, it raises SystemError. Therefore this
-    function uses `map`.
+    which crashes the process. At a second call by `map`, it raises SystemError, which can be
+    caught. Therefore this function uses `map`.
     """
     from confluent_kafka import Message
 

@@ -70,10 +70,11 @@ class KafkaSourceOptions:
     """The validated options of the source, from `parse_options`.
 
     Attributes:
-        max_trigger_delay: maximum number of seconds since the last batch to wait for
-            `min_offsets_per_trigger` offsets. Then a batch runs with the available offsets.
-        max_record_delay: maximum number of seconds since an unread record became available to wait
-            for `min_offsets_per_trigger` offsets. If set, `max_trigger_delay` is ignored.
+        max_trigger_delay: maximum time in seconds between two batches. After this time, a batch
+            runs with fewer than `min_offsets_per_trigger` offsets.
+        max_record_delay: maximum time in seconds that an available record waits for a batch. After
+            this time, a batch runs with fewer than `min_offsets_per_trigger` offsets. If
+            `max_record_delay` is set, `max_trigger_delay` is ignored.
         max_records_per_partition: maximum number of offsets of a Spark partition.
         timeout: seconds to wait for a record; planning waits at most 30 s.
     """

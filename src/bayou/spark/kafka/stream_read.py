@@ -48,8 +48,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader of the Kafka source.
 
     Offsets have the same JSON as in Spark's Kafka source: `{"topic": {"0": 23}}`. The end offset of
-    the first batch also contains its start offset (`FIRST_START`). The connection to the cluster
-    isn't pickled.
+    the first batch also contains the batch's start offset (`FIRST_START`). The connection to the
+    cluster isn't pickled.
 
     Args:
         clock: returns monotonic seconds.
@@ -141,7 +141,11 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _available(self, begin: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return each partition's end offset: now or, with AvailableNow, at the query's start."""
+        """Return the end offset of each partition.
+
+        With AvailableNow, the result has the end offsets at the start of the query; otherwise the
+        current end offsets.
+        """
         if self._target is not None:
             end = self._target
         else:

@@ -309,8 +309,8 @@ def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks:
     version has several actions for the file, an action with `dataChange` is preferred. The file is
     live if the selected action is an `add`.
 
-    The filter of the scan isn't applied, because it could remove the newest `add` of a file
-    and not an older one.
+    The filter of the scan isn't applied. If a file has several `add` actions, the filter could
+    remove the newest one, and the window function would select an older one.
 
     Args:
         scan: a scan of the snapshot, which determines the fields of `add`.

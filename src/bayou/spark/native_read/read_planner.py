@@ -140,8 +140,8 @@ def _reader(spark: Any) -> str:
 def _record_version(request: ReadRequest) -> None:
     """Record the table's latest version in the option `LOADED_VERSION` of a read.
 
-    If the rows that are read overwrite the same table, the write is based on this version. The
-    Python data source opens the table later, and may read a newer version.
+    If a write overwrites the same table with the rows of the read, the write is based on this
+    version. The Python data source opens the table later, and may read a newer version.
     """
     spark, path = request.spark, request.paths[0]
     try:

@@ -1,8 +1,9 @@
 """The DataFrame of a native read: Spark's Parquet reader with a `DeltaFileIndex`.
 
 With column mapping, columns are renamed from physical to logical names. If a struct were renamed by
-a cast, Catalyst couldn't prune its fields. Therefore structs are rebuilt with `withField`. Catalyst
-simplifies it (`SimplifyExtractValueOps`), and a query of one field reads only this field.
+a cast, Catalyst couldn't prune its fields. Therefore structs are rebuilt with `withField`.
+Catalyst simplifies calls of `withField` (`SimplifyExtractValueOps`), and a query of one field reads
+only this field.
 """
 
 from __future__ import annotations

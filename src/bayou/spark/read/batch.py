@@ -185,8 +185,8 @@ class DeltaReader(PlannedReader):
     ) -> tuple[ReadTask, list[InputPartition]] | None:
         """List the files that may match the filter, and plan tasks that read them.
 
-        Returns None if the table's log is large and the scan has no filter or more than `limit`
-        files. If `limit` is None, the result is never None.
+        Returns None for a table with a large log in two cases: the read has no filter, or more than
+        `limit` files may match the filter. If `limit` is None, the result is never None.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:

@@ -121,8 +121,8 @@ class StatementContext:
         if not has_delta:
             return None
         raise PredicateError(
-            f"{'.'.join(table)}: the temporary view filters rows of a Delta table, or leaves out, "
-            "renames or computes columns, so its rows can't be changed. Name the table instead.",
+            f"{'.'.join(table)}: the temporary view filters rows, or omits, renames or computes "
+            "columns, so rows can't be changed through it. Name the table instead of the view.",
             expression=".".join(table),
         )
 

@@ -57,7 +57,10 @@ _DELTA_ONLY = frozenset({"CONVERT", "GENERATE", "OPTIMIZE", "REORG", "RESTORE", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidStatement:
-    """A statement with a syntax error in Delta's SQL, which Spark may accept for other tables."""
+    """A statement that isn't valid for a Delta table.
+
+    Spark may accept the statement for a table of another format.
+    """
 
     table: TableName | None
     error: StatementError

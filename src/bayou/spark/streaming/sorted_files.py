@@ -82,8 +82,8 @@ def _write_run(table: pa.Table, path: Path) -> Path:
 def _merged(runs: Sequence[Path], keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Merge sorted runs into one sorted sequence of batches.
 
-    One batch of each run is in memory. Each step takes the smallest of the last keys of these
-    batches, and sorts the rows of all batches up to this key.
+    One batch of each run is in memory. Each step compares the last keys of these batches, selects
+    the smallest key, and sorts the rows of all batches up to this key.
     """
     with ExitStack() as files:
         heap: list[tuple[tuple[Any, ...], int]] = []

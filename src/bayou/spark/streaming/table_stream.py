@@ -170,8 +170,8 @@ class TableStream:
     def batch(self, start: SourceOffset, end: SourceOffset) -> StreamBatch:
         """Return the files of a micro-batch.
 
-        For the first batch, `start` is the result of `initial_offset`. If the first batch is
-        repeated after a restart, this result may have a later version. Therefore the version of the
+        For the first batch, `start` is the result of `initial_offset`. After a restart,
+        `initial_offset` may return a later version than before. Therefore the version of the
         initial snapshot is taken from `end`.
         """
         self._check_schema_of_last_run(start)
@@ -412,13 +412,14 @@ class TableStream:
             self._tracking.initialize(self._engine, start, end, is_new)
 
     def _check_schema_of_last_run(self, start: SourceOffset) -> None:
-        """Raise an error if the schema has changed since an earlier run of the query read rows.
+        """Raise an error if the schema has changed since the last run of the query.
 
-        If the last batch of that run ends with the last file of version v, its end offset has
-        version v + 1. `_check_schema_once` compares the stream's schema with the schema of v + 1.
-        It can't notice that version v + 1 itself changed the schema. Therefore this method compares
-        the stream's schema with the schema of v. delta-spark doesn't need this check, because after
-        a restart Spark plans the last batch of JVM sources again.
+        If the last run has read all files of version v, the next batch starts at version v + 1.
+        `_check_schema_once` compares the stream's schema with the schema of version v + 1. If the
+        commit of version v + 1 changed the schema, the two schemas are equal, and the change isn't
+        detected. Therefore this method compares the stream's schema with the schema of version v.
+        delta-spark doesn't need this check: after a restart, Spark plans the last batch of a JVM
+        source again.
         """
         if self._tracking is not None or self._restart_checked:
             return
@@ -495,9 +496,10 @@ class TableStream:
 
 
 def _corrected_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
-    """For the first batch, replace the start offset's version by the end offset's version.
+    """Return the start offset of a batch, with the correct version of the initial snapshot.
 
-    After a restart, the start offset may have a later version than the batch. Start offsets of
+    After a restart, the start offset of the first batch is computed again, and may have a later
+    version than the initial snapshot. Therefore the version is taken from `end`. Start offsets of
     other batches are returned unchanged.
     """
     if not (start.initial and start.index == BASE_INDEX):

@@ -1,4 +1,6 @@
-"""Streams with `startingVersion` `latest`, which wait for a commit without an empty first batch.
+"""Prevents an empty first batch of a stream with `startingVersion` `latest`.
+
+The stream waits for its first commit. Without this module, Spark would run an empty batch first.
 
 Spark's `MicroBatchExecution.constructNextBatch` runs a batch if a source's end offset differs from
 its start offset. In a query without a checkpoint, a source has no start offset, and Spark runs a

@@ -296,7 +296,7 @@ def _overwrite_mode(lower_case: Mapping[str, str]) -> str:
 
 
 def _records_per_file(lower_case: Mapping[str, str]) -> int | None:
-    """Parse `maxRecordsPerFile`; None for no limit: not set, 0 or negative, as in Spark."""
+    """Parse `maxRecordsPerFile`; None (no limit) if it isn't set, 0 or negative, as in Spark."""
     value = lower_case.get("maxrecordsperfile", "").strip()
     if not value or value == "0" or value.startswith("-"):
         return None

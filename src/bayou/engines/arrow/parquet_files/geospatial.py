@@ -47,7 +47,10 @@ class _WkbType(pa.ExtensionType):
 
 
 def _stored_field(field: pa.Field[Any]) -> pa.Field[Any]:
-    """Return the field with extension types for writing; the same object if it isn't geospatial."""
+    """Return a field with extension types for writing.
+
+    A field without geometries and geographies is returned unchanged.
+    """
     if is_geospatial(field):
         metadata: Any = dict(field.metadata or {})
         del metadata[EXTENSION_NAME_KEY]

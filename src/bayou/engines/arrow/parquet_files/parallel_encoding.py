@@ -192,10 +192,11 @@ class _Encoded:
         self.pages = data[len(_MAGIC) : end]
 
     def index(self, chunk: ThriftStruct, fields: _IndexFields) -> bytes | None:
-        """Return the bytes of a page index; None if the column chunk has no such index.
+        """Return the bytes of a page index; None if the column chunk doesn't have the index.
 
         Args:
-            fields: field numbers of the index's position and length in the chunk.
+            fields: two field numbers of the Thrift struct `chunk`. The first field is the position
+                of the index, the second field is the length of the index.
         """
         position, length = fields
         if position not in chunk:

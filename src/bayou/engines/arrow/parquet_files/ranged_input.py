@@ -141,10 +141,11 @@ class RangedInput(io.RawIOBase):
         return data
 
     def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """Return the offset and the bytes of the buffered end of the file, including `data`.
+        """Return the end of the file to buffer from now on: offset and bytes.
 
-        pyarrow reads the end of a file repeatedly, in growing ranges. If `data` extends to the
-        current buffer, the two are joined.
+        pyarrow reads the end of a file repeatedly, in growing ranges. If `data` ends where the
+        buffered bytes begin, or overlaps them, the result is `data` joined with the buffered bytes.
+        Otherwise the result is `data`.
         """
         if self._footer is not None and start + len(data) >= self._footer[0] > start:
             return start, data[: self._footer[0] - start] + self._footer[1]
@@ -186,9 +187,10 @@ class RangedInput(io.RawIOBase):
 
 
 def _parts(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
-    """Yield the ranges to request in ascending order, each with the number of bytes of its chunks.
+    """Yield (range to request, number of bytes of chunks in the range), in ascending order.
 
-    To save requests, a range includes small gaps between chunks. The bytes of gaps aren't counted.
+    To save requests, a range includes small gaps between chunks. The number doesn't include the
+    bytes of gaps.
     """
     runs: list[list[Chunk]] = [[chunks[0]]] if chunks else []
     for before, chunk in pairwise(chunks):

@@ -57,7 +57,10 @@ class RowGroupFilter:
 
     @property
     def needs_bounds(self) -> bool:
-        """Whether `select` accesses the footer's columns, which must then be validated first."""
+        """Whether `select` reads the footer's columns.
+
+        If true, the caller must validate the footer first.
+        """
         return self._plan is not None
 
     def select(

@@ -104,7 +104,7 @@ def store_settings(
 
 
 def store_variables(scheme: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment variables of a service, such as all that start with `AWS_`."""
+    """Return the environment variables of a service; for S3, names that start with `AWS_`."""
     environment = os.environ if environment is None else environment
     prefix = _SERVICES[scheme]
     return {k: v for k, v in environment.items() if k.lower().startswith(prefix)}
