@@ -191,7 +191,7 @@ def _with_inner_changes(before: DataType, after: DataType, version: int | None) 
 
 
 def unsupported_type_changes(schema: StructType) -> list[str]:
-    """Return the type changes in a schema that can't be read, as `column: from -> to`."""
+    """Return the unreadable type changes in a schema's metadata, as `column: from -> to`."""
     return [
         _describe(change, path)
         for path, change in _recorded_changes(schema)

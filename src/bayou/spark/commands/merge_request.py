@@ -188,8 +188,8 @@ class MergeRequest:
     ) -> list[tuple[RowExpression, DataType | None]]:
         """Return all conditions and values, each with the type of the assigned column.
 
-        The type is None for a condition. For a value whose column is unknown, it is TIMESTAMP,
-        because the checks for this type are the strictest.
+        For a condition, the type is None. For a value whose column is unknown, the type is
+        TIMESTAMP, because the checks for this type are the strictest.
         """
         alias, schemas = self.definition.target_alias, (target, source)
         pairs: list[tuple[RowExpression, DataType | None]] = [(self.on, None)]

@@ -142,8 +142,9 @@ REPLAY_LOCAL_BYTES = Setting(
 )
 REPLAY_WINDOW_BYTES = Setting(
     name="bayou.replay.windowBytes",
-    meaning="Commits after the checkpoint of more than this size are reconciled by a shuffle and a "
-    "window function; smaller ones by keys that are broadcast to the tasks.",
+    meaning="If the commits after the checkpoint are larger than this, a shuffle and a window "
+    "function reconcile their actions; otherwise the keys of their actions are broadcast to the "
+    "tasks.",
     default="256 MB, about 500,000 files",
     minimum=0,
 )
@@ -206,36 +207,36 @@ OPTIMIZE_BATCH_BYTES = Setting(
 )
 OPTIMIZE_LOCAL_BYTES = Setting(
     name="bayou.optimize.localBytes",
-    meaning="OPTIMIZE and REORG that rewrite files of up to this size run in the driver; larger "
-    "ones run on executors.",
+    meaning="If the total size of the files that OPTIMIZE or REORG rewrites is larger than this, "
+    "executors rewrite them, otherwise the driver.",
     default="256 MB",
     minimum=0,
 )
 VACUUM_LOCAL_FILES = Setting(
     name="bayou.vacuum.localFiles",
-    meaning="VACUUM deletes up to this number of files in the driver, more on executors. Executors "
-    "also list tables of more files on object stores.",
+    meaning="If VACUUM deletes more files than this, executors delete them, otherwise the driver. "
+    "If a table on an object store has more files than this, executors list them.",
     default="10,000",
     minimum=0,
 )
 ROW_OPERATIONS_LOCAL_BYTES = Setting(
     name="bayou.rowOperations.localBytes",
-    meaning="DELETE, UPDATE and MERGE that read files of up to this size run in the driver; larger "
-    "ones run on executors.",
+    meaning="If the total size of the files that DELETE, UPDATE or MERGE reads is larger than "
+    "this, the command runs on executors, otherwise in the driver.",
     default="256 MB",
     minimum=0,
 )
 ROW_OPERATIONS_SOURCE_BYTES = Setting(
     name="bayou.rowOperations.sourceBytes",
-    meaning="A MERGE source of up to this size is broadcast to the tasks that read the table's "
-    "files; Spark joins a larger source.",
+    meaning="If a MERGE source is larger than this, Spark joins it with the table; otherwise it is "
+    "broadcast to the tasks that read the table's files.",
     default="256 MB",
     minimum=0,
 )
 CLONE_LOCAL_BYTES = Setting(
     name="bayou.clone.localBytes",
-    meaning="Deep clones that copy files of up to this size run in the driver; executors copy the "
-    "files of larger ones.",
+    meaning="If the total size of the files that a deep clone copies is larger than this, "
+    "executors copy them, otherwise the driver.",
     default="256 MB",
     minimum=0,
 )

@@ -96,8 +96,11 @@ def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str
 
 
 _LONG_STATEMENT = 1000
-"""Length in characters from which an INSERT, UPDATE, DELETE or MERGE is parsed only if one of its
-table candidates is a Delta table. Finding the candidates is faster than parsing."""
+"""Minimum length in characters of a long INSERT, UPDATE, DELETE or MERGE.
+
+A long statement is parsed only if one of its table candidates is a Delta table, because finding the
+candidates is faster than parsing.
+"""
 
 
 def _run(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:

@@ -32,7 +32,7 @@ class ReadSchema:
 
         Args:
             metadata: the metadata of the version.
-            at_start: whether this is before the stream's first batch.
+            at_start: whether the check runs before the stream's first batch.
         """
         table, read_metadata = self.state.path, self.state.metadata
         is_older = version < self.state.version
@@ -45,7 +45,7 @@ class ReadSchema:
             when = "before the stream starts" if at_start else "while the stream runs"
             raise streaming_error(
                 "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
-                f"Table {table}: {when}, the schema changes by more than added columns "
+                f"Table {table}: {when}, the schema changes in an incompatible way "
                 f"({columns or change.other}). The stream uses the schema of version "
                 f"{self.state.version}, and version {version} has another schema. To follow "
                 "schema changes, set the option 'schemaTrackingLocation' to a folder below the "

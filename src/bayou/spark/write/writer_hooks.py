@@ -92,7 +92,7 @@ def start(request: StreamWriteRequest) -> Any:
 
 
 def _check_replaceable(spark: Any, name: str) -> None:
-    """Raise `ArgumentError` for a name that Spark can't replace by a table of a data source."""
+    """Raise `ArgumentError` if a view or a table of another format has the name."""
     exists = False
     with contextlib.suppress(PySparkException):  # for such a name, Spark raises an error
         exists = spark.catalog.tableExists(name)
