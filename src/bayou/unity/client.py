@@ -175,8 +175,8 @@ class UnityClient:
         """Send a request and return the decoded response.
 
         Args:
-            once: whether the server must not process the request twice. If true, the request isn't
-                sent again after an error if the server may have processed it.
+            once: whether the server must not process the request twice. If true, a request that the
+                server may have processed isn't sent again.
         """
         tried, processed = 0, False
         while True:

@@ -42,8 +42,8 @@ class SchemaLogEntry:
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: number of the entry before this entry. None if the number is one less than the
-            number of this entry. It is set only if this entry n replaces entry n - 1.
+        previous: set if entry n replaces entry n - 1: the number of the entry before entry n - 1.
+            If None, the entry before entry n is entry n - 1.
     """
 
     table_id: str

@@ -141,7 +141,7 @@ class RangedInput(io.RawIOBase):
         return data
 
     def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """Return the end of the file to buffer from now on: offset and bytes.
+        """Return the new content of the buffer for the end of the file: offset and bytes.
 
         pyarrow reads the end of a file repeatedly, in growing ranges. If `data` ends where the
         buffered bytes begin, or overlaps them, the result is `data` joined with the buffered bytes.
