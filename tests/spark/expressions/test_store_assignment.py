@@ -31,6 +31,7 @@ def run(spark, tmp_path):
     spark.sql(f"INSERT INTO {table} VALUES (1, 1, named_struct('a', 1))")
 
     def execute(name: str, policy: str, source: str, value: str) -> tuple[object, object]:
+        spark.sql(f"DELETE FROM {table} WHERE i = 2")  # the row of an earlier INSERT
         spark.conf.set("spark.sql.storeAssignmentPolicy", policy)
         spark.sql(STATEMENTS[name].format(t=table, s=source, v=value))
         return tuple(spark.sql(f"SELECT b, s.a FROM {table} ORDER BY i DESC").first())
