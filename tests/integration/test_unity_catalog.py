@@ -576,5 +576,5 @@ def test_a_location_without_credentials_is_an_error(s3_double, server, double, m
     bayou.write(name, rows(0, 3))
     credentials = {"storage-credentials": [{"prefix": "s3://lake/managed/tab", "config": {}}]}
     monkeypatch.setattr(double, "_credentials", lambda *_: credentials)
-    with pytest.raises(StorageError, match="the catalog's answer has none for s3://lake/managed"):
+    with pytest.raises(StorageError, match="the catalog vends none for s3://lake/managed"):
         bayou.table(name).to_arrow()

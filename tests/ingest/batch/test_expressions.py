@@ -306,7 +306,7 @@ def test_a_changed_expression_must_have_the_type_of_the_column(processed):
         ('columns: {n: "_processed_at"}', "use _kafka_timestamp"),
         ('columns: {n: "id"}\ndrop: [N]', "remove it from drop"),
         ("columns: {n: 1}", "must be a string|valid string"),
-        ("drop: [_kafka_offset]", "a column of the pipeline"),
+        ("drop: [_kafka_offset]", "a column that the pipeline adds"),
     ],
 )
 def test_processing_that_cannot_work_is_refused_with_its_setting(processed, lines, message):

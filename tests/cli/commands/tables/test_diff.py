@@ -45,7 +45,7 @@ def test_a_limit_ends_the_rows_and_keeps_the_exit_code(invoke, table):
 def test_a_misspelled_column_is_wrong_usage(invoke, table):
     result = invoke("diff", f"{table}@0", table, "--key", "idd")
     assert result.exit_code == 2
-    assert "--key: no column 'idd'" in result.stderr
+    assert "--key: column 'idd' isn't in both schemas" in result.stderr
     assert "Did you mean 'id'?" in result.stderr
 
 

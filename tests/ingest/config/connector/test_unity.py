@@ -81,7 +81,7 @@ def test_the_address_may_be_in_the_environment(tmp_path, monkeypatch):
         (
             "{unity: {uri: 'https://h', catalog: l}}",
             {"path": "uc://l.s.t"},
-            "a managed table can't be used",
+            "A managed table can be used only with",
         ),
     ],
 )

@@ -18,7 +18,7 @@ from bayou.redaction import HIDDEN, is_panic, without_secrets
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _PROVIDER_ERROR = re.compile(
-    r"(?:role \S+: can't be assumed|credentials of \S+: not vended): [^\n]*"
+    r"(?:role \S+: can't be assumed:|credentials of \S+: the catalog vends none)[^\n]*"
 )
 """Matches the error of a credential provider inside the obstore error that contains it."""
 
