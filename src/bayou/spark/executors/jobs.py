@@ -9,6 +9,7 @@ tasks remain until VACUUM deletes them.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -40,12 +41,16 @@ class TaggedJobs:
         If the block is interrupted, for example by Ctrl-C, its jobs are cancelled. PySpark's own
         handler of Ctrl-C can't cancel jobs while the interrupted thread waits for the JVM.
         """
+        handled = sys.exception()
         with self._tags():
             try:
                 yield
-            except (KeyboardInterrupt, SystemExit):
+            except BaseException as error:
+                interruption = _interruption(error, handled)
+                if interruption is None:
+                    raise
                 self.cancel()
-                raise
+                raise interruption from None
 
     @contextlib.contextmanager
     def _tags(self) -> Iterator[None]:
@@ -75,6 +80,22 @@ class TaggedJobs:
 
 
 _DESCRIPTION = "spark.job.description"
+
+
+def _interruption(error: BaseException, handled: BaseException | None) -> BaseException | None:
+    """Return the interruption that led to an error; None if the error has another cause.
+
+    PySpark's clean-up after an interruption can fail, because its connection was interrupted too.
+
+    Args:
+        handled: the exception that the caller was handling before the jobs started.
+    """
+    cause: BaseException | None = error
+    while cause is not None and cause is not handled:
+        if isinstance(cause, KeyboardInterrupt | SystemExit):
+            return cause
+        cause = cause.__context__
+    return None
 
 
 _POLLS = 25
