@@ -89,7 +89,8 @@ def _comparison(part: object, argument: str) -> Predicate:
     except TypeError as error:
         raise ArgumentError(
             f"{argument}: {value!r} can't be compared with column {name!r}. Give a string, a "
-            "number, a date or a datetime, and a list of them for the operators in and not in.",
+            "number, a date or a datetime; for the operators 'in' and 'not in', give a list of "
+            "them.",
             argument=argument,
         ) from error
 

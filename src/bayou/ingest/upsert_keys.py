@@ -176,10 +176,10 @@ def last_of_each_key(
 
 
 def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
-    """Return the indices of the bare tombstones that a later record of their key has superseded.
+    """Return the indices of tombstones without an ordering value whose key has a later record.
 
     Args:
-        tombstones: mask that selects the last bare tombstone of each key.
+        tombstones: mask that selects each key's last tombstone without an ordering value.
         ids: for each row, the number of its key.
         winners: the index of the last row of each key.
         deleted: the column `DELETED`.

@@ -100,9 +100,9 @@ class ConnectorConfig(Section):
 
 
 def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfig) -> list[str]:
-    """Return the catalog names of the tables of `route-by`.
+    """Return the names of the tables of `route-by` in the session catalog, to check them.
 
-    The name for `table-path` has the word `value` instead of the placeholder `{value}`.
+    In a name with the placeholder `{value}`, the word `value` replaces the placeholder.
     """
     routes = destination.route_by
     if routes is None:

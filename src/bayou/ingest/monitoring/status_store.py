@@ -155,9 +155,9 @@ class StatusStore:
             self._topics[topic].set_end_offsets(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return the next offset of each partition that has unread records at its first poll.
+        """Return the first unread offset of each partition for which no arrival time is known.
 
-        The arrival time of these records isn't known, so the caller reads their timestamps.
+        Partitions without unread records are left out. The caller reads the records' timestamps.
         """
         with self._lock:
             return self._topics[topic].unknown_arrivals(ends)

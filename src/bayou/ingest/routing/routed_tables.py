@@ -189,9 +189,9 @@ class RoutedTables:
             table.is_registered = False
 
     def _refusal(self, table: RoutedTable) -> str | None:
-        """Open the table of a new value; return the reason if the table can't be used, or None.
+        """Open a table that `route-by` first uses; return why it can't be used, or None if it can.
 
-        The value comes from a record, and the path of the table contains it. If the folder of this
+        The path of the table contains a value of a record. If the folder of this
         path has files but no table, the topic must not create a table there, because VACUUM would
         delete the files.
         """

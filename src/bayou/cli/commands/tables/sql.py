@@ -53,8 +53,8 @@ def sql(
 ) -> None:
     """Print the rows of a SQL query over tables; DuckDB runs it, without Spark.
 
-    Without --config, the configurations (`*.yaml`) in the current folder are searched for names
-    that aren't paths.
+    A name in FROM that isn't a path is a topic of --config. Without --config, it is a topic of a
+    configuration (`*.yaml`) in the current folder.
 
     Example:
         bayou sql "SELECT day, count(*) FROM 'lake/events' GROUP BY day" --output days.csv
