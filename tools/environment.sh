@@ -61,6 +61,7 @@ fi
 # The constraints hold for the build's own environment too: older pip reads the first variable
 # there, newer pip the second.
 export PIP_CONSTRAINT=$constraints PIP_BUILD_CONSTRAINT=$constraints PIP_DISABLE_PIP_VERSION_CHECK=1
-"$folder/bin/python" -m pip install --quiet "$@" ||
+# Without compiling: Python compiles the modules that are imported, which are few of all packages.
+"$folder/bin/python" -m pip install --quiet --no-compile "$@" ||
     stop "pip could not install the packages (its own words are above):" \
         "check the network and pip's index setting, then run make again."
