@@ -101,7 +101,7 @@ class ParquetWrite:
             scala_seq(self._jvm, []),  # statistics trackers
             utils.toScalaMap(dict(options)),
         )
-        # The tasks use the settings of this copy of the session, not those of the query's session.
+        # Spark passes the settings of `session`, which is a copy, to the tasks of the write.
         self._function = self._call(_EXECUTION, "withSQLConfPropagated", session, write)
 
     def run(self) -> list[WrittenFile]:

@@ -54,7 +54,7 @@ class RecordDecoder:
 
     @property
     def reads_json(self) -> bool:
-        """Whether values are JSON. The numbers of JSON have no type, unlike those of Avro."""
+        """Whether the format is `json` or `json-schema`, whose numbers have no exact type."""
         return self._format.name in ("json", "json-schema")
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
