@@ -168,7 +168,7 @@ $(VENV)/.installed-bench: $(VENV)/.installed-dev
 	@tools/environment.sh $(VENV) constraints.txt -e '.[bench]'
 	@touch $@
 
-bench: java $(VENV)/.installed-bench $(PEERS_KAFKA)/.installed
+bench: java $(VENV)/.installed-bench $(PEERS)/.installed $(PEERS_KAFKA)/.installed
 	@$(BIN)/python tools/fetch_servers.py
 	@PYTHONPATH=tools $(BIN)/python benchmarks/run.py
 
