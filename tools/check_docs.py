@@ -101,7 +101,7 @@ def _api_anchors(name: str) -> Iterator[str]:
     """Yield the anchors that the site generates for an object: its dotted name and its members'."""
     value = pkgutil.resolve_name(name)
     yield name
-    members = getattr(value, "__all__", None) or vars(value)
+    members = getattr(value, "__all__", None) or getattr(value, "__dict__", {})
     for member in members:
         inner = getattr(value, member, None)
         if member.startswith("_") or (inspect.ismodule(value) and inspect.ismodule(inner)):
