@@ -249,7 +249,7 @@ class TransactionState:
         """Add the columns that always need statistics to `paths`.
 
         These are the clustering columns and the identity columns with generated values. The bounds
-        of identity columns become their high watermarks.
+        of identity columns become their high water marks.
         """
         generated = [self.physical_name(name) for name in self.generated_identity]
         return tuple(dict.fromkeys([*paths, *generated, *self.clustering_columns]))

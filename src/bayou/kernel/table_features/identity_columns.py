@@ -90,7 +90,7 @@ class _Bounds(msgspec.Struct, frozen=True, rename="camel"):
 def with_high_water_marks(
     schema: StructType, generated: tuple[str, ...], adds: list[AddFile]
 ) -> StructType:
-    """Return the schema with the high watermarks of identity columns after new files are added.
+    """Return the schema with the high water marks of identity columns after new files are added.
 
     Args:
         generated: names of the identity columns with generated values.

@@ -78,7 +78,7 @@ def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadat
 
 
 def high_water_mark(state: TableState | None, winners: Sequence[CommitActions]) -> int:
-    """Return the row id high watermark after the winning commits; -1 if there are no row ids."""
+    """Return the row id high water mark after the winning commits; -1 if there are no row ids."""
     configuration = None if state is None else state.domain_metadata.get(ROW_TRACKING_DOMAIN)
     for winner in winners:
         for action in winner.actions:
@@ -95,14 +95,14 @@ def with_row_ids(
     """Assign row ids and row commit versions to `add` actions that have none.
 
     Files that a RESTORE adds, and files with a new deletion vector, already have row ids. These can
-    be above `mark`, because dropping row tracking resets the high watermark.
+    be above `mark`, because dropping row tracking resets the high water mark.
 
     Args:
-        mark: high watermark before the commit, -1 if no row ids were assigned.
+        mark: high water mark before the commit, -1 if no row ids were assigned.
         version: the version to commit.
 
     Returns:
-        All `add` actions, and the action that sets the new high watermark.
+        All `add` actions, and the action that sets the new high water mark.
     """
     adds = list(adds)
     for add in adds:

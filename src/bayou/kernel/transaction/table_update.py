@@ -199,7 +199,7 @@ class CommitLines:
     """Generates the lines of a commit for each version that is tried.
 
     Attributes:
-        metadata: metadata that the commit writes, including new high watermarks of identity
+        metadata: metadata that the commit writes, including new high water marks of identity
             columns; None if the commit doesn't change the metadata.
         txn_id, is_blind_append, isolation_level: fields of `commitInfo`.
         effects: contents of the commit for the version checksum, by attempted version.
@@ -258,7 +258,7 @@ class CommitLines:
 def update_high_water_marks(
     update: TableUpdate, contents: CommitContents
 ) -> tuple[Metadata | None, Mapping[str, str] | None]:
-    """Return the metadata with the identity columns' new high watermarks, and the commit's tags.
+    """Return the commit's tags, and the metadata with new high water marks of identity columns.
 
     The metadata is None if the commit doesn't change it. The tags are None if there are none.
     """
