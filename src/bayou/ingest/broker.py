@@ -65,12 +65,12 @@ def first_start(
 
     Args:
         recorded: the start offsets that an interrupted first run recorded; empty if there are none.
-            If `starting-offsets` is `latest`, or equal to the recorded offsets, the recorded
-            offsets are returned. If `starting-offsets` is a time, each partition starts at the
-            recorded offset or at the first offset at or after the time, whichever is lower. In all
-            other cases, a partition with a configured offset starts at this offset. A partition
-            without one starts at the recorded offset or at the first offset that Kafka has,
-            whichever is lower.
+            If there are recorded offsets, the result depends on `starting-offsets`:
+
+            - `latest`, or the recorded offsets: the recorded offsets.
+            - a time: the lower of the recorded offset and the first offset at or after the time.
+            - an offset for the partition: this offset.
+            - otherwise: the lower of the recorded offset and the first offset that Kafka has.
 
     Raises:
         PipelineError: `starting-offsets` has an offset or a partition that the topic lacks.

@@ -289,7 +289,7 @@ _MAX_SPANS = 16
 
 
 def join_spans(ranges: Iterable[OffsetSpan]) -> list[OffsetSpan]:
-    """Join ranges with the smallest gaps between them, until at most 16 sorted ranges remain."""
+    """Sort ranges, and join the ranges with the smallest gaps until at most 16 ranges remain."""
     distinct: list[OffsetSpan] = []
     for span in sorted(ranges, key=lambda span: span.start):
         if distinct and span.start <= distinct[-1].end:

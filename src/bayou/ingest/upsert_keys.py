@@ -271,9 +271,10 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     """Return a mask of the batch's rows that arrived before a bare tombstone in the deleted keys.
 
-    A batch has such rows if dead letters are replayed. They must not restore the key, although
-    their ordering value may be higher than the tombstone's, which was computed without them. The
-    mask selects only rows in the tombstone's Kafka partition.
+    If dead letters are replayed, a batch can have rows that arrived before a stored tombstone.
+    These rows must not restore the key, even if their ordering value is higher: the tombstone's
+    ordering value was computed without the dead letters. The mask selects only rows in the
+    tombstone's Kafka partition.
     """
     bare = pc.fill_null(everything.column(BARE).combine_chunks(), False)
     gone = pc.and_(pc.equal(kinds, _GONE), bare)

@@ -143,8 +143,8 @@ def diff(
 def _first(handle: TableHandle) -> SnapshotHandle:
     """Return the snapshot of the earliest version that can be read.
 
-    The history can have commits whose versions can't be read any more, because log cleanup has
-    deleted files that are needed to read them.
+    Log cleanup can delete files that are needed to read an old version. The history can still
+    contain the commit of this version.
     """
     from bayou.errors import VersionNotFoundError
 

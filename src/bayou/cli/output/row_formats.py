@@ -54,7 +54,7 @@ class Destination:
 
 
 def parse_destination(value: str) -> Destination:
-    """Parse a value of `--output`: a format, or a file whose name ends with a format.
+    """Parse a value of `--output`: a format, or a file with the extension of a format.
 
     Raises:
         ArgumentError: the value is neither.
@@ -68,8 +68,8 @@ def parse_destination(value: str) -> Destination:
     close = difflib.get_close_matches(value.lower(), list(RowFormat), n=1)
     hint = f" Did you mean {str(close[0])!r}?" if close else ""
     raise ArgumentError(
-        f"--output: {value!r} is neither a format nor a file that ends with a format.{hint} The "
-        f"formats are {', '.join(RowFormat)}; a file ends with {', '.join(_BY_ENDING)}.",
+        f"--output: {value!r} is neither a format nor a file with a known extension.{hint} The "
+        f"formats are {', '.join(RowFormat)}; the extensions are {', '.join(_BY_ENDING)}.",
         argument="output",
     )
 

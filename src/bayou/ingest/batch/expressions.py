@@ -134,8 +134,8 @@ class RowExpressions:
     def rejected(self, decoded: Decoded, source: pa.RecordBatch) -> pa.Array[Any]:
         """Return the positions of the decoded records for which the condition is FALSE.
 
-        The result contains no records for which the condition is NULL. These are filtered out too,
-        but only if they are valid.
+        Records for which the condition is NULL aren't included. The caller filters these records
+        out if they are valid, and refuses them if they are invalid.
         """
         values, _ = self._condition(decoded, source)
         return decoded.positions.filter(pc.fill_null(pc.invert(values), False))

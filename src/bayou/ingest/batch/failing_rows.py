@@ -1,4 +1,4 @@
-"""Evaluates an expression for all rows of a batch, although it fails for some of them.
+"""Evaluates an expression for the rows of a batch, and finds the rows for which it fails.
 
 First, one evaluation finds the rows whose casts fail, and separates them from the other rows. Then
 the expression is evaluated for each group of rows. If it fails for a group, the group is split,
@@ -103,7 +103,7 @@ class FailingRows:
 
 
 def _innermost_casts(expression: Expression) -> list[Cast]:
-    """Return the casts that can fail and whose operands contain no other cast that can fail."""
+    """Return the casts that can fail, except casts that contain another cast that can fail."""
     inner = [cast for part in operands_of(expression) for cast in _innermost_casts(part)]
     if inner or not isinstance(expression, Cast) or expression.safe:
         return inner

@@ -3,11 +3,14 @@
 New fields of a filtered record don't become columns. If the condition is FALSE, the record isn't
 validated.
 
-A batch is first decoded to all columns and then filtered, which is fast if all records are valid.
-If records are refused, these records are decoded a second time, to only the columns that the
-condition reads. Records for which the condition is FALSE are then filtered out instead of refused.
-If the batch has new fields, all its records are decoded again, to only the columns that the
-condition reads. Then only the records that pass the filter are decoded to all columns.
+First, all columns of a batch are decoded, and the filter is applied. No other step is needed if all
+records are valid and no record has a new field.
+
+If records are refused, only the columns that the condition reads are decoded from these records. If
+the condition is FALSE for a refused record, the record is filtered out instead.
+
+If the batch has new fields, only the columns that the condition reads are decoded from all records.
+Then all columns are decoded from the records that pass the filter.
 """
 
 from __future__ import annotations
@@ -91,7 +94,7 @@ class FilteredDecoder:
         )
 
     def _decode_remaining(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode a batch with new fields again, to ignore new fields of filtered records.
+        """Decode a batch with new fields again, without the new fields of filtered records.
 
         If the condition reads new fields, the result has only these fields and no rows.
         """

@@ -53,9 +53,10 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Follow a path through nested fields; yield the last field's type, and whether names remain.
+    """Follow a path through nested structs; yield the type of the last field that was found.
 
-    Names of the path remain if a field isn't a struct, such as a string that contains JSON.
+    The boolean is true if the path has more names after this field. This is the case if the field
+    isn't a struct, such as a string that contains JSON.
     """
     known = list(fields)
     for at, rest in _matches(known, parts):

@@ -248,9 +248,9 @@ class MicroBatchWriter:
         """Check the size of a batch's records against the limit `max_bytes`.
 
         Returns:
-            The offset ranges for the next attempt, and the size limit of that attempt. The ranges
-            are None if the batch isn't too large, so no other attempt is needed. The limit is None
-            if the ranges can't be shortened any more.
+            The offset ranges for another attempt, and the size limit for the attempt. The ranges
+            are None if no other attempt is needed. The limit is None if the ranges can't be
+            shortened any more. Another attempt then reads the same ranges without a limit.
         """
         read = sum(r.bytes_read for r in results)
         if max_bytes is None or read <= max_bytes:

@@ -6,7 +6,7 @@
 | `_kafka_topic`, `_kafka_partition`, `_kafka_offset` | string, int, long | not null |
 | `_ingestion_timestamp` | timestamp | when the batch was read, not null |
 | `_processed_at` | timestamp | when the row was written, not null |
-| `_kafka_timestamp` | timestamp | of the record or a neighboring one; optional, not in upserts |
+| `_kafka_timestamp` | timestamp | see `kafka_times`; optional, but required in upserts |
 | `_kafka_key`, `_kafka_headers` | binary, array of (`key`, `value`) | optional |
 | `_kafka_key_json` | string | the decoded key as JSON, optional |
 | `year`, `month`, `day` | strings `2024`, `01`, `05` | of the event time, UTC; not null |
@@ -222,11 +222,11 @@ def record_field_columns(
 
 
 def kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
-    """Return the Kafka timestamps; missing timestamps are copied from the record before or after.
+    """Return the Kafka timestamps; a missing timestamp is copied from the record before or after.
 
-    The ingestion timestamp is only used if no record of `source` has a timestamp. An upsert orders
-    records by timestamp, and the ingestion timestamp would make a record newer than later records
-    of its key.
+    The ingestion timestamp is only used if no record of `source` has a timestamp. An upsert keeps
+    the record of a key with the latest timestamp. A record with the ingestion timestamp would win
+    over later records of its key, whose Kafka timestamps are earlier.
     """
     timestamps: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
     if timestamps.null_count:

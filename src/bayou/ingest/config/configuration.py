@@ -36,8 +36,7 @@ class Topic:
         table_path: the target table: a URI, or an absolute local path.
         schema_file: absolute path of the schema file; None if the schema is inferred.
         shares_table: whether all topics of the section are written to the same table.
-        from_pattern: whether the section has a pattern that matches the topic's name, so the
-            section doesn't list the topic.
+        from_pattern: whether the section selects the topic by a pattern, and doesn't list its name.
         table_problem: the reason why the topic can't be written to its table, such as another topic
             with the same table; None if there is no problem. Only set for topics of patterns. For
             listed topics, the same problem raises a `ConfigurationError`.

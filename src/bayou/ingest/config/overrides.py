@@ -32,8 +32,8 @@ def apply_overrides(
 
     Raises:
         ConfigurationError: a setting has no value, or its key isn't in a section. The message never
-            contains the value. It contains the key only if the key begins with `connector.`:
-            text that doesn't may be a secret that was passed without its key.
+            contains the value. It contains the key only if the key begins with `connector.`,
+            because any other text may be a secret that was passed without a key.
     """
     for number, setting in enumerate(settings, start=1):
         key, separator, text = setting.partition("=")

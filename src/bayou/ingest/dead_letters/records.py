@@ -112,7 +112,8 @@ def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     """Convert the headers of records to an array of type `kind`: lists of (`key`, `value`).
 
     Args:
-        packed: the headers of each record as such a list, or packed in one binary value.
+        packed: the headers of each record: a list of (`key`, `value`), or one binary value that
+            contains all headers.
     """
     if pa.types.is_list(packed.type):
         return packed.cast(kind)

@@ -99,8 +99,9 @@ class DeadLetterTable:
     ) -> dict[int, dict[int, frozenset[bytes]]]:
         """Return the dead letters at offsets that the target hasn't recorded yet.
 
-        Such dead letters exist after a crash between the commits of a batch to the dead letter
-        table and to the target. Their records stay dead letters, even if they could be decoded now.
+        A batch commits to the dead letter table first, then to the target. After a crash between
+        the two commits, the dead letter table has dead letters that the target hasn't recorded. The
+        records remain dead letters, even if they could be decoded now.
 
         Args:
             covered: the next offset to read of each partition, as recorded by the target.

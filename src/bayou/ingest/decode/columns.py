@@ -88,7 +88,8 @@ class ColumnReader:
     def nested_fields(self, table: pa.Table) -> StructType:
         """Return the nested fields of a parsed table that aren't in the schema.
 
-        Each nested field is returned inside a copy of its top-level column without other fields.
+        Each nested field is returned inside a copy of its top-level column, which has no other
+        fields.
 
         Raises:
             NotColumnarError: the type of a new nested field is unknown.

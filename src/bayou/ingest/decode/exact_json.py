@@ -18,7 +18,10 @@ _EXACT_LENGTH = 16
 
 
 def decode_exact_json(text: bytes | str) -> Any:
-    """Decode JSON. A number becomes an `int`, a `float` that prints as this number, or a `Decimal`.
+    """Decode JSON without changing numbers.
+
+    An integer becomes an `int`. Another number becomes a `float` if the `repr` of the float is the
+    same number, otherwise a `Decimal`.
 
     Raises:
         msgspec.DecodeError: the JSON is invalid, or a number exceeds the range of doubles.

@@ -7,10 +7,10 @@ array an `array`. Dates are strings too, because the next record may have a stri
 date. Null, `[]` and `{}` have no type. Arrays of several types, integers beyond 64 bits, and values
 deeper than 32 levels are stored as JSON strings.
 
-A field with integers and other numbers has the type `double`. A field with values of several other
-types has the first of their types in this order: struct, array, numbers, `boolean`, `string`.
-Records whose values have another type become dead letters. Therefore the type of a field doesn't
-depend on the order of records.
+A field with integers and other numbers has the type `double`. If a field has values of several
+other types, the field has the first of these types that occurs: struct, array, number, `boolean`,
+`string`. A record with a value of another type becomes a dead letter. The type of a field therefore
+doesn't depend on the order of records.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ class DecodePlan:
             fields are refused.
         ignore: whether unknown fields that aren't discovered are dropped. Their paths are returned
             as `Decoded.ignored`.
-        needed: lowercase paths of fields that an expression reads. If an unknown field has one of
-            these paths, or may contain one of these fields, `ignore` doesn't drop the unknown
-            field. Its record is refused unless the unknown field is discovered.
+        needed: lowercase paths of fields that an expression reads. `ignore` doesn't drop an unknown
+            field that has one of these paths, or that may contain a field with one of these paths.
+            If the unknown field isn't discovered, its record is refused.
         widens: whether columns with a wider type in the Avro or Protobuf schema of a record are
             returned in `Decoded.new_fields`.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.

@@ -102,9 +102,8 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
 def _is_same(value: int, number: float) -> bool:
     """Whether a float represents an integer without losing a digit.
 
-    The float must equal the integer, or JavaScript must print the float as the integer. JavaScript
-    prints floats below 1e21 as integers, and replaces the last digits by zeros if they aren't
-    needed to identify the float.
+    This is the case if the float or its shortest decimal representation equals the integer.
+    JavaScript writes a large integer in this representation, with zeros as the last digits.
     """
     return number == value or Decimal(repr(number)) == value
 

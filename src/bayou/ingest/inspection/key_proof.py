@@ -127,9 +127,9 @@ class _Records:
         Args:
             before: rows of earlier records.
             after: rows of later records.
-            deleted: the deleted keys table, which has the ordering values of tombstones. These
-                values can't be computed from the records: a tombstone may have deleted a row that
-                didn't come from Kafka, and earlier dead letters may have been replayed after it.
+            deleted: the deleted keys table, which has the ordering values of tombstones. The
+                records don't determine these values: a tombstone may have deleted a row that didn't
+                come from Kafka, or dead letters may have been replayed after the tombstone.
         """
         rows = pa.concat_tables([self._cast(before), self._cast(after)])
         empty = rows.drop_columns([DELETED]).slice(0, 0)

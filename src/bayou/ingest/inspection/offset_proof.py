@@ -54,8 +54,8 @@ class PartitionProof:
         unproven: offsets below `covered` that neither the tables nor the brokers have. Kafka may
             have deleted their records.
         waiting: number of offsets at or above `covered` that the brokers have.
-        ahead: offsets of rows at or above `covered`, except rows of an interrupted batch in a table
-            of `route-by`, which recorded these offsets itself.
+        ahead: offsets of rows at or above `covered`. With `route-by`, a table can have rows of an
+            interrupted batch, and record their offsets itself; these offsets aren't included.
         stale: for an upsert, offsets of rows that a newer record should have replaced or deleted.
     """
 

@@ -67,8 +67,8 @@ class TopicPlan:
         table_differences: configured settings, such as `cluster-by`, from which the table differs.
         table_changes: whether the run would apply these settings to the table.
         tables: the tables of `route-by` to which the sampled records would be written.
-        unconditional_commits: for each engine in the table's history that by default commits to S3
-            without put-if-absent, the newest version that the engine committed.
+        unconditional_commits: engines that have committed to the table, and that by default use no
+            put-if-absent on S3. The value is the newest version that the engine has committed.
         cost: estimate of the files that the run would write; None if `error` is set.
         error: message of the error that prevented planning the topic; None if there was none.
     """

@@ -30,8 +30,8 @@ class TableReport:
         schema: type of each column.
         sample: up to five rows.
         history: the newest ten commits.
-        unconditional_commits: for each engine in the table's history that by default commits to S3
-            without put-if-absent, the newest version that the engine committed.
+        unconditional_commits: engines that have committed to the table, and that by default use no
+            put-if-absent on S3. The value is the newest version that the engine has committed.
         iceberg: the status of the table's Iceberg metadata; None if Iceberg metadata isn't enabled.
     """
 

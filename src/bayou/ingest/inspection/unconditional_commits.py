@@ -25,7 +25,7 @@ _ENGINES = re.compile(r"\bDelta-Lake/\d|\AKernel-\d")
 def unconditional_commits(
     snapshot: SnapshotHandle, history: Callable[[int], list[dict[str, Any]]]
 ) -> dict[str, int]:
-    """Return the engines that by default commit to S3 without put-if-absent.
+    """Find engines that have committed to a table, and by default use no put-if-absent on S3.
 
     Only the newest 100 commits are read. The result is empty if the table isn't on S3, or if a
     catalog ratifies the table's commits.
@@ -35,7 +35,7 @@ def unconditional_commits(
             `TableHandle.history`.
 
     Returns:
-        The newest version that each engine committed, by the commits' `engineInfo`.
+        The newest version that each of these engines has committed, by the engine's `engineInfo`.
     """
     on_s3 = snapshot.kernel.path.startswith("s3://")
     if not on_s3 or is_catalog_managed(snapshot.protocol.reader_features or ()):

@@ -183,9 +183,8 @@ class TopicMaintenance:
     def _is_reported(self, report: MaintenanceReport) -> bool:
         """Return whether to report the result of a task, and store whether the task failed.
 
-        If the previous run of the task failed, every result is reported. If not, the result
-        `nothing` isn't reported for the task `forget`, or if the task has left partitions for its
-        next run. All other results are reported.
+        The result `nothing` isn't reported if the task is `forget`, or if the task has left
+        partitions for its next run. After a failed run of the task, every result is reported.
         """
         failed_before = report.task in self._failed
         if report.error is not None:

@@ -62,8 +62,8 @@ def maintain_table(
         written_since: time in ms since the epoch. `compaction` skips partitions that weren't
             written at or after this time.
         cold_before: time in ms since the epoch. A partition that was written at or after this time
-            is skipped, because batches still write to it, unless it has 50 small files. If None, no
-            partition is skipped.
+            is skipped if it has fewer than 50 small files, because batches still write to it. If
+            None, no partition is skipped.
         stopped: function that is called before each step. If it returns True, the task ends early.
         step_lock: function that returns a context manager, which is entered for each step that
             rewrites files.

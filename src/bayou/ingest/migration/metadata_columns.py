@@ -32,10 +32,10 @@ _NAMES = frozenset((*KAFKA_COLUMNS.names, "_kafka_timestamp"))
 class FromKafka:
     """The set of records that a migration skips, because the pipeline reads them from Kafka.
 
-    If rows are appended, the target and the dead letter table have a first offset in each
-    partition. A record at or after the first offset of its partition is skipped, because the
-    pipeline has read it or will read it. Records that Kafka deleted before the pipeline read them
-    (`on-data-loss`) are skipped too, because the table's log may no longer have their offsets.
+    If the topic appends rows, a record is skipped if its offset is at or above the lowest offset of
+    its partition in the target and the dead letter table. The pipeline has read this record, or
+    will read it. The skipped records include records that Kafka deleted before the pipeline read
+    them (`on-data-loss`), because the table's log may no longer show which offsets these are.
 
     In an upsert no record is skipped, because both copies of a record become the same row.
 

@@ -219,7 +219,7 @@ class StatusStore:
         return self._steady() + self._since
 
     def _jump(self) -> float:
-        """Return by how many seconds the system clock was changed; 0 up to one second."""
+        """Return the change of the system clock in seconds; changes up to one second count as 0."""
         jump = self._clock() - self._now()
         return jump if abs(jump) > 1.0 else 0.0
 

@@ -1,9 +1,9 @@
 """Adds new fields of records to the columns of their table.
 
 A field can't become a column if its name differs from the name of a column only in case, or
-contains a character that column names can't have. If a nested field can't become a column, only
-this field is refused, and its object becomes a column without it. If the names of new fields differ
-only in case, the lowercase name becomes the column, regardless of the order of records.
+contains a character that column names can't have. If a nested field can't be added, only this
+field is refused; the other fields of its object are added. If the names of new fields differ only
+in case, the lowercase name becomes the column, regardless of the order of records.
 """
 
 from __future__ import annotations

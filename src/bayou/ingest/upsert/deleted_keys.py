@@ -135,9 +135,12 @@ class DeletedKeys:
         """Remove keys whose delete is older than the retention, in one commit; return their number.
 
         A key is removed if its Kafka timestamp and its `_remembered_at` are both older than the
-        retention. Both ages are measured at the Kafka timestamp of the newest delete. If the clock
-        of this machine shows an earlier time, the ages are measured at this time. A fast clock
-        therefore doesn't remove keys too early. The newest delete is never removed.
+        retention. The age is the time until the Kafka timestamp of the newest delete, or until
+        `now` if `now` is earlier. A fast clock therefore doesn't remove keys too early. The newest
+        delete is never removed.
+
+        Args:
+            now: the current time; None for the clock of this machine.
         """
         snapshot = self._snapshot()
         newest = None if snapshot is None else self._newest(snapshot)

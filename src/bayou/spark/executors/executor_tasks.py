@@ -34,8 +34,8 @@ _DONE, _FAILED = b"+", b"-"
 def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     """Run a function in a task; return the function's result or error, encoded.
 
-    A transient error, such as an unreachable store, is raised instead, so that Spark retries the
-    task. In the last attempt of the task, it is returned.
+    A transient error, such as an unreachable store, is raised, so that Spark retries the task. The
+    last attempt of the task returns the error, like all other errors.
 
     Args:
         run: the function. It deletes the files that it has written before it raises an error.

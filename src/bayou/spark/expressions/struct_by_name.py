@@ -43,7 +43,7 @@ def assign_by_name(
     """Convert a value to a column's type: struct fields by name, and all other values by `cast`.
 
     Args:
-        target: the column's type. `check_assignable` has accepted it for `source`.
+        target: the column's type. The caller has checked the types with `check_assignable`.
         value: the value, a Column.
         source: the type of the value.
         before: the old value and its type. Struct fields that `source` lacks keep their old value.

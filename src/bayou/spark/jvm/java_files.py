@@ -43,9 +43,10 @@ class _StatusHandles(NamedTuple):
     """Method handles that create file statuses.
 
     Attributes:
-        read_strings: from the `java.nio.file.Path` of a file of strings to a `String[]`.
-        from_uris: from sizes, times, strings and an index to a `FileStatus`; the strings are URIs.
-        from_strings: the same; the strings are Hadoop paths with any characters.
+        read_strings: takes the `java.nio.file.Path` of a file of strings, and returns a `String[]`.
+        from_uris: takes arrays of sizes, times and URIs, and an index. Returns the `FileStatus` of
+            the file at the index.
+        from_strings: like `from_uris`, with Hadoop paths that can contain any character.
     """
 
     read_strings: JavaObject
@@ -134,10 +135,12 @@ class JavaFiles:
         return then(text, bind(split, 1, self._objects("\0")))
 
     def _status_maker(self, to_path: JavaObject) -> JavaObject:
-        """Return a method handle from sizes, times, strings and an index to a `FileStatus`.
+        """Return a method handle that creates the `FileStatus` of one file.
+
+        The method handle takes arrays of sizes, times and strings, and the index of the file.
 
         Args:
-            to_path: a method handle from a string to a `Path`.
+            to_path: a method handle that converts a string to a Hadoop `Path`.
         """
         java, types, handles = self._java, self._types, self._handles
         long, integer = java("java.lang.Long").TYPE, java("java.lang.Integer").TYPE

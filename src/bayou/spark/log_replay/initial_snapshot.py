@@ -48,8 +48,8 @@ def initial_snapshot_for_streaming(
     Args:
         spark: a session, classic or Connect.
         num_partitions: number of replay tasks. If None, the value of
-            `bayou.streaming.initialSnapshot.numPartitions`; if that isn't set, as in
-            `state_reconstruction`.
+            `bayou.streaming.initialSnapshot.numPartitions`. If this setting isn't set, the same
+            number as for `state_reconstruction`.
         engine: if None, an engine with the session's storage settings is used.
 
     Raises:

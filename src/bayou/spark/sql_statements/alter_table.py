@@ -55,7 +55,7 @@ class SetLocation(TableStatement):
         name = ".".join(self.table)
         if target.name is None:
             raise ArgumentError(
-                f"{name}: the location of a table that is named by its path can't be changed "
+                f"{name}: SET LOCATION changes a catalog table, but this is a path "
                 "(DELTA_CANNOT_SET_LOCATION_ON_PATH_IDENTIFIER). Use the table's name in the "
                 "catalog.",
                 argument="LOCATION",
@@ -68,7 +68,7 @@ class SetLocation(TableStatement):
                 f"{name}: the table at {self.location} has the columns "
                 f"({', '.join(new_schema.names)}), but the current table has "
                 f"({', '.join(old_schema.names)}) (DELTA_SET_LOCATION_SCHEMA_MISMATCH). Choose a "
-                "table with the same columns, or drop the name and create it again.",
+                "table with the same columns, or drop the catalog table and create it again.",
                 table=new.path,
             )
         plain_sql(context.spark, context.text)

@@ -153,7 +153,7 @@ def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableRefe
 
 
 def _without_reserved_names(text: str, tokenized: Sequence[Token]) -> str:
-    """Replace the table name `table`, which sqlglot can't parse, by another name of its length."""
+    """Replace the table name `table`, which sqlglot can't parse, by a name of the same length."""
     for before, token, after in zip(tokenized, tokenized[1:], [*tokenized[2:], None], strict=False):
         if not token.is_keyword("TABLE") or (after is not None and after.text == "("):
             continue

@@ -99,8 +99,8 @@ class CommitReader:
 
         If a table is recreated or restored from an older copy, versions that the stream has already
         read may get other commits. Therefore the newest commit of the last listing must be
-        unchanged. Log cleanup may have removed this commit only if the new listing `listed` has a
-        newer commit, because log cleanup never removes the newest commit.
+        unchanged in the new listing, `listed`. If `listed` doesn't have this commit but has newer
+        commits, log cleanup has removed the commit. Log cleanup never removes the newest commit.
         """
         if self._newest is None:
             return

@@ -4,9 +4,9 @@ The position of a file is the pair (version, index). The index of a file is its 
 list of the initial snapshot's files, or its number in the commit.
 
 Spark compares offsets as JSON strings. PySpark's runner of Python sources writes JSON with spaces
-after commas and colons, but delta-spark writes no spaces. After a change of a query from
-delta-spark to Bayou, Spark would find a new offset and run an empty batch. `write_as_delta_spark`
-makes the runner write offsets without spaces.
+after commas and colons, but delta-spark writes no spaces. If Bayou continued a query of delta-spark
+and wrote spaces, Spark would take the same offset for a new one, and run an empty batch.
+`write_as_delta_spark` makes the runner write offsets without spaces.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class SchemaLogEntry:
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: set if entry n replaces entry n - 1: the number of the entry before entry n - 1.
-            If None, the entry before entry n is entry n - 1.
+        previous: number of the previous entry. Only set if this entry replaces the entry with the
+            next lower number; otherwise the entry with the next lower number is the previous entry.
     """
 
     table_id: str

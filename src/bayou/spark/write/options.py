@@ -51,9 +51,10 @@ class WriteOptions:
     Attributes:
         path: the table's path as the user wrote it.
         merge_schema: `mergeSchema`, whether new columns are added to the table.
-        store_assignment_policy: `bayou.storeAssignmentPolicy`, a setting of the session that hooks
-            set: how the values of a stream are cast.
-        automatic_widening: `bayou.automaticWidening`, a setting of the session that hooks set.
+        store_assignment_policy: `bayou.storeAssignmentPolicy`, how the values of a stream are cast.
+            Hooks copy it from the session's setting `spark.sql.storeAssignmentPolicy`.
+        automatic_widening: `bayou.automaticWidening`, which type changes schema evolution makes.
+            Hooks copy it from the session's settings.
         overwrite_schema: `overwriteSchema`, whether an overwrite replaces the table's schema.
         replace_where: `replaceWhere`, an SQL condition; an overwrite replaces matching rows.
         dynamic_partitions: whether `partitionOverwriteMode` is `dynamic`.
@@ -74,8 +75,8 @@ class WriteOptions:
         storage: storage options in deltalake's names.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
             partition values.
-        session_rule: `bayou.sessionRule`, which hooks set: the name of a setting of the session
-            that can change the meaning of `replaceWhere`; None if there is none.
+        session_rule: `bayou.sessionRule`, the name of a setting that the session has changed and
+            that can change the meaning of `replaceWhere`; None if there is none. Hooks set it.
     """
 
     path: str
@@ -296,7 +297,10 @@ def _overwrite_mode(lower_case: Mapping[str, str]) -> str:
 
 
 def _records_per_file(lower_case: Mapping[str, str]) -> int | None:
-    """Parse `maxRecordsPerFile`; None (no limit) if it isn't set, 0 or negative, as in Spark."""
+    """Parse `maxRecordsPerFile`; None if there is no limit.
+
+    As in Spark, there is no limit if the option isn't set, or if its value is 0 or negative.
+    """
     value = lower_case.get("maxrecordsperfile", "").strip()
     if not value or value == "0" or value.startswith("-"):
         return None

@@ -86,8 +86,8 @@ def check_repeated_batch(
     raise ArgumentError(
         f"{checkpoint_location}: the checkpoint is older than {table.path}. The table already has "
         f"batch {recorded} of this query, but the checkpoint planned batch {batch_id} again. The "
-        "batch wasn't written. Restore the latest checkpoint; or use a new checkpointLocation, and "
-        "set a starting position of the source after the rows that the table already has.",
+        "batch wasn't written. Restore the latest checkpoint. Or use a new checkpointLocation, and "
+        "start the source after the rows that the table already has.",
         argument="checkpointLocation",
     )
 

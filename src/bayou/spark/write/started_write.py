@@ -159,9 +159,9 @@ def _based_on(engine: Engine, plan: WritePlan, version: int) -> WritePlan:
     )
     if read != planned:
         raise MetadataChangedError(
-            f"{plan.table}: the overwrite has read its rows from version {version} of the table, "
-            f"but the table's metadata has changed up to version {plan.read_version}. Load the "
-            "table again, and repeat the write.",
+            f"{plan.table}: the rows of the overwrite were read from version {version} of the "
+            f"table, but version {plan.read_version} has other metadata. Load the table again, and "
+            "repeat the write.",
             table=plan.table,
             winning_version=plan.read_version,
         )

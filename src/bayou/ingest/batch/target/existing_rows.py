@@ -48,8 +48,8 @@ def existing_offsets(
 ) -> dict[int, int]:
     """Return the last Kafka offset of the rows and migrated records in a table, by partition.
 
-    Partitions without rows and migrated records are omitted, and also partitions with a committed
-    offset. If any partition has a committed offset, only migrated records are considered.
+    If the table has committed offsets of any partition, its rows are ignored. The result then has
+    only the offsets of migrated records in partitions without a committed offset.
 
     Args:
         covered: the next offset to read of each partition, as committed to the table.

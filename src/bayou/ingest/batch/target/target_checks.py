@@ -217,15 +217,16 @@ def check_not_restored(
 ) -> int:
     """Check that the table wasn't restored since the topic's last commit.
 
-    A RESTORE removes rows, but not the transaction identifiers with their offsets, so the records
-    would not be read again. A RESTORE is ignored if `accept-restore` or an earlier commit of the
-    topic accepts it, or if the table has neither offsets of the topic nor migrated records.
+    A RESTORE removes rows, but not the transaction identifiers that record the rows' offsets. A
+    pipeline would therefore not read the removed records again. A RESTORE passes the check if the
+    setting `accept-restore` or an earlier commit of the topic accepts it, or if the table has
+    neither offsets of the topic nor migrated records.
 
     Args:
         latest: the latest version of the table.
         known: the last version that was already checked; only later commits are checked. If None,
-            commits are checked from the newest back to a commit of a pipeline. Earlier RESTOREs are
-            known from transaction identifiers.
+            commits are checked from the newest back to the newest commit of a pipeline. For older
+            commits, the recorded result of the pipeline's own check is used.
 
     Returns:
         The version of the newest RESTORE; -1 if there is none.

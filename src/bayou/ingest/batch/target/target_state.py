@@ -22,9 +22,9 @@ from bayou.protocol.type_changes import WideningRule
 class TargetState:
     """The target table of one topic, for reading.
 
-    `open` reads the latest version, and `refresh` and `reopen` read the latest version again and
-    check that it follows the version read before. All properties describe the last version that was
-    read. If there is no table yet, they are empty.
+    `open` reads the latest version for the first time. `refresh` and `reopen` read the latest
+    version again, and check that the table wasn't deleted, replaced or rolled back. All properties
+    describe the last version that was read. If there is no table yet, they are empty.
 
     Args:
         kafka: the Kafka topic whose offsets are read from the table; None if the rows don't come

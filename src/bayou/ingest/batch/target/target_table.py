@@ -191,8 +191,8 @@ class TargetTable(TargetState):
     def transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
         """Return the transaction identifiers that record the offsets of `spans` in a commit.
 
-        They include the identifier of an accepted RESTORE, unless `spans` is empty and the topic
-        has no upsert.
+        A commit with offsets, and each commit of an upsert, also records the identifier of an
+        accepted RESTORE.
         """
         ids: dict[str, int] = {}
         if self._kafka is not None:

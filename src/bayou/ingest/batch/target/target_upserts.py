@@ -149,12 +149,12 @@ class TargetUpserts:
 
     @contextlib.contextmanager
     def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
-        """Context manager that makes a conflict between upserts of different records retryable.
+        """Context manager that converts conflicts between upserts of different records.
 
-        Each upsert increments a transaction identifier of the table, so the later one of two
-        concurrent upserts fails with `ConcurrentTransactionError`. This error is converted to
-        `CommitConflictError`, which is retried. If another process has committed one of
-        `transaction_ids`, it has written the same records, and the error isn't converted.
+        Each upsert increments a transaction identifier of the table. If two upserts are concurrent,
+        the later one therefore fails with `ConcurrentTransactionError`. This error is converted to
+        `CommitConflictError`, which callers retry. The error isn't converted if another process has
+        committed one of `transaction_ids`, because that process has written the same records.
         """
         try:
             yield

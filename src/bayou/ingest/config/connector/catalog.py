@@ -95,7 +95,7 @@ class CatalogConfig(Section):
         return None
 
     def qualified_name(self, table_name: str) -> str:
-        """Return the quoted name of a table, with its database; for Unity Catalog its URI.
+        """Return a table's quoted name with the database, or the table's URI for Unity Catalog.
 
         Raises:
             ValueError: the catalog can't have a table of this name.

@@ -259,7 +259,10 @@ def _key(key: Any) -> str:
 
 
 def _not_utf8() -> ValueError:
-    """Return the error for a string field that isn't UTF-8; in proto2, its value is bytes."""
+    """Return the error for a string field that isn't UTF-8.
+
+    In proto2, the parser returns the value of the field as bytes.
+    """
     return ValueError("doesn't match its Protobuf schema: a string isn't UTF-8")
 
 

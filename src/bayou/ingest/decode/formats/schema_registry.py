@@ -138,7 +138,7 @@ class Registry:
         raise AssertionError
 
     def _attempts(self, path: str) -> int:
-        """Return the number of requests for a schema after which it is considered missing.
+        """Return how many times a schema is requested before it is considered missing.
 
         A missing schema is requested again because it may be registered soon. If many schemas are
         missing, a schema is requested once.
