@@ -55,10 +55,10 @@ class Group(TyperGroup):
 
 
 def _without_conversion(parameter: Any) -> Any:
-    """Change a parameter so that values which are already strings aren't converted by Typer.
+    """Change a parameter so that Typer doesn't convert strings, lists of strings and None.
 
-    Missing values and lists of strings aren't converted either. Typer converts all values with
-    pydantic, and importing pydantic takes a sixth of the time of reading a small table.
+    Typer converts values with pydantic, and importing pydantic takes a sixth of the time of reading
+    a small table.
     """
     if "process_value" in vars(parameter):
         return parameter

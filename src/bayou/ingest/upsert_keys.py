@@ -106,11 +106,11 @@ def last_of_each_key(
             offset of one of these rows gets the ordering value of this row.
 
     Returns:
-        The last row of each key, unless the deleted keys have a newer record of the key. If a key
-        has bare tombstones, and no delete of the key is returned, its last bare tombstone is
-        returned too, with `SUPERSEDED` true. The columns `FORCED`, `BARE` and `SUPERSEDED` are
-        added. A bare tombstone has the highest ordering value of the key's records that arrived
-        before it.
+        For each key, the last row, if the deleted keys have no newer record of the key. If no
+        delete of the key is returned, but `rows` has bare tombstones of the key, the last bare
+        tombstone is returned too, with `SUPERSEDED` true. The columns `FORCED`, `BARE` and
+        `SUPERSEDED` are added. A bare tombstone has the highest ordering value of the key's records
+        that arrived before it.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:

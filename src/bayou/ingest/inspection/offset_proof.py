@@ -4,8 +4,8 @@ Each row and each dead letter contains the Kafka offset of its record. For each 
 has recorded the *covered* offset: the pipeline has read all records below it. Each of these offsets
 must belong to a row, to a dead letter, or to no record, because log compaction and transaction
 markers leave offsets without records. Offsets with neither a row nor a dead letter are requested
-from the brokers. If the brokers have a record at such an offset, and `processing.where` doesn't
-filter it out, the record is missing: the offset is a gap.
+from the brokers. If the brokers have a record at one of these offsets, and `processing.where`
+doesn't filter the record out, the record is missing: the offset is a gap.
 
 An upsert's table has one row for each key, so offsets without rows aren't gaps. For upserts, all
 records are read again, see `key_proof`.

@@ -1,7 +1,7 @@
 """Compares the table of a topic with its schema file and its settings.
 
-Finds fields in masks and expressions that the table doesn't have, for topics without a schema
-file. With a schema file, such fields are errors when the configuration is loaded.
+Without a schema file, finds fields in masks and expressions that the table doesn't have.
+With a schema file, the configuration can't be loaded if the file lacks one of these fields.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class UnseenSettings:
 def unseen_settings(configuration: Configuration) -> dict[str, UnseenSettings]:
     """Find fields in masks and expressions that have no column, for topics without a schema file.
 
-    The result has the fields of each topic by its key. Topics without such fields are omitted.
+    The result has the fields of each topic, by the topic's key. Topics without fields are omitted.
 
     Raises:
         BayouError: a table can't be opened, or its store doesn't answer within ten seconds.

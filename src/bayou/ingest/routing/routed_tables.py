@@ -341,7 +341,7 @@ class RoutedTables:
 def reserved_names(topic: Topic) -> frozenset[str]:
     """Return the values whose path would be the path of another table of the topic.
 
-    A value with such a path needs another path, so a hash is appended to its name.
+    A hash is appended to the names of these values, so that they get other paths.
     """
     routes = topic.routes
     if routes is None or routes.table_path is None:

@@ -277,9 +277,10 @@ class TopicRun:
         return prepared
 
     def _record_start(self, error: BayouError) -> None:
-        """Record the start offsets of a first run whose batch failed, unless the store failed.
+        """Record the start offsets after a failed batch, if the topic has no committed offsets yet.
 
-        After a failure of the store, the preparation of the next attempt records them.
+        If the store has failed, do nothing: the preparation of the next attempt records the start
+        offsets.
         """
         if self._prepared is not None and not isinstance(error, StorageError):
             with suppress(BayouError):

@@ -1,6 +1,6 @@
 """`REPLACE USING` and `REPLACE ON`: writes that replace the matching rows of the table.
 
-Such a write is a MERGE that deletes the matching rows and inserts all written rows, in one commit.
+The write is a MERGE that deletes the matching rows and inserts all written rows, in one commit.
 The source of the MERGE contains each written row twice: one copy deletes the matching rows,
 the other copy is inserted.
 """

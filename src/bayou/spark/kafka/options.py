@@ -27,8 +27,8 @@ class TimestampPosition:
     Attributes:
         timestamps: milliseconds since the epoch, for all partitions or by partition.
         option: name of the option with the timestamps, for error messages.
-        or_latest: whether the position is the end of a partition if all its records are older. If
-            false, such a partition is an error.
+        or_latest: the position if all records of a partition are older than the timestamp. True for
+            the end of the partition; False for an error.
     """
 
     timestamps: int | Mapping[TopicPartition, int]

@@ -35,8 +35,8 @@ class CommitFileSizes:
             this index on, as several arrays.
         excluded: indexes of files that `excludeRegex` excludes; only for a change data feed.
         in_one_batch: whether all files of the commit must be in the same batch.
-        changes_metadata: whether the commit changes the metadata. A batch must end before such a
-            commit.
+        changes_metadata: whether the commit changes the metadata. If true, a batch must end before
+            the commit.
     """
 
     version: int

@@ -4,7 +4,7 @@ A DataFrame reads the version that was the latest at `load`. If it overwrites th
 overwrite must be based on this version. An overwrite of the latest version would remove rows that
 were committed after the `load`.
 
-An append can also read its own target table, for example to insert only missing rows. Such an
+An append can also read its own target table, for example to insert only missing rows. This
 append isn't a blind append: its read set contains the rows that match the filters of its scans.
 Therefore two concurrent appends of the same missing row conflict.
 
