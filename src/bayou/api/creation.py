@@ -101,7 +101,7 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
     if location is not None:
         raise ArgumentError(
             f"location: {location_path} isn't a table of Unity Catalog, so location can't be "
-            "set. Give the location as the path.",
+            "set. Give the location in the argument path.",
             argument="location",
         )
     if engine is not None and options:

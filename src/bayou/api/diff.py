@@ -240,10 +240,12 @@ def _surplus_rows(
 
 
 def _chunks(read: PlannedRead, wanted: int) -> Iterator[pa.RecordBatch]:
-    """Combine batches into larger batches, because looking up digests of small batches is slow.
+    """Combine batches into larger batches, whose digests are looked up together.
+
+    Each lookup hashes the whole lookup table, so lookups for small batches would be slow.
 
     Args:
-        wanted: number of digests in the lookup table, which is hashed again for each batch.
+        wanted: number of digests in the lookup table.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0

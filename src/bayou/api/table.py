@@ -474,7 +474,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
             VersionNotFoundError: the range starts after the latest version or before the earliest
                 available version, or a timestamp is after the last commit.
             ChangeDataFeedError: at a version of the range, `delta.enableChangeDataFeed` isn't set,
-                or the schema changes other than by new columns; the message names the version.
+                or the schema has a change other than new columns; the message names the version.
             ArgumentError: the range ends before it starts, or a boundary is invalid.
 
         Examples:

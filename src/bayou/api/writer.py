@@ -78,9 +78,9 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
 ) -> int:
     """Write rows to a table in one commit. A missing table is created.
 
-    Columns are matched by name. Values are cast to the table's types if no value changes, such as
-    from `int32` to `long`, between Arrow's string types, from dictionaries, and between timestamp
-    units. Otherwise an error is raised.
+    Columns are matched by name. Values are cast to the table's types if the cast changes no value.
+    Examples are casts from `int32` to `long`, between Arrow's string types, from dictionaries, and
+    between timestamp units. Other casts raise an error.
 
     Args:
         path: path of a table, see `bayou.table`; or the handle of a table, which has its own
@@ -182,7 +182,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
     if location is not None:
         raise ArgumentError(
             f"location: {request.path} isn't a table of Unity Catalog, so location can't be set. "
-            "Give the location as the path.",
+            "Give the location in the argument path.",
             argument="location",
         )
     engine = for_path(request.path, options)

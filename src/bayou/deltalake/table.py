@@ -375,7 +375,7 @@ class DeltaTable(TableVersion):
         raise _unsupported("repair", "restore a version whose files exist, with restore(version)")
 
     def deletion_vectors(self) -> NoReturn:
-        """Not supported. Reads don't return deleted rows."""
+        """Not supported: Bayou applies deletion vectors when it reads rows."""
         raise _unsupported("deletion_vectors", "read rows; deleted rows aren't among them")
 
     def create_write_transaction(self, *_: Any, **__: Any) -> NoReturn:

@@ -373,9 +373,9 @@ def with_requested_versions(protocol: Protocol, configuration: Mapping[str, str]
 def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     """Add the features `names`, and the features that they require, to a protocol.
 
-    The result is the lowest protocol with these features, and lists them by name. There is one
-    exception: if `protocol` has legacy versions (which imply features), and other legacy versions
-    imply exactly the features of the result, the result has these legacy versions.
+    The result is the lowest protocol with all of these features. Usually, the result lists the
+    features by name. If the writer version of `protocol` is below 7, and legacy versions imply
+    exactly the features of the result, the result has these versions instead.
     """
     before = all_features(protocol)
     required = dict.fromkeys((*before, *_with_required(names)))

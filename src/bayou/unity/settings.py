@@ -41,7 +41,8 @@ class UnitySettings:
         if self.token is not None and _CONTROL.search(self.token):
             raise ArgumentError(
                 f"{TOKEN}: the value has a space, a line break or another control character. "
-                "Remove it: `echo` appends a line break to a secret, `printf %s` doesn't.",
+                "Remove this character. If a command writes the value, use `printf %s` instead of "
+                "`echo`, which appends a line break.",
                 argument="storage_options",
             )
 

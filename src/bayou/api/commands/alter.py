@@ -430,7 +430,7 @@ class TableAlterer(BoundTable):
         """Remove a feature and its traces from the table, in one or more commits.
 
         If the feature is a reader feature that older versions use, the table also gets the feature
-        `checkpointProtection`. It protects readers that don't support the removed feature.
+        `checkpointProtection`, which protects readers that don't support the removed feature.
 
         Args:
             truncate_history: whether to delete versions older than 24 hours instead of adding

@@ -153,8 +153,8 @@ class Maintenance(BoundTable):
 
         Writes to the clone don't change this table. A shallow clone refers to this table's data
         files, so a vacuum of this table may delete files that the clone still needs. A deep clone
-        copies the files. If a deep clone is repeated with `replace`, only new files of this table
-        are copied, and files that this table has removed are removed from the clone.
+        copies the files. A deep clone can be repeated with `replace`. It then copies only the files
+        that were added to this table, and removes the files that this table no longer has.
 
         Args:
             target: path of the new table, in the same store.

@@ -35,8 +35,8 @@ class TableMerger:
     """Builder of a MERGE; each method returns a new builder. `TableHandle.merge` creates a builder.
 
     A row is matched, not matched, or not matched by source. Each clause is for one of these three
-    cases. Of the clauses for the row's case, the first clause whose condition is true applies to
-    the row. Only the last clause for each case may omit the condition.
+    cases. For each row, the clauses of its case are evaluated in order. Only the first clause whose
+    condition is true applies to the row. Only the last clause of each case may omit the condition.
 
     Conditions and values can use the columns of source and target. If both have a column with the
     same name, put an alias before the name: `"source.price > target.price"`.

@@ -55,8 +55,9 @@ class TableOptimizer(BoundTable):
     ) -> OptimizeMetrics:
         """Compact small files, or cluster the files of a table with clustering columns.
 
-        In a clustered table, the command rewrites new files, and groups of clustered files (ZCubes)
-        below 100 GiB. It orders their rows along the Hilbert curve of the clustering columns.
+        In a clustered table, the command rewrites the files that aren't clustered yet. It also
+        rewrites the ZCubes below 100 GiB; a ZCube is a group of files that were clustered together.
+        The rewritten rows are ordered along the Hilbert curve of the clustering columns.
 
         Args:
             partition_filters, target_size, max_concurrent_tasks: see `compact`. A clustered table

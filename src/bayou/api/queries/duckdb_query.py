@@ -49,7 +49,7 @@ def sql(
         bayou.sql("SELECT day, count(*) FROM orders GROUP BY day", orders=orders).show()
 
     Args:
-        query: one SELECT statement. FROM names the tables of the arguments; it may also contain a
+        query: one SELECT statement. A table in FROM is a name in `tables` or `named_tables`, or a
             path or URI in quotes, such as `FROM 's3://lake/events'` or `FROM './events'`.
         tables: tables by name, for names that aren't Python identifiers.
         params: values of the parameters `?` or `$name` in the query. A query with parameters isn't

@@ -72,7 +72,10 @@ def _frames(
     predicate: pl.Expr | None,
     n_rows: int | None,
 ) -> Iterator[pl.DataFrame]:
-    """Yield the rows that match a predicate among the first `n_rows` rows, as Polars expects."""
+    """Read the first `n_rows` rows, and yield the rows that match a predicate.
+
+    Polars requires this order: the limit applies before the predicate.
+    """
     import polars as pl
 
     from bayou.api.datasets.pushdown.polars_expressions import read_expression

@@ -148,8 +148,8 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether values of a nested type `source` can be used unchanged as the equal type `target`.
 
-    They can't if the fields, which are matched by field id, have another order, or if a field
-    contains dates or timestamps of Spark's legacy calendar.
+    The result is False if the fields, which are matched by field id, are in another order. It is
+    also False if a field contains dates or timestamps of Spark's legacy calendar.
     """
     actual, requested = children(source), children(target)
     if any(legacy_time_zone(child) is not None for child in actual):
@@ -220,7 +220,7 @@ def _map_converter(source: _NestedType, target: _NestedType, name: str, path: st
 
 
 def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any]) -> pa.Array[Any]:
-    """Return a copy of a list or map array with other elements or entries, which are in `child`."""
+    """Return a copy of a list or map array in which `child` replaces the elements or entries."""
     return pa.Array.from_buffers(
         target,
         len(array),
@@ -232,7 +232,7 @@ def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any])
 
 
 def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
-    """Return the validity bitmap of an array, without its offset; None if no value is null."""
+    """Return the validity bitmap of an array, from bit 0 on; None if no value is null."""
     if not array.null_count:
         return None
     valid: pa.BooleanArray = pc.is_valid(array)

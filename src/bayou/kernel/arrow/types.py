@@ -119,7 +119,10 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def geo_arrow_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
-    """Return the field metadata that names GeoArrow's extension type; empty for other types."""
+    """Return the field metadata of a geometry or geography, which names GeoArrow's extension type.
+
+    The result is empty for other types.
+    """
     match data_type:
         case GeometryType(crs):
             parameters = {"crs": crs}
@@ -306,8 +309,9 @@ def _from_geo_arrow(parameters: bytes, table: str, column: str) -> GeometryType 
         return data_type
     raise SchemaError(
         f"{f'Column {column!r}' if column else 'A column'}{f' of {table}' if table else ''}: the "
-        f"coordinate reference system {str(crs)[:80]!r} with edges {edges.lower()!r} isn't "
-        "supported. Use an authority and a code, such as EPSG:3857.",
+        f"coordinate reference system {str(crs)[:80]!r} or the edge type {edges.lower()!r} isn't "
+        "supported. Use an authority and a code, such as EPSG:3857, and an edge type such as "
+        "planar or spherical.",
         table=table,
         column=column,
     )

@@ -206,8 +206,8 @@ def _claim(engine: Engine, state: TableState) -> str | None:
     """Create the claim file of a multi-part checkpoint and return its path.
 
     Return None if another writer has a claim file, or has written checkpoint files of this version.
-    The checkpoint files are listed after the claim file is created. In this order, the listing also
-    contains the files of a writer that has finished and has deleted its claim file.
+    The checkpoint files are listed after the claim file is created. A writer that has finished no
+    longer has a claim file, but the listing contains its checkpoint files.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):

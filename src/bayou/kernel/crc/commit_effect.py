@@ -244,11 +244,11 @@ def _with_vectors(base: VersionChecksum, files: FileChanges) -> VersionChecksum:
 
 
 def _deleted_rows(files: list[int], deleted: list[int]) -> list[int]:
-    """Return the number of deleted rows of each file.
+    """Return a number of deleted rows for each file: `deleted`, then 0 for all other files.
 
     Args:
-        files: sizes of all files.
-        deleted: counts of the files with a deletion vector; the other files have the count 0.
+        files: the files; only their number is used.
+        deleted: number of deleted rows of each file that has a deletion vector.
     """
     return [*deleted, *([0] * (len(files) - len(deleted)))]
 

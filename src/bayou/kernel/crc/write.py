@@ -51,8 +51,9 @@ def write_checksum(
 ) -> bool:
     """Write the checksum of a version, if it has none; return False if it can't be computed.
 
-    No checkpoint is read. An unpublished commit of a catalog-managed table has no commit file in
-    the log, so the checksum isn't computed from it.
+    The file actions of checkpoints aren't read. In a catalog-managed table, unpublished commits
+    have no commit file in the log. If the checksum depends on an unpublished commit, it can only be
+    computed by counting files.
 
     Args:
         effect: the effect of the version's commit. If None, the commit is read.

@@ -1,9 +1,9 @@
 """Commit timestamps, the version at a timestamp, and the history of a table.
 
-Without in-commit timestamps, the timestamp of a commit is the modification time of its file. If
-that time isn't later than the previous commit's timestamp, the timestamp is one millisecond after
-the previous one. In the version that enables in-commit timestamps and in later versions, the
-timestamp is `commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit Timestamps and Commit Provenance
+Without in-commit timestamps, the timestamp of a commit is the modification time of the commit file.
+If the modification time isn't later than the previous commit's timestamp, the timestamp is the
+previous timestamp plus 1 ms. From the version that enables in-commit timestamps on, the timestamp
+is `commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit Timestamps and Commit Provenance
 Information).
 """
 
@@ -77,7 +77,8 @@ def version_at(engine: Engine, latest: TableState, timestamp: int) -> int:
         raise VersionNotFoundError(
             f"{latest.path}: the table can't be read as of {_iso(timestamp)}; the earliest version "
             f"that can be rebuilt is {earliest}{committed_at} "
-            "(DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION). Use that time or a later one.",
+            "(DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION). Use a timestamp at or after the "
+            "commit of this version.",
             table=latest.path,
             earliest=earliest,
             latest=latest.version,
@@ -109,8 +110,8 @@ def version_at_or_after(engine: Engine, latest: TableState, timestamp: int) -> i
     if version == latest.version:
         raise VersionNotFoundError(
             f"{latest.path}: the table has no commit at or after {_iso(timestamp)}; its latest "
-            f"version {latest.version} was committed at {_iso(time)}. Use that time or an earlier "
-            "one.",
+            f"version {latest.version} was committed at {_iso(time)}. Use a timestamp at or before "
+            "this commit.",
             table=latest.path,
             earliest=_earliest_recreatable(commits, checkpoints),
             latest=latest.version,

@@ -188,7 +188,7 @@ class LogListing:
     def checksum(self, base: int) -> ListedChecksum | None:
         """Return the newest checksum up to the last commit; None if it is below version `base`.
 
-        Later checksums can't be used, because the log has lost their commits.
+        A checksum above the last commit can't be used, because the log has lost commits.
         """
         newest_first = sorted(self._checksums, reverse=True)
         version = next((v for v in newest_first if self.reaches(v)), None)

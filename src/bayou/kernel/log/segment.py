@@ -44,8 +44,8 @@ class LogSegment:
     Attributes:
         commits: commits after the checkpoint, ascending and without a gap.
         last_commit: the commit of `version`; None if log cleanup deleted it.
-        file_time: modification time of `last_commit` in ms since the epoch. If it isn't later than
-            the previous commit's time, it is that time plus 1 ms. If `last_commit` is None, the
+        file_time: timestamp of `last_commit` in ms since the epoch, from the modification times of
+            the commit files; see `monotonic_times`. If `last_commit` is None, this is the
             modification time of the checkpoint.
         compacted: log compaction files of commits after the checkpoint, ascending and without
             overlap.

@@ -1,8 +1,9 @@
 """Log slices, which processes can replay independently of each other.
 
-A slice is a range of row groups of a checkpoint file, or it contains live files of the log's tail,
-which are the files that the commits after the checkpoint added. Slices can be serialized. A process
-needs the `Scan` and a slice in order to list the slice's files.
+A slice is a range of row groups of a checkpoint file, or it contains live files of the log's tail.
+The tail consists of the files that aren't in the checkpoint's Parquet files, mostly files that
+later commits added. Slices can be serialized. To list a slice's files, a process needs the `Scan`
+and the slice.
 """
 
 from __future__ import annotations

@@ -285,8 +285,8 @@ def load_table_state(
 ) -> TableState:
     """Load the state of a version, by default the latest.
 
-    If a checkpoint can't be read, the state is loaded from an older checkpoint and commits, or from
-    commits only, if the log still has these files.
+    If a checkpoint can't be read, the state is loaded from older log files: an older checkpoint and
+    commits, or only commits.
 
     Args:
         ignored_checkpoints: paths of checkpoint files that can't be read.

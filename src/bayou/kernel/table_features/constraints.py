@@ -76,10 +76,9 @@ class RowConstraints:
 
         Args:
             constants: values of columns that `batch` doesn't have, such as partition columns.
-            unchanged_columns: for an UPDATE, the columns that it doesn't change; generated columns
-                among them aren't checked. None if the rows are new. Missing columns of new rows get
-                default values, and new rows must not have values for GENERATED ALWAYS identity
-                columns.
+            unchanged_columns: None for new rows; for an UPDATE, the columns that it doesn't change.
+                Generated columns in `unchanged_columns` aren't checked. New rows get default values
+                for missing columns, and must not have values for GENERATED ALWAYS identity columns.
         """
         batch = _with_constants(batch, constants or {})
         input_names = {name.lower() for name in batch.schema.names}

@@ -96,8 +96,9 @@ def with_required_properties(
 ) -> dict[str, str]:
     """Return `after` with the properties that the enabled compatibility version requires.
 
-    Column mapping is enabled only in new and replaced tables, row tracking in all tables. If
-    Iceberg compatibility is being disabled, `iceberg` is removed from the universal formats.
+    Column mapping is enabled only in new and replaced tables. Row tracking, which version 3
+    requires, is enabled in all tables. If Iceberg compatibility is being disabled, `iceberg` is
+    removed from the universal formats.
 
     Args:
         before: the table's properties before the change; None for a new table.

@@ -98,9 +98,9 @@ _MAX_PAUSE_SECONDS = 0.5
 _STORAGE_RETRIES = 5
 
 _GAP_CHECK_SECONDS = 5.0
-"""`_check_gap` runs before the commit if the transaction read the table longer ago than this.
+"""Seconds between the read of the table and the commit, above which `_check_gap` runs.
 
-In the meantime, log cleanup may have deleted commits, because the retention is short or a clock is
+After the read, log cleanup may have deleted commits, because the retention is short or a clock is
 ahead. The table may also have been recreated, or its log replaced by an older copy.
 """
 
@@ -196,7 +196,7 @@ def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
         raise CommitConflictError(
             f"{attempt.table}: the commit can't be checked for conflicts. The transaction "
             f"started {_duration(attempt.read_seconds_ago)} ago at version {attempt.read_version}, "
-            f"and log cleanup has deleted the commits up to version {first - 1} since. Nothing was "
+            f"and log cleanup has since deleted the commits up to version {first - 1}. Nothing was "
             "changed. Read the table again and repeat the operation, or set "
             "delta.logRetentionDuration to more than the duration of a transaction.",
             table=attempt.table,

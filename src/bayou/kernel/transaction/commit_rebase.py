@@ -94,8 +94,8 @@ def with_row_ids(
 ) -> tuple[list[AddFile], DomainMetadata]:
     """Assign row ids and row commit versions to `add` actions that have none.
 
-    Files that a RESTORE adds, and files with a new deletion vector, already have row ids. These can
-    be above `mark`, because dropping row tracking resets the high water mark.
+    Files that a RESTORE adds, and files with a new deletion vector, already have row ids. Existing
+    row ids can be above `mark`, because dropping row tracking resets the high water mark.
 
     Args:
         mark: high water mark before the commit, -1 if no row ids were assigned.

@@ -44,12 +44,11 @@ def check_purged(
     configuration: Mapping[str, str],
     operation: Operation,
 ) -> None:
-    """Check that no live file has a deletion vector if Iceberg compatibility is being enabled.
+    """Check that no live file has a deletion vector if a commit enables Iceberg compatibility.
 
-    This applies to versions 1 and 2, which don't allow deletion vectors.
-
-    There is no check for RESTORE, and for REORG TABLE ... APPLY (UPGRADE UNIFORM ...), which
-    rewrites files with deletion vectors after this commit.
+    Only versions 1 and 2 are checked, because version 3 allows deletion vectors. A RESTORE isn't
+    checked. REORG TABLE ... APPLY (UPGRADE UNIFORM ...) isn't checked either, because it rewrites
+    files with deletion vectors in later commits.
 
     Args:
         state: the table before the commit; None for a new table.

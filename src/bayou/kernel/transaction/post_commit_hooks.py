@@ -1,8 +1,8 @@
 """Post-commit hooks: checksum, Iceberg metadata, checkpoint, log cleanup and others.
 
 They run in this order. The checksum is first, because the other hooks are faster with it. Log
-cleanup runs after the checkpoint, because it deletes only commits before a checkpoint, and after
-the Iceberg metadata, which is converted from the commits.
+cleanup runs after the checkpoint, because it deletes only commits before a checkpoint. It also runs
+after the conversion to Iceberg metadata, which reads the commits.
 """
 
 from __future__ import annotations

@@ -183,10 +183,10 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether in-commit timestamps are disabled in the existing table before this commit.
+        """Whether the table exists and has no in-commit timestamps before this commit.
 
-        If True and the commit has an in-commit timestamp, the commit enables in-commit timestamps,
-        and must record its version and timestamp in the metadata.
+        A commit with an in-commit timestamp then enables in-commit timestamps, and must record its
+        version and timestamp in the metadata.
         """
         return (
             self.read_state is not None

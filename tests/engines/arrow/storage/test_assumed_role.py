@@ -75,5 +75,5 @@ def test_options_that_obstore_does_not_know_are_removed():
 
 
 def test_a_role_without_credentials_is_refused():
-    with pytest.raises(ArgumentError, match="no credentials to assume it with"):
+    with pytest.raises(ArgumentError, match="credentials for assuming the role are missing"):
         take_role({"aws_role_arn": ROLE}, {})

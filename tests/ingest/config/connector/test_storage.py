@@ -86,7 +86,7 @@ def test_settings_that_contradict_each_other_are_refused(tmp_path, text, said):
         ("az://c/t", "    azure: {account-key: a2V5}\n", "the storage account is missing"),
         ("gs://b/t", "    google: {service-account-file: /no/file}\n", "GOOGLE_SERVICE_ACCOUNT"),
         ("s3://b/t", "    endpoint: localhost:9000\n", "not a URL"),
-        ("s3://b/t", "    role-arn: r\n", "no credentials to assume it with"),
+        ("s3://b/t", "    role-arn: r\n", "credentials for assuming the role are missing"),
     ],
 )
 def test_settings_that_open_no_store_are_refused_before_a_run(

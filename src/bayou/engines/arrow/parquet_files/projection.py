@@ -192,8 +192,8 @@ def _first_leaf(field: pa.Field[Any], start: int) -> tuple[list[int], pa.Field[A
 def _cost(data_type: pa.DataType) -> int:
     """Return the approximate cost of decoding a field of this type, for comparisons.
 
-    If a file has none of the requested fields of a struct, the struct's cheapest field is decoded
-    instead, because null structs can be found only by decoding a field.
+    If a file has none of the requested fields of a struct, the cheapest field of the struct is
+    decoded. Without a decoded field, null structs can't be distinguished from other structs.
     """
     if pa.types.is_primitive(data_type):
         return data_type.bit_width

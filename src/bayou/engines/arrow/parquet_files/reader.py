@@ -1,7 +1,8 @@
 """Reads Parquet files in batches, and selects the columns to write with dictionary encoding.
 
 If values rarely repeat, dictionary encoding costs a third of the writing time. It also enlarges the
-file, because the file contains the dictionary and, once it is full, the plain values.
+file: the file contains a dictionary, and when the dictionary is full, the writer stores all later
+values in plain encoding.
 """
 
 from __future__ import annotations

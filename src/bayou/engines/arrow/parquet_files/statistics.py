@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _LONG_STRING = 1024
-"""Minimum number of bytes of a long string: if a column has one, its bounds are computed from the
-rows."""
+"""Minimum number of bytes of a long string.
+
+If a column has a long string, the column's bounds are computed from the rows.
+"""
 
 _ASCII_MAX = "\x7f"
 _UNICODE_MAX = "\U0010ffff"

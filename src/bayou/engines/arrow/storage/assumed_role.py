@@ -61,8 +61,8 @@ def take_role(
     key, secret = _first(known, _KEY), _first(known, _SECRET)
     if key is None or secret is None:
         raise ArgumentError(
-            f"role {role}: no credentials to assume it with. Set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or AWS_WEB_IDENTITY_TOKEN_FILE.",
+            f"role {role}: the credentials for assuming the role are missing. Set "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_WEB_IDENTITY_TOKEN_FILE.",
             argument="storage_options",
         )
     region = _first(known, _REGION) or "us-east-1"

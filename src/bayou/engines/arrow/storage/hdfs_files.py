@@ -274,8 +274,8 @@ class _Output(io.RawIOBase):
 def _info(files: pafs.FileSystem, root: str, key: str) -> pafs.FileInfo:
     """Return information about a file or folder; its type is `NotFound` if it doesn't exist.
 
-    pyarrow's `get_file_info` returns `NotFound` for all errors. Therefore, a listing, which
-    distinguishes missing paths from other errors, confirms that the path doesn't exist.
+    pyarrow's `get_file_info` returns `NotFound` for all errors. In this case, the path is also
+    listed, because a listing raises different errors for a missing path and for other problems.
 
     Raises:
         StorageError: the name node doesn't answer.

@@ -141,8 +141,9 @@ def _check_local_name(path: str) -> None:
 
 def _mistyped(path: str, scheme: str) -> ArgumentError:
     return ArgumentError(
-        f"{_without_credentials(path)}: a mistyped URI. Write it as {scheme}://bucket/key, or, "
-        f"for a local folder of this name, ./{_without_credentials(path)}.",
+        f"{_without_credentials(path)}: the path looks like a mistyped URI. Write it as "
+        f"{scheme}://bucket/key. For a local folder of this name, write "
+        f"./{_without_credentials(path)}.",
         argument="path",
     )
 

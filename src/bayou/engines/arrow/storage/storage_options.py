@@ -154,8 +154,9 @@ def _check_one_line(source: str, value: str) -> None:
     # The value is sent in a request header, in which the HTTP client rejects control characters.
     if _CONTROL.search(value):
         raise ArgumentError(
-            f"{source}: the value has a line break or another control character. Remove it: "
-            "`echo` appends a line break to a secret, `printf %s` doesn't.",
+            f"{source}: the value has a line break or another control character. Remove this "
+            "character. If a command writes the value, use `printf %s` instead of `echo`, which "
+            "appends a line break.",
             argument="storage_options",
         )
 

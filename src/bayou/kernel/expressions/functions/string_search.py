@@ -233,8 +233,8 @@ def _replace_in_ends(
 ) -> Any:
     """Replace the matches inside the line terminator at the end of each string.
 
-    If `$` has matched before the line terminator, Java continues the search in the line terminator,
-    but RE2 doesn't.
+    In Java, the search continues inside the line terminator after `$` has matched before the line
+    terminator. RE2 doesn't search there.
 
     Args:
         strings: the strings before any replacement.

@@ -74,7 +74,7 @@ def drop_truncated_strings(values: Datum) -> Datum:
     """Replace string bounds that contain U+FFFD by null.
 
     Writers that truncate a string within a character, in UTF-8 or UTF-16, write U+FFFD instead of
-    the character, which can sort before or after the character.
+    the character. U+FFFD can sort before or after the original character.
     """
     is_truncated = pc.match_substring(values, "\ufffd")
     return pc.if_else(is_truncated, pa.scalar(None, values.type), values)
@@ -84,7 +84,7 @@ def widen_float_bounds(values: Datum, *, upper: bool) -> Datum:
     """Widen bounds of a double column that was float when some files were written.
 
     In files that are older than the change, a bound is the shortest decimal representation of a
-    float. Parsed as a double, this differs slightly from the float's value.
+    float. If this representation is parsed as a double, the result differs slightly from the float.
 
     Args:
         upper: True for upper bounds, False for lower bounds.
