@@ -182,8 +182,8 @@ def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
 
     Non-ASCII letters are encoded, as RFC 2396 requires. `deltalake` also encodes these letters,
-    delta-spark doesn't. If `deltalake` later removes the file, it writes the encoded path in
-    `remove`, which must equal the path in `add`.
+    delta-spark doesn't. When `deltalake` removes a file, it writes the encoded path in `remove`.
+    This path must equal the path in `add`.
     """
     prefix = ""
     if match := _SCHEME_AND_AUTHORITY.match(path):

@@ -1,6 +1,7 @@
 """Temporary credentials of an AWS role, requested from AWS STS with an access key.
 
-obstore supports web identities and the roles of machines and containers without this module.
+This module isn't needed for web identities and for the roles of machines and containers, because
+obstore supports them.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _complete_endpoint(
 ) -> None:
     """Check the endpoint's URL, and allow HTTP if the URL uses it.
 
-    `allow_http` is also read from `environment`, which obstore doesn't do.
+    Unlike obstore, this function also reads `allow_http` from `environment`.
     """
     variables = {k.lower(): v for k, v in environment.items()}
     key, endpoint = "", ""

@@ -113,7 +113,7 @@ class _GeneratedColumn:
     def part(self) -> str:
         """The time field that the column extracts from a timestamp or date.
 
-        This is `year`, `month`, `day` or `hour`, and an empty string for all other columns.
+        The result is `year`, `month`, `day` or `hour`; for all other columns, it is empty.
         """
         match self.expression:
             case Function(name, (argument,)) if name in _PARTS:
