@@ -174,7 +174,9 @@ def test_a_change_of_type_after_the_range_is_refused_too_for_the_latest_schema_c
     feed.create({"id": "long"})
     feed.commit(commit_info())
     feed.commit(metadata({"id": "string"}, (), FEED))
-    with pytest.raises(ChangeDataFeedError, match="which is incompatible with version") as caught:
+    with pytest.raises(
+        ChangeDataFeedError, match="is incompatible with the schema of version"
+    ) as caught:
         load(feed, VERSION(0), VERSION(1))
     assert caught.value.version == 0
 

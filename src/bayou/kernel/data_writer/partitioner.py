@@ -48,7 +48,8 @@ def with_original_values(
     """Return a batch of a file's rows with the file's original timestamp strings in the metadata.
 
     The strings are the file's partition values that are timestamps without a time zone. If the rows
-    are written to a new file, `PartitionSplitter` uses the strings as its partition values.
+    are written to a new file, `PartitionSplitter` uses the strings as the new file's partition
+    values.
 
     Args:
         values: the file's serialized partition values by physical name.
@@ -114,7 +115,7 @@ class PartitionSplitter:
         return slices
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """Map serialized timestamps to the original strings in `zoneless`, by partition column."""
+        """Return a map for each partition column: serialized timestamp -> string in `zoneless`."""
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:
             original = zoneless.get(name)

@@ -77,7 +77,10 @@ def iceberg_status(
     if hint != number:
         problems.append(f"version-hint.text names {hint}, but the newest metadata file is {number}")
     if converted > latest.version:
-        problems.append(f"it has version {converted}, which the Delta table doesn't have")
+        problems.append(
+            f"the Iceberg metadata was converted from version {converted}, which the Delta table "
+            "doesn't have"
+        )
     delta = _delta_files(engine, state)
     iceberg = _iceberg_files(engine, latest.path, metadata)
     problems += _differences(delta, iceberg)

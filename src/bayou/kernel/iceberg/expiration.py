@@ -26,9 +26,9 @@ _DAY = 86_400_000
 
 
 def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
-    """Remove the snapshots of versions before `earliest_version`; return their number.
+    """Remove the snapshots that only versions before `earliest_version` use; return their number.
 
-    A snapshot is retained if it is also the state of a later version that isn't removed. The
+    A version that changed no files has no snapshot of its own and uses the previous one. The
     current snapshot is always retained. Files that only removed snapshots reference are deleted.
     """
     folder = MetadataFolder(engine, table)

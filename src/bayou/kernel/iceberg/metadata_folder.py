@@ -1,9 +1,9 @@
 """The folder `metadata` of a table: `v<N>.metadata.json` and `version-hint.text`.
 
 N counts the metadata files, as in Iceberg's file system tables. Each file is created with
-put-if-absent, so only one of several concurrent conversions succeeds, and the others continue from
-its result. `version-hint.text` contains the newest N. A writer lists the files again after it has
-written the hint, and writes the hint again if there is a newer file.
+put-if-absent, so only one of several concurrent conversions succeeds. The others read the new
+file, and try again. `version-hint.text` contains the newest N. A writer lists the files again after
+it has written the hint, and writes the hint again if there is a newer file.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ def summary_of(
 
     Args:
         version: the version of the Delta table.
-        previous: summary of the previous snapshot; empty if the new snapshot has none of its files.
+        previous: summary of the previous snapshot; empty if the new snapshot doesn't contain files
+            of the previous snapshot.
     """
     counted = {
         "added-data-files": totals.added_files,

@@ -68,7 +68,7 @@ _DELETION_VECTORS_PER_FILE = 1000
 
 
 class DivergedError(Exception):
-    """No manifest contains a file that a commit removes; the whole table must be converted."""
+    """A commit removes a file that no manifest contains; the whole table must be converted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

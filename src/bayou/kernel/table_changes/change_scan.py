@@ -142,7 +142,7 @@ class ChangeScan:
 
         Raises:
             CorruptTableError: a commit can't be read, or removes a file that was never added.
-            DataFileError: a removed file of unknown size is missing.
+            DataFileError: a removed file is missing, and the log doesn't have the size of the file.
         """
         if self._plan.commits is None:
             return

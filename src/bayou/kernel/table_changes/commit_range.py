@@ -188,7 +188,7 @@ class CommitRange:
         Raises:
             CorruptTableError: a commit is missing or can't be read.
             UnsupportedFeatureError: a commit sets a protocol that isn't supported.
-            ArgumentError: `start_snapshot` isn't of version `start_version`.
+            ArgumentError: the version of `start_snapshot` isn't `start_version`.
         """
         return self.commit_actions(engine, action_set, start_snapshot).flat_map(
             lambda commit: commit.actions()

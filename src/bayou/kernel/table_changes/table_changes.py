@@ -56,7 +56,8 @@ class TableChanges:
     """The rows that changed in a range of versions. Holds no engine and no open file.
 
     Attributes:
-        commits: commits of the range; None if its start and end are timestamps between two commits.
+        commits: commits of the range; None if start and end are timestamps without a commit between
+            them.
         read_state: table state that determines the schema of the returned rows. Its version is the
             latest version, or the last version of the range if the table has column mapping.
         partitioned: whether the table may have had partition columns in the range, or in the
@@ -189,7 +190,7 @@ def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
 
 
 def _between_commits(start: CommitBoundary, end: CommitBoundary | None) -> bool:
-    """Whether both ends of a range are timestamps in ascending order, so it may have no commit."""
+    """Whether a range is between two ascending timestamps, and may therefore contain no commit."""
     if start.timestamp is None or end is None or end.timestamp is None:
         return False
     return start.timestamp <= end.timestamp
@@ -264,9 +265,9 @@ def _check_shapes(
     )
     if changed_at is None:
         raise ChangeDataFeedError(
-            f"{prefix}the table has no column mapping and its changes are read with the schema of "
-            f"version {read_state.version}, which is incompatible with version {last}: {problem}. "
-            "Read snapshots instead.",
+            f"{prefix}the schema of version {last} is incompatible with the schema of version "
+            f"{read_state.version}: {problem}. Without column mapping, all changes are read with "
+            "the latest schema. Read snapshots instead.",
             table=table,
             version=last,
         )
@@ -392,7 +393,7 @@ def _change_types(table: str, file: ChangeFile, batch: pa.RecordBatch) -> pa.Arr
         path = file.file.status.path
         raise DataFileError(
             f"{table}: change data file {path} has rows without a value of {CHANGE_TYPE}. "
-            "Restore the file, or read a range without this version.",
+            "Restore the file, or read a range without the version that added the file.",
             table=table,
             file=path,
         )

@@ -1,4 +1,8 @@
-"""Steps that remove each droppable table feature: its use in the table, then its protocol entry."""
+"""Steps of DROP FEATURE, for each table feature that can be dropped.
+
+The first steps change the table until its latest version doesn't use the feature. The last step
+removes the feature from the protocol.
+"""
 
 from __future__ import annotations
 

@@ -215,9 +215,9 @@ def _insert_at(
 
 
 def _no_field(table: str, path: ColumnPath, level: DataType) -> SchemaError:
-    existing = f" Existing: {', '.join(level.names)}." if isinstance(level, StructType) else ""
+    existing = f" Use one of: {', '.join(level.names)}." if isinstance(level, StructType) else ""
     return SchemaError(
-        f"{table} has no column {quote_path(path)!r}.{existing}",
+        f"{table}: the table has no column {quote_path(path)!r}.{existing}",
         table=table,
         column=quote_path(path),
     )

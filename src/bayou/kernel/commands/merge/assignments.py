@@ -38,8 +38,8 @@ class Assignment:
     Attributes:
         path: path of the column or nested field in the table's schema after the merge.
         value: resolved expression over joined rows.
-        keeps_fields: whether the column's fields that the assigned struct lacks keep their old
-            values. If False, these fields become NULL.
+        keeps_fields: whether fields that are missing in the assigned struct keep their old values
+            in the column. If False, these fields become NULL.
     """
 
     path: tuple[str, ...]

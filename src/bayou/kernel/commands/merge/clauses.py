@@ -57,7 +57,7 @@ class MergeClause:
 
 
 def check_clauses(clauses: Sequence[MergeClause]) -> None:
-    """Check that each clause of a merge is allowed, and that none makes another unreachable."""
+    """Check that MERGE allows each clause, and that each clause can apply to a row."""
     if not clauses:
         raise ArgumentError(
             "MERGE has no WHEN clause (DELTA_MERGE_MISSING_WHEN). Add at least one.",

@@ -162,9 +162,10 @@ class Matcher:
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         """Yield the pairs for which the condition is true, in the order of the target rows.
 
-        If the condition compares no target column with a source column, all pairs match. In this
-        case, only enough pairs are yielded to show which source rows match, and whether a target
-        row has several matches.
+        If the condition doesn't compare target columns with source columns, each target row that
+        passes the condition's filters matches each source row that passes them. In this case, only
+        enough pairs are yielded to show which source rows match, and whether a target row has
+        several matches.
         """
         if self.is_empty or target.num_rows == 0:
             return

@@ -207,7 +207,7 @@ def _partition_values(
 
 
 def _any_of(partitions: Collection[Predicate | None]) -> Predicate | None:
-    """Combine predicates with OR; return None if one of them is None, which selects all rows."""
+    """Combine predicates with OR. None, as an item or as the result, selects all rows."""
     predicates = [predicate for predicate in partitions if predicate is not None]
     if len(predicates) < len(partitions) or not predicates:
         return None

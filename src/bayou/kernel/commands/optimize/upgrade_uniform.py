@@ -90,9 +90,10 @@ def plan_upgrade(
     *,
     target_bytes: int | None = None,
 ) -> RewritePlan:
-    """Plan the rewrite of the files whose writer didn't follow version 2 or 3.
+    """Plan the rewrite of all files that don't have the tag of an Iceberg compatibility version.
 
     Args:
+        version: the Iceberg compatibility version.
         target_bytes: maximum size of a rewritten file. If None, this is the table's target file
             size.
     """

@@ -54,9 +54,9 @@ def delete(
     """Delete rows and commit; if no row matches, nothing is committed.
 
     If partition values or exact statistics prove that all rows of a file match, the file is removed
-    without being read. Of other files, only the columns of the condition are read. If
-    `delta.enableDeletionVectors` is set, the matching rows are marked in a deletion vector. If not,
-    the rows that don't match are copied to a new file.
+    without being read. From the other files, only the columns of the condition are read. If
+    `delta.enableDeletionVectors` is set, the matching rows are marked in a deletion vector. If it
+    isn't set, the rows that don't match are copied to a new file.
     """
     operation = begin_delete(
         engine, table, where, engine_info=engine_info, user_metadata=user_metadata
@@ -82,7 +82,7 @@ def begin_delete(
     Args:
         history_predicate: the condition to record in the history. If None, `where` is recorded.
         transaction_id: transaction identifier (application id, version) of the commit. If no row
-            matches, nothing is committed.
+            matches, nothing is committed, not even the transaction identifier.
     """
     return RowOperation.begin(
         engine,

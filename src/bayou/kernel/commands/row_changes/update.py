@@ -56,8 +56,8 @@ def update(
     """Update rows and commit; if no row matches, nothing is committed.
 
     `delete` describes how matching rows are found. If `delta.enableDeletionVectors` is set,
-    deletion vectors mark the old rows, and only updated rows are written. If not, the files are
-    rewritten.
+    deletion vectors mark the old rows, and only updated rows are written. If it isn't set,
+    the files with matching rows are rewritten.
 
     Args:
         values: new values by column name, or by dotted path of a nested field. A value is an SQL

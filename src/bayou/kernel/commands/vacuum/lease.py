@@ -207,7 +207,7 @@ class HeldLease:
 
 
 def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: bool) -> None:
-    """Before a version is restored, wait until no vacuum of Bayou can delete its files.
+    """Wait until no vacuum of Bayou can delete files of the version that RESTORE restores.
 
     Vacuums that have read an earlier version are ignored: they don't delete files of `version`. A
     vacuum whose heartbeat doesn't change for a minute is ended, unless `dry_run` is True.

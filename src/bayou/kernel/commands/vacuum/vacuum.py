@@ -199,7 +199,7 @@ def vacuum(
 
 
 def _expire_iceberg_snapshots(engine: Engine, state: TableState, before: int) -> None:
-    """Remove Iceberg snapshots with files that the vacuum deletes, and unreferenced metadata."""
+    """Expire Iceberg snapshots whose files VACUUM deletes, and delete orphaned metadata files."""
     if not is_enabled(state.properties):
         return
     try:

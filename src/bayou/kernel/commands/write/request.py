@@ -55,8 +55,9 @@ class TableWrite:
             replaced.
         reads: conditions that select the rows of the table from which the written rows were
             computed. A condition of None selects all rows.
-        time_zone: time zone of partition values that are timestamps without a zone in the log. An
-            overwrite compares these values with timestamps in its rows and in `replace_where`.
+        time_zone: time zone of timestamp partition values that the log contains without a zone. An
+            overwrite compares these partition values with timestamps in the written rows and in
+            `replace_where`.
     """
 
     table: str

@@ -1,7 +1,7 @@
 """Reading the blocks of Avro's object container files without decoding the records.
 
-Neither fastavro nor pyiceberg returns encoded records, which are copied from one manifest to
-another (Avro spec, Object Container Files).
+Bayou copies encoded records from one manifest to another. fastavro and pyiceberg can't return
+encoded records, so this module parses the files (Avro spec, Object Container Files).
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def read_avro_file(data: bytes) -> AvroFile:
 
 
 def read_metadata(data: bytes, key: str) -> dict[str, bytes]:
-    """Parse a file's metadata up to `key` from the first bytes; all metadata if `key` is missing.
+    """Parse the metadata at the beginning of a file, up to the entry with the key `key`.
+
+    If there is no entry with this key, all metadata is parsed.
 
     Raises:
         ValueError, IndexError: it isn't an Avro file, or `data` ends within the metadata.

@@ -99,7 +99,7 @@ def entry_decoder(schema: bytes) -> EntryDecoder:
 
 @dataclass(slots=True)
 class EntryMover:
-    """Changes the status of a manifest's encoded entries, for the manifest that replaces it.
+    """Changes the status of encoded entries that are copied from an old manifest to a new one.
 
     Attributes:
         manifest: the old manifest, whose sequence number the entries inherit.

@@ -1,6 +1,6 @@
 """Encoding of manifest entries with pyiceberg's schemas and Avro writers.
 
-Only functions import this module, because pyiceberg belongs to an extra.
+Import this module only inside functions, because pyiceberg is an optional dependency.
 """
 
 from __future__ import annotations

@@ -91,9 +91,9 @@ class MetadataWriter:
     def can_move(
         self, spec: PartitionSpec, manifest: ManifestFile, encoded: EncodedManifest
     ) -> bool:
-        """Whether a new manifest of the spec can have the encoded entries of an older one.
+        """Whether encoded entries of a manifest can be copied to a new manifest of `spec`.
 
-        It can't after a partition column was renamed or its type was widened.
+        This is False if a partition column was renamed or widened after `manifest` was written.
         """
         same_schema = encoded.schema == self._encoder(spec).schema.avro.encode()
         return same_schema and len(manifest.partitions) == len(spec.types)

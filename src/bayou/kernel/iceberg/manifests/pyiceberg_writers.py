@@ -5,7 +5,9 @@ count files, rows and partitions. The subclasses in this module write manifests 
 entries, with an index, and add entries of older manifests without decoding them.
 
 pyiceberg 0.12 doesn't write format version 3. `ManifestWriterV3` and `ManifestListWriterV3` are
-replaced when it does. Only functions import this module, because pyiceberg belongs to an extra.
+replaced when it does.
+
+Import this module only inside functions, because pyiceberg is an optional dependency.
 """
 
 from __future__ import annotations
