@@ -44,7 +44,12 @@ class _Source:
 
 
 class Projection:
-    """Projection from a file schema to the requested schema; files with equal schemas share it."""
+    """Projection from a file schema to the requested schema; files with equal schemas share it.
+
+    Attributes:
+        leaves: indexes of the leaf columns to decode, in ascending order.
+        converts: whether decoded columns have other types than the requested columns.
+    """
 
     def __init__(self, file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:
         self._requested = requested
@@ -83,9 +88,9 @@ class Projection:
         self._sources = [
             s if s.index is None else _Source(s.name, order[s.index], s.convert) for s in sources
         ]
-        self._same = [s.index for s in self._sources] == list(range(len(order))) and not any(
-            s.convert for s in self._sources
-        )
+        self.converts = any(s.convert for s in self._sources)
+        same_order = [s.index for s in self._sources] == list(range(len(order)))
+        self._same = same_order and not self.converts
         self.leaves = sorted(set(leaves))
 
     def apply(

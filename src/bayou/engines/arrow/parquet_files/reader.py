@@ -17,6 +17,7 @@ import pyarrow as pa
 from bayou.engines.arrow.parquet_files.projection import Projection
 from bayou.engines.arrow.parquet_files.projection_cache import ReadPlan
 from bayou.engines.arrow.parquet_files.ranged_input import Chunk, RangedInput
+from bayou.engines.arrow.parquet_files.string_decoding import decoding_options, fitting_batches
 from bayou.engines.footer_check import FooterError, check_footer, footer_range
 from bayou.engines.legacy_calendar import mark_legacy_fields
 from bayou.errors import StorageError
@@ -63,19 +64,38 @@ class OpenParquet:
         if not isinstance(source, pa.NativeFile):
             source = self.remote = RangedInput(source, files, path, size)
         self._source = source
-        self.reader = _parquet.ParquetReader()
         try:
-            self.reader.open(
-                source,
-                buffer_size=0 if self.remote else _READ_BUFFER,
-                pre_buffer=False,
-                coerce_int96_timestamp_unit="us",
-                arrow_extensions_enabled=True,
-            )
+            self._open()
             self.metadata: pq.FileMetaData = self.reader.metadata
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
+
+    def _open(self, **options: Any) -> None:
+        self.reader = _parquet.ParquetReader()
+        self.reader.open(
+            self._source,
+            buffer_size=0 if self.remote else _READ_BUFFER,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",
+            arrow_extensions_enabled=True,
+            **options,
+        )
+
+    def decode_strings_faster(
+        self, requested: pa.Schema, leaves: Sequence[int], groups: Sequence[int]
+    ) -> bool:
+        """Replace `reader` by a reader that returns strings in other types, if this is faster.
+
+        Returns:
+            Whether the reader was replaced. If it was, its schema and the types of its columns are
+            different.
+        """
+        schema = self.reader.schema_arrow
+        options = decoding_options(self.metadata, schema, requested, leaves, groups)
+        if options is not None:
+            self._open(metadata=self.metadata, **options)
+        return options is not None
 
     def schema(self) -> pa.Schema:
         """Return the file's schema, with metadata on fields in Spark's legacy calendar."""
@@ -139,6 +159,10 @@ def read_files(
                 end = min(end, split.end_row_group)
             groups = range(split.first_row_group, end)
             selected = plan.row_group_filter.select(opened.metadata, schema, groups)
+            if not projection.converts and opened.decode_strings_faster(
+                plan.requested_schema, projection.leaves, selected
+            ):
+                projection = plan.projection(opened.schema(), split.path)
             batches = _read_row_groups(opened, selected, projection, split.path, batch_size)
             if reporter is not None:
                 batches = _report_metrics(
@@ -175,9 +199,10 @@ def _read_row_groups(
             column_indices=projection.leaves,
             use_threads=(end - row) * len(projection.leaves) >= _WORTH_THREADS,
         )
-        for batch in batches:
-            yield projection.apply(batch, batch.num_rows, row, path)
-            row += batch.num_rows
+        for decoded in batches:
+            for batch in fitting_batches(decoded):
+                yield projection.apply(batch, batch.num_rows, row, path)
+                row += batch.num_rows
 
 
 def _report_metrics(

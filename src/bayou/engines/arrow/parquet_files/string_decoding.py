@@ -1,0 +1,118 @@
+"""Selects the Arrow types in which pyarrow decodes the strings of a Parquet file fastest.
+
+Parquet columns of type BYTE_ARRAY are decoded as `string` or `binary` by default. pyarrow decodes
+`large_string` in three quarters of the time, and dictionary arrays of a dictionary-encoded column
+in a quarter. The conversion to `string` afterwards shares the bytes of large strings, and takes
+another quarter of the time for dictionary arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from bayou.engines.arrow.conversion import children, count_leaves, is_variant
+from bayou.kernel.arrow.compute import pc
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_MIN_VALUES = 100_000
+"""Minimum number of string values for which another reader of the file is opened."""
+
+_MAX_ENCODED_BYTES = 2
+"""Maximum average size of a value in a dictionary-encoded column chunk, dictionary included.
+
+A larger chunk has few equal values, or plain pages that follow after the dictionary was full.
+pyarrow would add the values of plain pages to the dictionary, which is slow.
+"""
+
+_MAX_BYTES = (1 << 31) - 1
+"""Maximum number of bytes of the strings in an array with 32-bit offsets."""
+
+_AnyType: TypeAlias = Any
+"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_string` don't narrow types."""
+
+
+def decoding_options(
+    footer: pq.FileMetaData,
+    file_schema: pa.Schema,
+    requested: pa.Schema,
+    leaves: Sequence[int],
+    groups: Sequence[int],
+) -> dict[str, Any] | None:
+    """Return arguments for `ParquetReader.open` that read strings faster; None for no arguments.
+
+    Args:
+        leaves: indexes of the leaf columns to decode.
+        groups: numbers of the row groups to decode.
+    """
+    strings = _string_leaves(file_schema, set(leaves))
+    rows = sum(footer.row_group(group).num_rows for group in groups)
+    if rows * len(strings) < _MIN_VALUES or any(map(_holds_variant, requested)):
+        return None
+    encoded = [
+        leaf
+        for leaf, is_top_level in strings.items()
+        if is_top_level and all(_has_dictionary(footer, group, leaf) for group in groups)
+    ]
+    # pyarrow ignores `read_dictionary` if `binary_type` is set.
+    if 2 * len(encoded) >= len(strings):
+        return {"read_dictionary": encoded}
+    return {"binary_type": pa.large_binary()}
+
+
+def fitting_batches(batch: pa.RecordBatch, max_bytes: int = _MAX_BYTES) -> Iterator[pa.RecordBatch]:
+    """Yield a decoded batch; several batches if its strings don't fit into 32-bit offsets."""
+    if batch.num_rows < 2 or _size(batch) <= max_bytes:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    for part in (batch.slice(0, half), batch.slice(half)):
+        # The concatenation copies the values of the part, whose offsets then start at 0.
+        columns: list[pa.Array[Any]] = [pa.concat_arrays([c, c[:0]]) for c in part.columns]
+        yield from fitting_batches(
+            pa.RecordBatch.from_arrays(columns, schema=batch.schema), max_bytes
+        )
+
+
+def _string_leaves(schema: pa.Schema, leaves: set[int]) -> dict[int, bool]:
+    """Return the leaves that are strings or binary, and whether each is a top-level column."""
+    starts = accumulate((count_leaves(f.type) for f in schema), initial=0)
+    return {
+        start + i: not pa.types.is_nested(field.type)
+        for field, start in zip(schema, starts, strict=False)
+        for i, kind in enumerate(_leaf_types(field.type))
+        if start + i in leaves and (pa.types.is_string(kind) or pa.types.is_binary(kind))
+    }
+
+
+def _leaf_types(kind: _AnyType) -> Iterator[pa.DataType]:
+    fields = children(kind)
+    if not fields:
+        yield kind
+    for field in fields:
+        yield from _leaf_types(field.type)
+
+
+def _holds_variant(field: pa.Field[Any]) -> bool:
+    return is_variant(field) or any(map(_holds_variant, children(field.type)))
+
+
+def _has_dictionary(footer: pq.FileMetaData, group: int, leaf: int) -> bool:
+    column = footer.row_group(group).column(leaf)
+    max_size = _MAX_ENCODED_BYTES * column.num_values
+    return column.has_dictionary_page and column.total_uncompressed_size <= max_size
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    """Return the maximum number of bytes of the batch's values after the conversion."""
+    size = batch.nbytes
+    for column in batch.columns:
+        if isinstance(column, pa.DictionaryArray) and len(column.dictionary):
+            longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+            size = max(size, longest * len(column))
+    return size
