@@ -12,6 +12,7 @@ from bayou.api.conditions import Condition, checked_condition
 from bayou.api.rows.read import statistics_counts
 from bayou.errors import ArgumentError
 from bayou.kernel import Engine, Snapshot, closeable
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.scan.scan_file import data_file_path
 from bayou.kernel.table_features.column_mapping import (
@@ -100,7 +101,7 @@ def partitions(
     fields = snapshot.schema.select(list(columns)).fields
     mapped = snapshot.column_mapping != "none"
     physical = [physical_name(field) if mapped else field.name for field in fields]
-    arrays = [pc.map_lookup(values, pa.scalar(name), "first") for name in physical]
+    arrays = [pc.map_lookup(values, to_scalar(name, pa.string()), "first") for name in physical]
     distinct = pa.table(arrays, names=list(columns)).group_by(list(columns)).aggregate([])
     return distinct.sort_by([(name, "ascending") for name in columns]).to_pylist()
 
@@ -147,7 +148,7 @@ def _stored_name(field: StructField, mode: ColumnMappingMode) -> str:
 
 
 def _array(column: Any) -> Any:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def _renamed(array: Any, arrow_type: Any) -> Any:

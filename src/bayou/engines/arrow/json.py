@@ -18,6 +18,7 @@ import pyarrow.json as pa_json
 from bayou.engines.arrow.conversion import converter
 from bayou.engines.arrow.json_values import parse_strings
 from bayou.errors import SerializationError
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
@@ -88,7 +89,7 @@ def _numbered(path: str, lines: list[bytes], first: int, batch_size: int) -> Ite
     for start in range(0, len(non_blank), batch_size):
         numbers, values = zip(*non_blank[start : start + batch_size], strict=True)
         try:
-            column = pa.array(values, pa.string())
+            column = to_array(values, pa.string())
         except pa.ArrowInvalid as error:
             raise SerializationError(
                 f"{path}, line {_invalid_line(non_blank)}: the line isn't UTF-8"
@@ -131,7 +132,7 @@ class ArrowJsonHandler:
         selection: pa.BooleanArray | None = None,
     ) -> pa.RecordBatch:
         if selection is not None:
-            texts = pc.call_function("if_else", [selection, texts, pa.scalar(None, texts.type)])
+            texts = pc.call_function("if_else", [selection, texts, to_scalar(None, texts.type)])
         if not _is_plain(output_schema):
             return parse_strings(texts, output_schema)
         batch = _parse_fast(texts, output_schema)
@@ -258,12 +259,13 @@ def _joined(strings: pa.Array[Any]) -> pa.Buffer | None:
     if len(strings) == 0:
         return None
     if strings.null_count:
-        strings = pc.call_function("coalesce", [strings, pa.scalar("{}")])
+        strings = pc.call_function("coalesce", [strings, to_scalar("{}", pa.string())])
     objects = pc.and_(pc.starts_with(strings, "{"), pc.ends_with(strings, "}"))
     if not pc.all(objects).as_py():
         return None
     lines: pa.Array[Any] = pc.call_function(
-        "binary_join_element_wise", [strings, pa.scalar(""), pa.scalar("\n")]
+        "binary_join_element_wise",
+        [strings, to_scalar("", pa.string()), to_scalar("\n", pa.string())],
     )
     _, offsets, data = lines.buffers()
     assert offsets is not None

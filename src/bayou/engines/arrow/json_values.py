@@ -14,6 +14,7 @@ import pyarrow as pa
 from bayou.engines.arrow.conversion import without_columns
 from bayou.errors import SerializationError
 from bayou.json_decoding import JsonDecoder, without_lone_surrogates
+from bayou.kernel.arrow.arrays import to_array
 
 _Reader: TypeAlias = Callable[[Any], Any]
 """Function that converts a decoded JSON value to a Python value of an Arrow type, or to None."""
@@ -46,13 +47,14 @@ def _column(values: list[Any], kind: _AnyType) -> pa.Array[Any]:
     """Convert decoded JSON values to an array of the Arrow type `kind`."""
     if not pa.types.is_struct(kind) or kind.num_fields == 0:
         read = _reader(kind)
-        return pa.array([None if v is None else read(v) for v in values], type=kind)
+        array: pa.Array[Any] = to_array([None if v is None else read(v) for v in values], kind)
+        return array
     objects = [v if isinstance(v, dict) else None for v in values]
     fields = [kind.field(i) for i in range(kind.num_fields)]
     return pa.StructArray.from_arrays(
         [_column([None if o is None else o.get(f.name) for o in objects], f.type) for f in fields],
         fields=fields,
-        mask=pa.array([o is None for o in objects], pa.bool_()),
+        mask=to_array([o is None for o in objects], pa.bool_()),
     )
 
 

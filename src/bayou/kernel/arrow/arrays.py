@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from array import array as packed
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Context, Decimal, Inexact
 from itertools import accumulate, chain
 from typing import Any
 
@@ -15,11 +17,16 @@ import pyarrow as pa
 
 _FEW = 200_000
 """Up to this many values are converted in Python; that is faster than the import of pandas."""
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_LOCAL_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # for timestamps without a time zone
+_MICROSECOND = dt.timedelta(microseconds=1)
+_EXACT = Context(prec=100, traps=[Inexact])
 _CODES: dict[Any, str] = {
     pa.int8(): "b",
     pa.int16(): "h",
     pa.int32(): "i",
     pa.int64(): "q",
+    pa.uint64(): "Q",
     pa.float32(): "f",
     pa.float64(): "d",
 }
@@ -35,12 +42,28 @@ def to_array(values: Sequence[Any], arrow_type: Any) -> Any:
     """
     if "pandas" in sys.modules or len(values) > _FEW:
         return pa.array(values, arrow_type)
-    return _build(values, arrow_type)
+    try:
+        return _build(values, arrow_type)
+    except (TypeError, AttributeError, ArithmeticError):  # not the type's Python values
+        return pa.array(values, arrow_type)
 
 
 def to_scalar(value: Any, arrow_type: Any) -> Any:
     """Convert a Python value to an Arrow scalar without importing pandas."""
     return to_array([value], arrow_type)[0]
+
+
+class ConstantColumn:
+    """A column that has the same value in all rows. The arrays of its batches share memory."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._array: pa.Array[Any] = pa.repeat(value, 0)
+
+    def array(self, num_rows: int) -> pa.Array[Any]:
+        if len(self._array) < num_rows:
+            self._array = pa.repeat(self._value, num_rows)
+        return self._array.slice(0, num_rows)
 
 
 def maps_as_pairs(value: Any, arrow_type: Any) -> Any:
@@ -55,12 +78,17 @@ def maps_as_pairs(value: Any, arrow_type: Any) -> Any:
 
 
 def _build(values: Sequence[Any], arrow_type: Any) -> Any:
-    if len(values) > 1 and values.count(None) == len(values):
+    if values.count(None) == len(values):
         return pa.nulls(len(values), arrow_type)
     code = _CODES.get(arrow_type)
     if code is not None:
         numbers = [0 if value is None else value for value in values] if None in values else values
         return _from_buffers(values, arrow_type, [packed(code, numbers)])
+    if (convert := _integer_converter(arrow_type)) is not None:
+        size = arrow_type.bit_width // 8
+        integers = [0 if value is None else convert(value) for value in values]
+        data = b"".join([number.to_bytes(size, "little", signed=True) for number in integers])
+        return _from_buffers(values, arrow_type, [data])
     if arrow_type == pa.string():
         strings = ["" if value is None else value for value in values] if None in values else values
         joined = "".join(strings)
@@ -90,6 +118,30 @@ def _build(values: Sequence[Any], arrow_type: Any) -> Any:
         elements = _build(list(chain.from_iterable(lists)), arrow_type.value_type)
         return _from_buffers(values, arrow_type, [_offsets(lists)], [elements])
     return pa.array(values, arrow_type)
+
+
+def _integer_converter(arrow_type: Any) -> Callable[[Any], int] | None:
+    """Return a function that converts a Python value to the integer that Arrow stores.
+
+    None for types that are stored otherwise. The function raises an error for values with more
+    digits than the type.
+    """
+    if arrow_type == pa.date32():
+        return lambda value: (value - _EPOCH.date()).days
+    if pa.types.is_timestamp(arrow_type) and arrow_type.unit == "us":
+        return lambda value: (value - (_EPOCH if value.tzinfo else _LOCAL_EPOCH)) // _MICROSECOND
+    if pa.types.is_decimal128(arrow_type):
+        scale, limit = arrow_type.scale, 10**arrow_type.precision
+        return lambda value: _unscaled(value, scale, limit)
+    return None
+
+
+def _unscaled(value: Decimal, scale: int, limit: int) -> int:
+    scaled = value.scaleb(scale, _EXACT)
+    unscaled = int(scaled)
+    if unscaled != scaled or abs(unscaled) >= limit:
+        raise ArithmeticError(f"{value} has too many digits")
+    return unscaled
 
 
 def _from_buffers(

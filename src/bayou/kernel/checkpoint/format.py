@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.checkpoint.parsed_stats import full_stats_type, stats_to_json
 from bayou.kernel.checkpoint.schema import METADATA_SCHEMA, REMOVE_TYPE
@@ -104,7 +105,7 @@ class CheckpointFormat:
         """
         adds = files.adds
         columns = {f.name: adds.field(i) for i, f in enumerate(ADD_TYPE)}
-        columns["dataChange"] = pa.repeat(pa.scalar(False), len(adds))
+        columns["dataChange"] = pa.repeat(to_scalar(False, pa.bool_()), len(adds))
         if files.parsed is not None and self.as_json:
             columns["stats"] = stats_to_json(files.parsed)
         if self.partitions:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.protocol.schema import (
@@ -87,7 +88,7 @@ def full_stats_type(schema: StructType) -> pa.DataType:
 
 def stats_to_json(parsed: pa.StructArray) -> pa.Array[Any]:
     """Convert `stats_parsed` to JSON for `add.stats`; null for a file without statistics."""
-    missing: pa.Scalar[Any] = pa.scalar(None, pa.string())
+    missing: pa.Scalar[Any] = to_scalar(None, pa.string())
     json_strings: pa.Array[Any] = pc.if_else(pc.is_valid(parsed), _json_objects(parsed), missing)
     return json_strings
 
@@ -113,10 +114,10 @@ def _json_objects(struct: Any) -> Any:
     for field, values in zip(struct.type, struct.flatten(), strict=True):
         name = json.dumps(field.name, ensure_ascii=False)
         value = _json_objects(values) if pa.types.is_struct(field.type) else _json_values(values)
-        value = pc.if_else(pc.is_valid(values), value, pa.scalar(None, pa.string()))
+        value = pc.if_else(pc.is_valid(values), value, to_scalar(None, pa.string()))
         members.append(pc.binary_join_element_wise(f"{name}:", value, ""))
     if not members:
-        return pa.repeat(pa.scalar("{}"), len(struct))
+        return pa.repeat(to_scalar("{}", pa.string()), len(struct))
     # The first member is never null, because pyarrow loses rows in which all members are null.
     body = pc.binary_join_element_wise("", *members, ",", null_handling="skip")
     return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(body, 1), "}", "")
@@ -146,7 +147,7 @@ def _json_values(values: Any) -> Any:
 
 def _json_strings(strings: Any) -> Any:
     if pc.any(pc.match_substring_regex(strings, "[\\x00-\\x1f]")).as_py():
-        return pa.array(
+        return to_array(
             [None if s is None else json.dumps(s, ensure_ascii=False) for s in strings.to_pylist()],
             pa.string(),
         )

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from bayou.errors import SerializationError
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
@@ -161,7 +162,7 @@ def _parse_one_by_one(
             rows.append(None)
         else:
             rows.append(batch.to_pylist()[0] if strings[i].is_valid else None)
-    array: Any = pa.array(rows, stats_type)
+    array: Any = to_array(rows, stats_type)
     assert isinstance(array, pa.StructArray)
     return array
 
@@ -169,7 +170,7 @@ def _parse_one_by_one(
 def _parse_values(strings: Any, kind: DataType) -> pa.Array[Any]:
     encoded = strings.dictionary_encode()
     distinct: list[Any] = [_parse_value(value, kind) for value in encoded.dictionary.to_pylist()]
-    parsed: Any = pa.array(distinct, to_arrow_type(kind))
+    parsed: Any = to_array(distinct, to_arrow_type(kind))
     array: pa.Array[Any] = parsed.take(encoded.indices)
     return array
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.data_writer.data_writer import to_physical_batch, write_context
 from bayou.kernel.data_writer.partition_files import BufferedRows, PartitionBuffers
 from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, split_batch
@@ -37,7 +38,7 @@ class ChangeDataFiles:
         if rows.num_rows == 0:
             return
         names = self._state.schema.names
-        types = pa.repeat(pa.scalar(change_type), rows.num_rows)
+        types = pa.repeat(to_scalar(change_type, pa.string()), rows.num_rows)
         batch = rows.select(names).append_column(CHANGE_TYPE, types)
         for piece in split_batch(batch):
             self._buffers.add(self._splitter.split(piece))

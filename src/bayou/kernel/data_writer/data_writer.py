@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from bayou.errors import BayouError, SchemaError
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.arrow.types import to_arrow_type, with_schema
 from bayou.kernel.data_writer.partition_files import (
@@ -60,7 +61,7 @@ def transform_logical_data(
     """
     rules = RowConstraints(engine, state)
     constants = {
-        name: pa.scalar(value, to_arrow_type(state.schema.select([name]).fields[0].data_type))
+        name: to_scalar(value, to_arrow_type(state.schema.select([name]).fields[0].data_type))
         for name, value in partition_values.items()
     }
     physical = (to_physical_batch(state, rules.apply(batch, constants)) for batch in batches)

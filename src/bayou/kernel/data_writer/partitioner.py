@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from bayou.errors import SchemaError
 from bayou.json_decoding import decode_json
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol import partition_values
@@ -146,7 +147,7 @@ def _partition_codes(
         serialized = _serialize(table, name, data_type, encoded.dictionary)
         # Null and the empty string have the same serialized value and are one partition.
         distinct = {value: i for i, value in enumerate(dict.fromkeys(serialized))}
-        remap = pa.array([distinct[value] for value in serialized], pa.int64())
+        remap = to_array([distinct[value] for value in serialized], pa.int64())
         numbers = remap.take(encoded.indices)
         if codes is None:
             codes = numbers

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors import read
 from bayou.kernel.deletion_vectors.prefetch import prefetch_vectors
@@ -59,7 +60,7 @@ def deleted_rows(
             count = len(buffer)
             wide: Any = pa.Array.from_buffers(pa.uint64(), count, [None, pa.py_buffer(buffer)])
             yield pa.RecordBatch.from_arrays(
-                [pa.repeat(pa.scalar(number, pa.int32()), count), wide.cast(pa.int32())],
+                [pa.repeat(to_scalar(number, pa.int32()), count), wide.cast(pa.int32())],
                 schema=DELETED_ROW_SCHEMA,
             )
 
@@ -87,7 +88,7 @@ def to_bitmap(positions: pa.Array[Any]) -> BitMap64:
         return BitMap64(range(first.as_py(), last.as_py() + 1))
     numbers = array("Q")
     numbers.frombytes(
-        pc.add(pc.cast(positions, pa.uint64()), pa.scalar(0, pa.uint64())).buffers()[1]
+        pc.add(pc.cast(positions, pa.uint64()), to_scalar(0, pa.uint64())).buffers()[1]
     )
     return BitMap64(numbers)
 

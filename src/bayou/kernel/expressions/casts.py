@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from bayou.errors import EvaluationError, PredicateError
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.literals import parse_timestamp
@@ -55,7 +56,7 @@ def java_float(value: float) -> str:
 
 
 def _as_single(value: float) -> float:
-    single: float = pa.scalar(value, pa.float32()).as_py()
+    single: float = to_scalar(value, pa.float32()).as_py()
     return single
 
 
@@ -106,7 +107,7 @@ def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = Fals
             expression=f"CAST(... AS {target})",
         )
     scalar = isinstance(values, pa.Scalar)
-    column = pa.array([values.as_py()], values.type) if scalar else values
+    column = to_array([values.as_py()], values.type) if scalar else values
     result: Datum = _converted(column, source, target)
     if not safe:
         failed = pc.and_(pc.is_null(result), pc.is_valid(column))
@@ -159,7 +160,7 @@ def map_distinct(values: Datum, function: Callable[[Any], Any], arrow_type: Any)
             results.append(None if value is None else function(value))
         except (ValueError, ArithmeticError):
             results.append(None)
-    return pa.array(results, arrow_type).take(encoded.indices)
+    return to_array(results, arrow_type).take(encoded.indices)
 
 
 def _converted(values: Datum, source: DataType, target: DataType) -> Datum:
@@ -181,11 +182,11 @@ def _converted(values: Datum, source: DataType, target: DataType) -> Datum:
 
 def _to_boolean(values: Datum, source: DataType) -> Datum:
     if source != STRING:
-        return pc.not_equal(values, pa.scalar(0, values.type))
+        return pc.not_equal(values, to_scalar(0, values.type))
     strings = pc.utf8_lower(pc.utf8_trim(values, characters=_BLANKS))
     yes = pc.is_in(strings, value_set=pa.array(["t", "true", "y", "yes", "1"]))
     no = pc.is_in(strings, value_set=pa.array(["f", "false", "n", "no", "0"]))
-    return pc.if_else(yes, True, pc.if_else(no, False, pa.scalar(None, pa.bool_())))
+    return pc.if_else(yes, True, pc.if_else(no, False, to_scalar(None, pa.bool_())))
 
 
 def _to_integer(values: Datum, source: DataType, target: DataType) -> Datum:
@@ -215,7 +216,7 @@ def _truncated(values: Datum) -> Datum:
     whole = pc.trunc(pc.cast(values, pa.float64()))
     fits = pc.and_(pc.greater_equal(whole, -(2.0**63)), pc.less_equal(whole, 2.0**63))
     top = pc.equal(whole, 2.0**63)  # Java converts 2**63 to the maximum long, 2**63 - 1
-    inner = pc.if_else(pc.and_(fits, pc.invert(top)), whole, pa.scalar(None, pa.float64()))
+    inner = pc.if_else(pc.and_(fits, pc.invert(top)), whole, to_scalar(None, pa.float64()))
     return pc.if_else(top, pa.scalar((1 << 63) - 1), pc.cast(inner, pa.int64()))
 
 
@@ -224,13 +225,13 @@ def _parse_integers(strings: Datum) -> Datum:
     trimmed = pc.utf8_trim(strings, characters=_BLANKS)
     valid = pc.match_substring_regex(trimmed, r"\A[+-]?0*[0-9]{1,38}\z")
     plain = pc.replace_substring_regex(trimmed, r"\A\+?(-?)0*([0-9])", r"\1\2")
-    return pc.cast(pc.if_else(valid, plain, pa.scalar(None, pa.string())), pa.decimal128(38, 0))
+    return pc.cast(pc.if_else(valid, plain, to_scalar(None, pa.string())), pa.decimal128(38, 0))
 
 
 def _null_out_of_range(values: Datum, minimum: Any, maximum: Any) -> Datum:
-    low, high = pa.scalar(minimum, values.type), pa.scalar(maximum, values.type)
+    low, high = to_scalar(minimum, values.type), to_scalar(maximum, values.type)
     fits = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
-    return pc.if_else(fits, values, pa.scalar(None, values.type))
+    return pc.if_else(fits, values, to_scalar(None, values.type))
 
 
 _FLOAT_PATTERN = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?[df]?\z"
@@ -249,12 +250,12 @@ def _to_float(values: Datum, source: DataType, float_type: Any) -> Datum:
             strings = pc.utf8_lower(pc.utf8_trim(values, characters=_BLANKS))
             numeric = pc.match_substring_regex(strings, _FLOAT_PATTERN)
             special = map_distinct(
-                pc.if_else(numeric, pa.scalar(None, pa.string()), strings),
+                pc.if_else(numeric, to_scalar(None, pa.string()), strings),
                 _parse_special_float,
                 float_type,
             )
             plain = pc.replace_substring_regex(strings, r"\A\+|[df]\z", "")
-            numbers = pc.cast(pc.if_else(numeric, plain, pa.scalar(None, pa.string())), float_type)
+            numbers = pc.cast(pc.if_else(numeric, plain, to_scalar(None, pa.string())), float_type)
             return pc.coalesce(numbers, special)
         case _:
             return pc.cast(values, float_type, safe=False)
@@ -277,7 +278,7 @@ def _to_decimal(values: Datum, source: DataType, target: DecimalType) -> Datum:
         case "timestamp":
             values = pc.cast(values, pa.int64())
             values = pc.cast(values, pa.decimal256(19 + 6, 6))
-            values = pc.multiply(values, pa.scalar(Decimal("0.000001"), pa.decimal256(7, 6)))
+            values = pc.multiply(values, to_scalar(Decimal("0.000001"), pa.decimal256(7, 6)))
         case "float":
             # As in Java, the shortest decimal representation is converted.
             return map_distinct(
@@ -351,7 +352,7 @@ def _to_time(values: Datum, source: DataType, target: DataType) -> Datum:
             micros = _truncated(pc.multiply(pc.cast(values, pa.float64()), float(_MICROS)))
         case "decimal":
             wide = pc.cast(values, pa.decimal256(60, values.type.scale))
-            product = pc.multiply(wide, pa.scalar(Decimal(_MICROS), pa.decimal256(7, 0)))
+            product = pc.multiply(wide, to_scalar(Decimal(_MICROS), pa.decimal256(7, 0)))
             return pc.cast(_to_integer(product, DecimalType(38, 0), LONG), arrow_type)
         case _:
             # A date is its midnight in UTC. Both timestamp types have the same representation.

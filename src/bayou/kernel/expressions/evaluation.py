@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from bayou.errors import ArgumentError, EvaluationError, PredicateError, SchemaError
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_type
 from bayou.kernel.expressions.casts import can_cast, cast, decimals_to_floats
@@ -188,7 +189,7 @@ class Evaluator:
         masked = batch.filter(rows)
         values = _as_array(self._value(expression, masked), masked)
         position = pc.subtract(pc.cumulative_sum(pc.cast(rows, pa.int64())), 1)
-        return values.take(pc.if_else(rows, position, pa.scalar(None, pa.int64())))
+        return values.take(pc.if_else(rows, position, to_scalar(None, pa.int64())))
 
     def _compare(
         self, op: str, left: Expression, right: Expression, batch: pa.RecordBatch
@@ -196,15 +197,15 @@ class Evaluator:
         common = comparison_type(type_of(left, self._schema), type_of(right, self._schema))
         assert common is not None  # checked by `resolve`
         if pa.types.is_null(common):
-            return pa.scalar(True if op == "<=>" else None, pa.bool_())
+            return to_scalar(True if op == "<=>" else None, pa.bool_())
         return compare(op, self._value(left, batch, common), self._value(right, batch, common))
 
     def _in(self, operand: Expression, values: tuple[Literal, ...], batch: pa.RecordBatch) -> Datum:
         has_null = any(v.value is None for v in values)
-        result: Datum = pa.scalar(None if has_null else False, pa.bool_())
+        result: Datum = to_scalar(None if has_null else False, pa.bool_())
         operand_type = type_of(operand, self._schema)
         if operand_type == VOID:
-            return pa.scalar(None, pa.bool_())
+            return to_scalar(None, pa.bool_())
         by_type: dict[pa.DataType, list[pa.Scalar[Any]]] = {}
         for value in values:
             if value.value is None:
@@ -216,10 +217,10 @@ class Evaluator:
         for common, scalars in by_type.items():
             matches: Datum = pc.is_in(
                 _without_negative_zero(cast_for_comparison(column, common)),
-                value_set=_without_negative_zero(pa.array(scalars, common)),
+                value_set=_without_negative_zero(to_array(scalars, common)),
             )
             result = pc.or_kleene(result, matches)
-        return pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), result)
+        return pc.if_else(pc.is_null(column), to_scalar(None, pa.bool_()), result)
 
     def _call(
         self,
@@ -241,11 +242,11 @@ class Evaluator:
         # position of an argument that doesn't have to be a constant.
         positions = range(len(values))
         position = next((i for i in positions if i not in definition.constants), 0)
-        values[position] = pa.array([values[position].as_py()], values[position].type)
+        values[position] = to_array([values[position].as_py()], values[position].type)
         return definition.evaluate(values, result)[0]
 
     def _case(self, arguments: tuple[Expression, ...], batch: pa.RecordBatch) -> Datum:
-        remaining: Datum = pa.repeat(True, batch.num_rows)
+        remaining: Datum = pa.repeat(to_scalar(True, pa.bool_()), batch.num_rows)
         branches: list[tuple[Datum, Datum]] = []
         for index in range(0, len(arguments) - 1, 2):
             condition = self._on_rows(arguments[index], batch, remaining)
@@ -255,7 +256,7 @@ class Evaluator:
             taken = pc.and_(taken, remaining)
             branches.append((taken, self._on_rows(arguments[index + 1], batch, taken)))
             remaining = pc.and_not(remaining, taken)
-        result: Datum = pa.scalar(None, branches[0][1].type)
+        result: Datum = to_scalar(None, branches[0][1].type)
         if len(arguments) % 2:
             result = self._on_rows(arguments[-1], batch, remaining)
         for taken, value in reversed(branches):
@@ -273,7 +274,7 @@ class Evaluator:
 def _without_negative_zero(values: Any) -> Any:
     """Replace -0.0 by 0.0, because Arrow's `is_in` treats them as different values."""
     if pa.types.is_floating(values.type):
-        return pc.add(values, pa.scalar(0.0, values.type))
+        return pc.add(values, to_scalar(0.0, values.type))
     return values
 
 
@@ -359,7 +360,7 @@ class DefaultExpressionHandler:
                 f"start, end: the range {start} to {end} is outside of the {len(values)} values.",
                 argument="start" if not 0 <= start <= len(values) else "end",
             )
-        selection: Any = pa.array(values[start:end], pa.bool_())
+        selection: Any = to_array(values[start:end], pa.bool_())
         if selection.null_count:
             raise ArgumentError(
                 "values: a selection vector can't contain None. Use False for excluded rows.",

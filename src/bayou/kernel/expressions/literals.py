@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 
 from bayou.errors import ArgumentError, PredicateError
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.expressions.model import Literal, LiteralValue
 from bayou.kernel.expressions.types import kind_of
 from bayou.protocol.schema import (
@@ -58,15 +59,15 @@ def arrow_scalar(literal: Literal, arrow_type: Any) -> Any:
     """Convert a resolved literal to an Arrow scalar of the type in which it is compared."""
     value: object = literal.value
     if value is None:
-        return pa.scalar(None, arrow_type)
+        return to_scalar(None, arrow_type)
     if pa.types.is_floating(arrow_type):
-        return pa.scalar(_as_float(value), arrow_type)
+        return to_scalar(_as_float(value), arrow_type)
     if pa.types.is_decimal(arrow_type):
         assert isinstance(value, int | Decimal)
-        return pa.scalar(Decimal(value), arrow_type)
+        return to_scalar(Decimal(value), arrow_type)
     if pa.types.is_timestamp(arrow_type):
-        return pa.scalar(_as_datetime(value, utc=arrow_type.tz is not None), arrow_type)
-    return pa.scalar(value, arrow_type)
+        return to_scalar(_as_datetime(value, utc=arrow_type.tz is not None), arrow_type)
+    return to_scalar(value, arrow_type)
 
 
 def resolve_literal(literal: Literal, other: DataType | None) -> Literal:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import CorruptTableError
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.log.listing import damaged_checkpoint
@@ -104,7 +105,7 @@ def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
         offset,
         "\n",
     )
-    keys: pa.Array[Any] = pc.if_else(pc.is_valid(vector), key, pa.scalar(None, pa.string()))
+    keys: pa.Array[Any] = pc.if_else(pc.is_valid(vector), key, to_scalar(None, pa.string()))
     return keys
 
 
@@ -123,7 +124,7 @@ def _concatenate(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Rec
     combined = table.to_batches()
     if combined:
         return combined[0]
-    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
 
 
 def _decode_paths(table: str, uris: Any) -> pa.Array[Any]:
@@ -138,7 +139,7 @@ def _decode_paths(table: str, uris: Any) -> pa.Array[Any]:
     if not pc.any(special).as_py():
         return paths
     decoded = [data_file_path(table, uri) for uri in uris.filter(special).to_pylist()]
-    replaced: pa.Array[Any] = pc.replace_with_mask(paths, special, pa.array(decoded, pa.string()))
+    replaced: pa.Array[Any] = pc.replace_with_mask(paths, special, to_array(decoded, pa.string()))
     return replaced
 
 

@@ -303,7 +303,7 @@ def _definition(wire: _WireScan) -> ScanDefinition:
             array_from_bytes(wire.seen_paths), array_from_bytes(wire.seen_keys)
         ),
         tail=None,
-        exact_double_files=pa.array([], pa.string())
+        exact_double_files=pa.nulls(0, pa.string())
         if wire.exact_double_files is None
         else array_from_bytes(wire.exact_double_files),
         row_tracking=wire.row_tracking,

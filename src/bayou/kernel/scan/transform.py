@@ -20,7 +20,7 @@ from bayou.errors import (
     SchemaError,
     StorageError,
 )
-from bayou.kernel.arrow.arrays import to_scalar
+from bayou.kernel.arrow.arrays import ConstantColumn, to_scalar
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.row import FilteredColumnarBatch
@@ -185,7 +185,7 @@ def _columns(state: ScanState, file: ScanFile) -> list[_Column]:
         elif field.name in state.partition_columns:
             columns.append(_constant_column(_partition_scalar(state, file, field)))
         else:
-            columns.append(_constant_column(pa.scalar(None, pa.null())))
+            columns.append(_constant_column(to_scalar(None, pa.null())))
     columns.extend(_metadata_column(state, file, name) for name in state.metadata_columns)
     return columns
 
@@ -195,20 +195,21 @@ def _file_column(position: int) -> _Column:
 
 
 def _constant_column(value: Any) -> _Column:
-    return lambda batch: pa.repeat(value, batch.num_rows)
+    constant = ConstantColumn(value)
+    return lambda batch: constant.array(batch.num_rows)
 
 
 def _metadata_column(state: ScanState, file: ScanFile, name: str) -> _Column:
     status = file.status
     if name == FILE_PATH:
-        return _constant_column(pa.scalar(status.path))
+        return _constant_column(to_scalar(status.path, pa.string()))
     if name == FILE_NAME:
-        return _constant_column(pa.scalar(status.path.rpartition("/")[2]))
+        return _constant_column(to_scalar(status.path.rpartition("/")[2], pa.string()))
     if name == FILE_SIZE:
-        return _constant_column(pa.scalar(status.size, pa.int64()))
+        return _constant_column(to_scalar(status.size, pa.int64()))
     if name == FILE_MODIFICATION_TIME:
-        micros = status.modification_time * 1000
-        return _constant_column(pa.scalar(micros, pa.timestamp("us", tz="UTC")))
+        micros = to_scalar(status.modification_time * 1000, pa.int64())
+        return _constant_column(pc.cast(micros, pa.timestamp("us", tz="UTC")))
     if name in (ROW_INDEX_COLUMN, CHANGE_TYPE):
         return lambda batch: batch.column(name)
     return _row_tracking_column(state, file, name)
@@ -229,7 +230,7 @@ def _row_tracking_column(state: ScanState, file: ScanFile, name: str) -> _Column
         )
 
     def column(batch: pa.RecordBatch) -> pa.Array[Any]:
-        values: Any = pa.scalar(base, pa.int64())
+        values: Any = to_scalar(base, pa.int64())
         if name == ROW_ID:
             values = pc.add(batch.column(ROW_INDEX_COLUMN), values)
         if materialized_name:

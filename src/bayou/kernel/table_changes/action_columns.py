@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bayou.kernel.arrow.arrays import maps_as_pairs
+from bayou.kernel.arrow.arrays import maps_as_pairs, to_array, to_scalar
 from bayou.kernel.checkpoint.schema import METADATA_SCHEMA
 from bayou.kernel.scan.scan_file import ADD_TYPE, DELETION_VECTOR_TYPE, adds_to_array
 from bayou.protocol.actions import (
@@ -125,8 +125,8 @@ def actions_to_batch(
     selected = [(a, kind) for a in actions if (kind := _KINDS.get(type(a))) in kinds]
     schema = action_schema(kinds)
     columns: list[pa.Array[Any]] = [
-        pa.repeat(pa.scalar(version, pa.int64()), len(selected)),
-        pa.repeat(pa.scalar(timestamp, pa.int64()), len(selected)),
+        pa.repeat(to_scalar(version, pa.int64()), len(selected)),
+        pa.repeat(to_scalar(timestamp, pa.int64()), len(selected)),
     ]
     for field in list(schema)[2:]:
         kind = DeltaAction(field.name)
@@ -136,7 +136,7 @@ def actions_to_batch(
             continue
         numbers = iter(range(len(matches)))
         positions = [next(numbers) if action_kind is kind else None for _, action_kind in selected]
-        columns.append(_struct_array(kind, matches).take(pa.array(positions, pa.int32())))
+        columns.append(_struct_array(kind, matches).take(to_array(positions, pa.int32())))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -148,7 +148,7 @@ def _struct_array(kind: DeltaAction, actions: Sequence[Any]) -> pa.Array[Any]:
         values = [_commit_info(a.values, target) for a in actions]
     else:
         values = [maps_as_pairs(msgspec.to_builtins(a), target) for a in actions]
-    array: pa.Array[Any] = pa.array(values, target)
+    array: pa.Array[Any] = to_array(values, target)
     return array
 
 

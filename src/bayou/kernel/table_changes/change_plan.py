@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import CorruptTableError, DataFileError, FileMissingError, PredicateError
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine import Engine
@@ -160,7 +161,7 @@ class ChangePlan:
     ) -> dict[str, AddFile]:
         """Return the adds of files in the version before `version`, by their canonical paths."""
         table = self.read_state.path
-        spelled = pa.array(
+        spelled = to_array(
             sorted({name for path in paths for name in equivalent_paths(path)}), pa.string()
         )
         adds: dict[str, AddFile] = {}
@@ -244,7 +245,7 @@ class ChangePlan:
         schema = to_arrow_schema(CHANGE_COLUMNS)
         values: list[Any] = [change_type, commit.version, commit.timestamp * 1000]
         row = pa.RecordBatch.from_arrays(
-            [pa.array([v], f.type) for v, f in zip(values, schema, strict=True)], schema=schema
+            [to_array([v], f.type) for v, f in zip(values, schema, strict=True)], schema=schema
         )
         evaluator = engine.expressions.predicate_evaluator
         try:
@@ -290,6 +291,6 @@ def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
     if not pc.any(several).as_py():
         return paths
     affected: list[Any] = paths.filter(several).to_pylist()
-    normalized = pa.array([hadoop_encoded_path(path) for path in affected], pa.string())
+    normalized = to_array([hadoop_encoded_path(path) for path in affected], pa.string())
     keys: pa.Array[Any] = pc.replace_with_mask(paths, several, normalized)
     return keys

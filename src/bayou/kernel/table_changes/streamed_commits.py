@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import CorruptTableError, VersionNotFoundError
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine, FileStatus
@@ -123,8 +124,8 @@ def changed_files(commit: CommitActions) -> CommitFiles:
         files = []
     return CommitFiles(
         commit=commit,
-        paths=pa.array([f.path for f in files], pa.string()),
-        sizes=pa.array([f.size or 0 for f in files], pa.int64()),
+        paths=to_array([f.path for f in files], pa.string()),
+        sizes=to_array([f.size or 0 for f in files], pa.int64()),
         recorded=bool(recorded),
         read_together=bool(recorded) or any(f.deletion_vector is not None for f in files),
         has_files=bool(recorded or data_changes),

@@ -17,6 +17,7 @@ from bayou.errors import (
     SchemaError,
     VersionNotFoundError,
 )
+from bayou.kernel.arrow.arrays import ConstantColumn, to_scalar
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import Catalog, InlineCommit
@@ -343,8 +344,10 @@ def read_change_file(
         only = (vectors or {}).get(file.only)
         if only is None:
             only = read.load(engine, scan_state.table, file.only)
-    version = pa.scalar(file.version, pa.int64())
-    timestamp: Any = pa.scalar(file.timestamp * 1000, schema.types[-1])
+    change_type = ConstantColumn(to_scalar(file.change_type, pa.string()))
+    version = ConstantColumn(to_scalar(file.version, pa.int64()))
+    micros = to_scalar(file.timestamp * 1000, pa.int64())
+    timestamp = ConstantColumn(pc.cast(micros, schema.types[-1]))
     for first, end in row_group_ranges(engine, file.file, only, first_row_group, end_row_group):
         with read_scan_file(engine, scan_state, file.file, first, end, vectors=vectors) as batches:
             for rows in batches:
@@ -354,13 +357,13 @@ def read_change_file(
                 change_types = (
                     _change_types(scan_state.table, file, batch)
                     if file.change_type is None
-                    else pa.repeat(pa.scalar(file.change_type), batch.num_rows)
+                    else change_type.array(batch.num_rows)
                 )
                 columns = [
                     *batch.columns[: len(schema) - 3],
                     change_types,
-                    pa.repeat(version, batch.num_rows),
-                    pa.repeat(timestamp, batch.num_rows),
+                    version.array(batch.num_rows),
+                    timestamp.array(batch.num_rows),
                 ]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

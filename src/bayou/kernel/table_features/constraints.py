@@ -17,6 +17,7 @@ from bayou.errors import (
     PredicateError,
     UnsupportedFeatureError,
 )
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import Engine, ExpressionEvaluator, PredicateEvaluator
 from bayou.kernel.expressions.functions import check_exact
@@ -113,7 +114,7 @@ class RowConstraints:
             index = rows.schema.get_field_index(name)
             strings = rows.column(index)
             empty = pc.equal(pc.binary_length(strings), 0)
-            row: int = empty.index(True).as_py()
+            row: int = empty.index(to_scalar(True, pa.bool_())).as_py()
             if row < 0:
                 continue
             if not self._schema.select([name]).fields[0].nullable:
@@ -125,7 +126,7 @@ class RowConstraints:
                     table=self._table,
                     constraint=f"NOT NULL {name}",
                 )
-            nulls = pc.if_else(empty, pa.scalar(None, strings.type), strings)
+            nulls = pc.if_else(empty, to_scalar(None, strings.type), strings)
             rows = rows.set_column(index, rows.schema.field(index), nulls)
         return rows
 

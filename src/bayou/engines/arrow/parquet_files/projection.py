@@ -24,6 +24,7 @@ from bayou.engines.arrow.conversion import (
 from bayou.engines.field_ids import check_field_ids
 from bayou.engines.variants import is_shredded
 from bayou.errors import SchemaError, StorageError
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import METADATA_COLUMN_KEY, ROW_INDEX
 from bayou.protocol.variant import VariantError
@@ -137,8 +138,8 @@ class Projection:
 
 
 def _row_indices(first: int, count: int) -> pa.Array[Any]:
-    ones = pa.repeat(pa.scalar(1, pa.int64()), count)
-    indices: pa.Array[Any] = pc.cumulative_sum(ones, start=pa.scalar(first - 1, pa.int64()))
+    ones = pa.repeat(to_scalar(1, pa.int64()), count)
+    indices: pa.Array[Any] = pc.cumulative_sum(ones, start=to_scalar(first - 1, pa.int64()))
     return indices
 
 

@@ -17,6 +17,7 @@ from bayou.engines.arrow.json_values import parse_strings
 from bayou.engines.arrow.parquet_files.statistics import footer_bounds, put
 from bayou.engines.legacy_calendar import legacy_time_zone
 from bayou.errors import PredicateError, SchemaError
+from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.engine import METADATA_COLUMN_KEY
 from bayou.kernel.expressions.model import Predicate, referenced_columns
@@ -71,7 +72,7 @@ class RowGroupFilter:
             return candidates
         leaves = {path: _leaf(fields, list(file_schema)) for path, fields in self._fields.items()}
         json = [to_json(_statistics(footer.row_group(i), leaves)) for i in candidates]
-        stats = parse_strings(pa.array(json, pa.string()), self._plan.stats_schema)
+        stats = parse_strings(to_array(json, pa.string()), self._plan.stats_schema)
         mask = self._plan.select({}, stats).to_pylist()
         return [i for i, selected in zip(candidates, mask, strict=True) if selected]
 

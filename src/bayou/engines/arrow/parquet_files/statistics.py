@@ -11,6 +11,7 @@ These statistics can't be taken from the footer and are computed from the rows o
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ _LONG_STRING = 1024
 If a column has a long string, the column's bounds are computed from the rows.
 """
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_UTC_MICROSECONDS = "Timestamp(isAdjustedToUTC=true, timeUnit=microseconds"
 _ASCII_MAX = "\x7f"
 _UNICODE_MAX = "\U0010ffff"
 
@@ -234,6 +237,11 @@ def footer_bounds(statistics: pq.Statistics) -> tuple[Any, Any] | None:
     if not statistics.has_min_max:
         return None
     try:
+        if str(statistics.logical_type).startswith(_UTC_MICROSECONDS):
+            # `statistics.min` would import pandas for a timestamp with a time zone.
+            raw: Any = statistics.min_raw, statistics.max_raw
+            low, high = (_EPOCH + dt.timedelta(microseconds=micros) for micros in raw)
+            return low, high
         return statistics.min, statistics.max
     except (ValueError, OverflowError):  # dates that Python can't hold, bytes that aren't UTF-8
         return None

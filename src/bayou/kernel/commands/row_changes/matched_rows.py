@@ -41,7 +41,7 @@ class MatchedRows:
 
     file: ScanFile
     deleted: BitMap64 = field(default_factory=BitMap64)
-    updated: pa.Int64Array = field(default_factory=lambda: pa.array([], pa.int64()))
+    updated: pa.Int64Array = field(default_factory=lambda: pa.nulls(0, pa.int64()))
     values: pa.RecordBatch | None = None
 
 

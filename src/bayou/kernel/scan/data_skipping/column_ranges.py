@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.literals import arrow_scalar
@@ -52,7 +53,7 @@ _DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double repre
 
 def constant(value: bool) -> Datum:
     """Return a boolean scalar: the same answer for all files."""
-    return pa.scalar(value, pa.bool_())
+    return to_scalar(value, pa.bool_())
 
 
 class Range:
@@ -63,11 +64,11 @@ class Range:
 
     def lower(self, arrow_type: pa.DataType) -> Datum:
         """Return a lower bound of the values in each file; null if unknown."""
-        return pa.scalar(None, arrow_type)
+        return to_scalar(None, arrow_type)
 
     def upper(self, arrow_type: pa.DataType) -> Datum:
         """Return an upper bound of the values in each file; null if unknown."""
-        return pa.scalar(None, arrow_type)
+        return to_scalar(None, arrow_type)
 
     def may_be_null(self) -> Datum:
         """Whether each file may contain a null; true if unknown."""
@@ -183,7 +184,7 @@ class _ColumnRange(Range):
         """
         stored = stored_type(self.data_type)
         if stored is None:
-            return pa.scalar(None, arrow_type)
+            return to_scalar(None, arrow_type)
         values = self._files.statistic((side, *self._path), stored)
         upper = side == "maxValues" if upper is None else upper
         if self.data_type == FLOAT:
@@ -215,7 +216,7 @@ class _ColumnRange(Range):
         unusable = pc.and_kleene(
             pc.is_nan(values), pc.invert(pc.fill_null(pc.is_nan(maxima), False))
         )
-        return pc.if_else(unusable, pa.scalar(None, values.type), values)
+        return pc.if_else(unusable, to_scalar(None, values.type), values)
 
 
 class _StructRange(Range):
@@ -297,7 +298,7 @@ class FileRanges:
     def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
         """Return a statistic of each file, such as `("minValues", "id")`; null if it is unknown."""
         if self._stats is None:
-            return pa.scalar(None, arrow_type)
+            return to_scalar(None, arrow_type)
         values: Datum = self._stats.column(path[0])
         for name in path[1:]:
             values = pc.struct_field(values, name)
@@ -317,7 +318,7 @@ class StatisticsRecorder(FileRanges):
 
     def __init__(self, schema: StructType, partition_columns: frozenset[str]) -> None:
         empty = {
-            field.name: pa.array([], to_arrow_type(field.data_type))
+            field.name: to_array([], to_arrow_type(field.data_type))
             for field in schema
             if field.name in partition_columns
         }
@@ -326,7 +327,7 @@ class StatisticsRecorder(FileRanges):
 
     def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
         self._requested[path] = arrow_type
-        return pa.array([], arrow_type)
+        return to_array([], arrow_type)
 
     def stats_schema(self) -> pa.Schema | None:
         """Return the schema of the recorded statistics; None if there are none."""

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import EvaluationError
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.evaluation import Evaluator
@@ -98,10 +99,12 @@ def evaluate_leniently(
     """
     try:
         values = evaluation.values(batch)
-        return pc.cast(values, arrow_type), pa.repeat(True, batch.num_rows)
+        return pc.cast(values, arrow_type), pa.repeat(to_scalar(True, pa.bool_()), batch.num_rows)
     except EvaluationError:
         if batch.num_rows <= 1:
-            return pa.nulls(batch.num_rows, arrow_type), pa.repeat(False, batch.num_rows)
+            return pa.nulls(batch.num_rows, arrow_type), pa.repeat(
+                to_scalar(False, pa.bool_()), batch.num_rows
+            )
     half = batch.num_rows // 2
     first = evaluate_leniently(evaluation, batch.slice(0, half), arrow_type)
     second = evaluate_leniently(evaluation, batch.slice(half), arrow_type)
@@ -139,7 +142,7 @@ class _FunctionRange(Range):
         return reduce(pc.and_, [o.may_have_value() for o in self._operands], constant(True))
 
     def _bound(self, arrow_type: pa.DataType, *, upper: bool) -> Datum:
-        unknown = pa.scalar(None, arrow_type)
+        unknown = to_scalar(None, arrow_type)
         if self._signs is None:
             return unknown
         bounds: list[tuple[DataType, Datum]] = []
@@ -193,7 +196,7 @@ class _FunctionRange(Range):
             Evaluator(schema, expression), batch, to_arrow_type(self.data_type)
         )
         missing = reduce(pc.or_, [pc.is_null(a) for a in arrays])
-        values = pc.if_else(missing, pa.scalar(None, values.type), values)
+        values = pc.if_else(missing, to_scalar(None, values.type), values)
         return values if lengths else values[0]
 
     def _with_operands(self, columns: Any) -> Expression:
@@ -219,12 +222,12 @@ class _EitherRange(Range):
 
     def lower(self, arrow_type: pa.DataType) -> Datum:
         if not _has_extremes(arrow_type):
-            return pa.scalar(None, arrow_type)
+            return to_scalar(None, arrow_type)
         return self._extreme(pc.min_element_wise, arrow_type, [v.lower for v in self._values])
 
     def upper(self, arrow_type: pa.DataType) -> Datum:
         if not _has_extremes(arrow_type):
-            return pa.scalar(None, arrow_type)
+            return to_scalar(None, arrow_type)
         return self._extreme(pc.max_element_wise, arrow_type, [v.upper for v in self._values])
 
     def _extreme(self, kernel: Any, arrow_type: Any, getters: Sequence[Any]) -> Datum:
@@ -286,10 +289,10 @@ def _in_four_digit_years(values: Datum, operands: Sequence[Range], signs: Sequen
         first = dt.datetime(1, 1, 1, tzinfo=zone)
         last = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=zone)
     fits = pc.and_kleene(
-        pc.greater_equal(operand.lower(arrow_type), pa.scalar(first, arrow_type)),
-        pc.less_equal(operand.upper(arrow_type), pa.scalar(last, arrow_type)),
+        pc.greater_equal(operand.lower(arrow_type), to_scalar(first, arrow_type)),
+        pc.less_equal(operand.upper(arrow_type), to_scalar(last, arrow_type)),
     )
-    return pc.if_else(fits, values, pa.scalar(None, values.type))
+    return pc.if_else(fits, values, to_scalar(None, values.type))
 
 
 def constant_value(expression: Expression) -> Any:

@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import PredicateError, PrerequisiteError
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.expressions.evaluation import Evaluator, compare
 from bayou.kernel.expressions.functions import inexact_function
@@ -150,7 +151,7 @@ class GeneratedPartitions:
         """
         columns = [c for c in self._by_source.get(path, ()) if c.name in partitions]
         if not columns:
-            return pa.scalar(True)
+            return to_scalar(True, pa.bool_())
         source = field_at(path, self._schema).data_type
         checks = [
             self._compare(op, [column], value, source, partitions)
@@ -160,7 +161,7 @@ class GeneratedPartitions:
         time_parts = _time_parts(columns, source)
         if len(time_parts) > 1:
             checks.append(self._compare(op, time_parts, value, source, partitions))
-        return reduce(pc.and_, checks, pa.scalar(True))
+        return reduce(pc.and_, checks, to_scalar(True, pa.bool_()))
 
     def may_be_null(self, path: tuple[str, ...], partitions: dict[str, Datum]) -> Datum:
         """Whether each file may contain a NULL in the source column."""
@@ -169,7 +170,7 @@ class GeneratedPartitions:
             for column in self._by_source.get(path, ())
             if column.name in partitions and _null_from_null(column.expression)
         ]
-        return reduce(pc.and_, checks, pa.scalar(True))
+        return reduce(pc.and_, checks, to_scalar(True, pa.bool_()))
 
     def _compare(
         self,
@@ -180,7 +181,7 @@ class GeneratedPartitions:
         partitions: dict[str, Datum],
     ) -> Datum:
         values = [partitions[column.name] for column in columns]
-        possible: Datum = pa.scalar(True)
+        possible: Datum = to_scalar(True, pa.bool_())
         if op in ("=", ">", ">="):
             bounds = _bounds(columns, value, source, -1)
             if bounds is not None:
@@ -191,7 +192,7 @@ class GeneratedPartitions:
                 possible = pc.and_kleene(possible, _at_most(values, bounds))
         if any(column.is_time_string for column in columns):
             # Years after 9999 start with a plus sign, and years before 1 with a minus sign.
-            is_signed = pc.less(values[0], pa.scalar("0", pa.string()))
+            is_signed = pc.less(values[0], to_scalar("0", pa.string()))
             possible = pc.or_kleene(possible, is_signed)
         return pc.fill_null(possible, not all(column.exact_nulls for column in columns))
 
@@ -432,7 +433,7 @@ def _compare_lexicographically(op: str, values: Sequence[Datum], bounds: Sequenc
         op: `<` or `>`.
         values: for each column, one value per file.
     """
-    first, bound = values[0], pa.scalar(bounds[0], values[0].type)
+    first, bound = values[0], to_scalar(bounds[0], values[0].type)
     if len(values) == 1:
         return compare(f"{op}=", first, bound)
     rest = _compare_lexicographically(op, values[1:], bounds[1:])

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from bayou.errors import CorruptTableError, EvaluationError, SerializationError
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type, with_schema
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
@@ -172,7 +173,7 @@ class Pruning:
                 # A file that is no longer live may be older than a change of the column's type.
                 live = None if seen_keys is None else seen_keys.unseen_mask(adds)
                 if live is not None:
-                    serialized = pc.if_else(live, serialized, pa.scalar(None, serialized.type))
+                    serialized = pc.if_else(live, serialized, to_scalar(None, serialized.type))
                 arrays[name] = self._parse_live(name, serialized, field.data_type)
         return arrays
 
@@ -200,7 +201,7 @@ class Pruning:
         if new:
             parsed = {**parsed, **new}
             self._parsed_values[name] = parsed  # a new dict, because threads may share the scan
-        values: Any = pa.array([parsed[value] for value in distinct], to_arrow_type(data_type))
+        values: Any = to_array([parsed[value] for value in distinct], to_arrow_type(data_type))
         result: pa.Array[Any] = values.take(encoded.indices)
         return result
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.evaluation import Evaluator
@@ -109,7 +110,9 @@ class SkippingPlan:
                 if partition_values
                 else 0
             )
-        result: Datum = pa.repeat(True, num_rows) if selection is None else selection
+        result: Datum = (
+            pa.repeat(to_scalar(True, pa.bool_()), num_rows) if selection is None else selection
+        )
         if self._decided is not None:
             result = pc.and_(result, self._decide(self._decided, partition_values, result))
         if self.residual is not None:
@@ -154,6 +157,6 @@ def parse_partition_values(
         parse_partition_value(value, data_type, time_zone)
         for value in encoded.dictionary.to_pylist()
     ]
-    values: Datum = pa.array(distinct, arrow_type)
+    values: Datum = to_array(distinct, arrow_type)
     result: pa.Array[Any] = values.take(encoded.indices)
     return result

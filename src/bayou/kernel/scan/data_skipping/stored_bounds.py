@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.casts import decimals_to_floats
@@ -66,7 +67,7 @@ def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
     if pa.types.is_integer(values.type) and pa.types.is_integer(arrow_type):
         max_value = (1 << (arrow_type.bit_width - 1)) - 1
         fits = pc.and_(pc.less_equal(values, max_value), pc.greater_equal(values, -max_value - 1))
-        values = pc.if_else(fits, values, pa.scalar(None, values.type))
+        values = pc.if_else(fits, values, to_scalar(None, values.type))
     return pc.cast(values, arrow_type, safe=not pa.types.is_floating(arrow_type))
 
 
@@ -77,7 +78,7 @@ def drop_truncated_strings(values: Datum) -> Datum:
     the character. U+FFFD can sort before or after the original character.
     """
     is_truncated = pc.match_substring(values, "\ufffd")
-    return pc.if_else(is_truncated, pa.scalar(None, values.type), values)
+    return pc.if_else(is_truncated, to_scalar(None, values.type), values)
 
 
 def widen_float_bounds(values: Datum, *, upper: bool) -> Datum:
@@ -111,7 +112,7 @@ def widen_decimal_bounds(values: Datum, data_type: DecimalType, *, upper: bool) 
     wide = pc.cast(values, wide_type)
     bounds = pc.add(wide, margin) if upper else pc.subtract(wide, margin)
     max_value = Decimal(10**precision - 1).scaleb(-scale, _DECIMAL_CONTEXT)
-    limit = pa.scalar(max_value if upper else max_value.copy_negate(), bounds.type)
+    limit = to_scalar(max_value if upper else max_value.copy_negate(), bounds.type)
     beyond = pc.greater(bounds, limit) if upper else pc.less(bounds, limit)
     bounds = pc.if_else(_looks_rounded(values), pc.if_else(beyond, limit, bounds), wide)
     return pc.cast(bounds, to_arrow_type(data_type))
@@ -130,7 +131,7 @@ def add_millisecond(values: Datum) -> Datum:
     max_value = (1 << 63) - 1
     later = pc.if_else(
         pc.greater(micros, max_value - _MILLISECOND),
-        pa.scalar(max_value, pa.int64()),
+        to_scalar(max_value, pa.int64()),
         pc.add(micros, _MILLISECOND),
     )
     return pc.cast(later, values.type)
@@ -139,7 +140,7 @@ def add_millisecond(values: Datum) -> Datum:
 def parse_times(strings: Datum, arrow_type: Any) -> Datum:
     """Parse strings as dates or timestamps; an invalid string becomes null."""
     if isinstance(strings, pa.Scalar):
-        return pa.scalar(None, arrow_type)
+        return to_scalar(None, arrow_type)
     if not pa.types.is_string(strings.type):  # `stats_parsed` has typed columns
         return cast_bounds(strings, arrow_type)
     zoneless = pa.timestamp("us") if pa.types.is_timestamp(arrow_type) else arrow_type
@@ -155,7 +156,7 @@ def _parse_one_by_one(strings: Datum, arrow_type: Any) -> Datum:
     """Parse strings in any ISO 8601 format, also with a UTC offset; invalid ones become null."""
     encoded = strings.dictionary_encode()
     values = [_parse_time(value, arrow_type) for value in encoded.dictionary.to_pylist()]
-    return pa.array(values, arrow_type).take(encoded.indices)
+    return to_array(values, arrow_type).take(encoded.indices)
 
 
 def _parse_time(string: str, arrow_type: Any) -> dt.date | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.compute import Datum, pc
 from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.expressions.evaluation import Evaluator, compare
@@ -333,9 +334,9 @@ class TriState:
         # Strings with a common prefix are an interval in byte order.
         lower, upper = strings.lower(kind), strings.upper(kind)
         begins = pc.or_kleene(
-            compare("<=", lower, pa.scalar(prefix, kind)), pc.starts_with(lower, prefix)
+            compare("<=", lower, to_scalar(prefix, kind)), pc.starts_with(lower, prefix)
         )
-        fits = pc.and_kleene(begins, compare(">=", upper, pa.scalar(prefix, kind)))
+        fits = pc.and_kleene(begins, compare(">=", upper, to_scalar(prefix, kind)))
         return pc.and_(strings.may_have_value(), pc.fill_null(fits, True))
 
     def _may_not_start_with(self, operand: Expression, prefix: str) -> Datum:
