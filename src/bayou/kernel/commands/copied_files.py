@@ -18,10 +18,10 @@ import msgspec
 
 from bayou.errors import CorruptTableError
 from bayou.json_decoding import decode_json
+from bayou.kernel.arrow.closeable import map_ahead
 from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
-from bayou.kernel.scan.scan_definition import map_ahead
 from bayou.kernel.scan.scan_file import ScanFile, vector_file_path
 from bayou.kernel.transaction.table_update import current_time_ms, to_remove
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile

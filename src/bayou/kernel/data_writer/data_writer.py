@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from bayou.errors import BayouError, SchemaError
 from bayou.kernel.arrow.arrays import to_scalar
-from bayou.kernel.arrow.closeable import CloseableIterator
+from bayou.kernel.arrow.closeable import CloseableIterator, map_ahead
 from bayou.kernel.arrow.types import to_arrow_type, with_schema
 from bayou.kernel.data_writer.partition_files import (
     BufferedRows,
@@ -25,7 +25,6 @@ from bayou.kernel.data_writer.partition_files import (
 from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSplitter, split_batch
 from bayou.kernel.engine import DataFileStatus, Engine
 from bayou.kernel.expressions.model import LiteralValue
-from bayou.kernel.scan.scan_definition import map_ahead
 from bayou.kernel.scan.scan_file import data_file_path
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID
 from bayou.kernel.table_features.column_mapping import column_mapping_mode

@@ -13,7 +13,7 @@ from bayou.errors import (
     ArgumentError,
     CorruptTableError,
 )
-from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable, read_ahead
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.row import FilteredColumnarBatch
 from bayou.kernel.checkpoint.add_files import CheckpointAdds, read_checkpoint_adds
@@ -48,6 +48,9 @@ from bayou.protocol.schema import VOID, StructType
 if TYPE_CHECKING:
     from bayou.kernel.scan.data_skipping.pruning import Pruning
     from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
+
+_MIN_READ_AHEAD_SIZE = 1 << 20
+"""Minimum size in bytes of a checkpoint file that a thread reads ahead."""
 
 _BASE_COLUMNS = ("path", "partitionValues", "size", "modificationTime")
 
@@ -423,7 +426,7 @@ class Scan:
             parsed = full_stats_type(to_physical_schema(source.schema, source.column_mapping))
         elif self._pruning is not None:
             parsed = self._pruning.parsed_type
-        return read_checkpoint_adds(
+        batches = read_checkpoint_adds(
             engine,
             source.table,
             split,
@@ -432,6 +435,10 @@ class Scan:
             forms=source.stats_forms,
             as_json=self._definition.statistics,
         )
+        # The statistics of a batch are parsed while a thread reads the next batch.
+        if "stats" in columns and (split.size or 0) >= _MIN_READ_AHEAD_SIZE:
+            return read_ahead(batches, 1)
+        return batches
 
     def scan_state(self, engine: Engine) -> ScanState:
         """Return the state with which any process can read the rows of a scan file."""

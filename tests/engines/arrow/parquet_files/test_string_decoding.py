@@ -31,7 +31,6 @@ COLUMNS: dict[str, pa.Array[Any]] = {
     ),
     "empty": pa.nulls(ROWS, pa.string()),
 }
-PLAIN = ["name", "data", "nested.s"]
 
 
 def _file(folder: Path, table: pa.Table, **options: Any) -> FileSplit:
@@ -52,7 +51,7 @@ def _options(split: FileSplit, schema: pa.Schema) -> dict[str, Any] | None:
     names = [n.split(".")[0] for n in _paths(file)]
     leaves = [i for i, name in enumerate(names) if name in schema.names]
     groups = range(file.metadata.num_row_groups)
-    return decoding_options(file.metadata, file.schema_arrow, schema, leaves, groups)
+    return decoding_options(file.metadata, file.schema_arrow, leaves, groups)
 
 
 def _paths(file: pq.ParquetFile) -> list[str]:
@@ -65,8 +64,10 @@ def _paths(file: pq.ParquetFile) -> list[str]:
         (["id", "kind", "name"], {"read_dictionary": [1]}),
         (["kind"], {"read_dictionary": [1]}),
         (["name", "kind", "data", "id"], {"binary_type": pa.large_binary()}),
-        (["nested", "name"], {"binary_type": pa.large_binary()}),
-        (["map", "list"], {"binary_type": pa.large_binary()}),
+        (["name"], {"binary_type": pa.large_binary()}),
+        (["nested", "name"], None),
+        (["nested", "name", "kind"], {"read_dictionary": [1]}),
+        (["map", "list"], None),
         (["empty", "kind"], {"read_dictionary": [1, 9]}),
         (["id"], None),
     ],

@@ -9,12 +9,11 @@ another quarter of the time for dictionary arrays.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from bayou.engines.arrow.conversion import children, count_leaves, is_variant
+from bayou.engines.arrow.conversion import children, count_leaves
 from bayou.kernel.arrow.compute import pc
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ _AnyType: TypeAlias = Any
 def decoding_options(
     footer: pq.FileMetaData,
     file_schema: pa.Schema,
-    requested: pa.Schema,
     leaves: Sequence[int],
     groups: Sequence[int],
 ) -> dict[str, Any] | None:
@@ -50,18 +48,17 @@ def decoding_options(
         leaves: indexes of the leaf columns to decode.
         groups: numbers of the row groups to decode.
     """
-    strings = _string_leaves(file_schema, set(leaves))
+    strings, has_nested = _string_leaves(file_schema, set(leaves))
     rows = sum(footer.row_group(group).num_rows for group in groups)
-    if rows * len(strings) < _MIN_VALUES or any(map(_holds_variant, requested)):
+    if rows * len(strings) < _MIN_VALUES:
         return None
     encoded = [
-        leaf
-        for leaf, is_top_level in strings.items()
-        if is_top_level and all(_has_dictionary(footer, group, leaf) for group in groups)
+        leaf for leaf in strings if all(_has_dictionary(footer, group, leaf) for group in groups)
     ]
-    # pyarrow ignores `read_dictionary` if `binary_type` is set.
-    if 2 * len(encoded) >= len(strings):
-        return {"read_dictionary": encoded}
+    # pyarrow ignores `read_dictionary` if `binary_type` is set. `binary_type` also applies to
+    # nested strings, whose conversion takes as long as it saves.
+    if has_nested or 2 * len(encoded) >= len(strings):
+        return {"read_dictionary": encoded} if encoded else None
     return {"binary_type": pa.large_binary()}
 
 
@@ -79,15 +76,25 @@ def fitting_batches(batch: pa.RecordBatch, max_bytes: int = _MAX_BYTES) -> Itera
         )
 
 
-def _string_leaves(schema: pa.Schema, leaves: set[int]) -> dict[int, bool]:
-    """Return the leaves that are strings or binary, and whether each is a top-level column."""
-    starts = accumulate((count_leaves(f.type) for f in schema), initial=0)
-    return {
-        start + i: not pa.types.is_nested(field.type)
-        for field, start in zip(schema, starts, strict=False)
-        for i, kind in enumerate(_leaf_types(field.type))
-        if start + i in leaves and (pa.types.is_string(kind) or pa.types.is_binary(kind))
-    }
+def _string_leaves(schema: pa.Schema, leaves: set[int]) -> tuple[list[int], bool]:
+    """Return those of the leaves that are string or binary columns, and whether others are nested.
+
+    The second result is whether a nested column has leaves that are strings or binary.
+    """
+    strings: list[int] = []
+    has_nested = False
+    first = 0
+    for field in schema:
+        end = first + count_leaves(field.type)
+        for leaf, kind in zip(range(first, end), _leaf_types(field.type), strict=True):
+            if leaf not in leaves or not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+                continue
+            if pa.types.is_nested(field.type):
+                has_nested = True
+            else:
+                strings.append(leaf)
+        first = end
+    return strings, has_nested
 
 
 def _leaf_types(kind: _AnyType) -> Iterator[pa.DataType]:
@@ -96,10 +103,6 @@ def _leaf_types(kind: _AnyType) -> Iterator[pa.DataType]:
         yield kind
     for field in fields:
         yield from _leaf_types(field.type)
-
-
-def _holds_variant(field: pa.Field[Any]) -> bool:
-    return is_variant(field) or any(map(_holds_variant, children(field.type)))
 
 
 def _has_dictionary(footer: pq.FileMetaData, group: int, leaf: int) -> bool:

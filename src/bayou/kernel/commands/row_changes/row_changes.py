@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from bayou.errors import ArgumentError, BayouError, CorruptTableError
-from bayou.kernel.arrow.closeable import CloseableIterator
+from bayou.kernel.arrow.closeable import CloseableIterator, read_ahead
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.arrow.types import to_arrow_schema, with_schema
@@ -30,7 +30,6 @@ from bayou.kernel.deletion_vectors import read
 from bayou.kernel.deletion_vectors.deleted_rows import num_rows, row_group_ranges
 from bayou.kernel.deletion_vectors.write import DeletionVectorFiles
 from bayou.kernel.engine import Engine
-from bayou.kernel.scan.scan_definition import read_ahead
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN
 from bayou.kernel.scan.transform import read_scan_file
