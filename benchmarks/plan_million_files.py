@@ -31,12 +31,9 @@ Work = Callable[[], int]
 
 def bayou_files(table: str, predicate: str | None = None, *, statistics: bool = False) -> Work:
     """Return the function to measure: count live files by streaming a scan's file batches."""
-    import pyarrow as pa
-
     from bayou.engines.arrow import ArrowEngine
     from bayou.kernel import Table
 
-    pa.array([""])  # where pandas is installed, pyarrow imports it for the first list it is given
     if predicate is not None:
         import sqlglot  # noqa: F401  # parses the filter
 

@@ -51,7 +51,6 @@ def changes_table(rows: int) -> Path:
 
 def by_bayou(table: str) -> Work:
     """Return the function to measure: count the rows of `changes(0).to_batches()`."""
-    pa.array([""])  # where pandas is installed, pyarrow imports it for the first list it is given
     open_table = bayou.table
 
     def count() -> int:

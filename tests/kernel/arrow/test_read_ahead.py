@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from bayou.kernel.arrow.closeable import closeable
-from bayou.kernel.scan.scan_definition import read_ahead
+from bayou.kernel.arrow.closeable import closeable, read_ahead
 
 
 def test_items_keep_their_order_and_all_come():
