@@ -141,9 +141,10 @@ class _PlannedRead:
     @closeable
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in commit order; files are read ahead in threads."""
-        workers = min(2 * available_cores(), _MAX_THREADS)
-        files = self.scan.change_files(self.engine)
         table = self.state.scan_state.table
+        # As in a read of rows, more threads than cores only wait for the responses of a server.
+        workers = min((2 if "://" in table else 1) * available_cores(), _MAX_THREADS)
+        files = self.scan.change_files(self.engine)
         with (
             prefetch_vectors(self.engine, table, files, lambda f: f.deletion_vectors) as prepared,
             interleaved(

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import bayou
 from bayou.api.rows.parallel_iteration import available_cores, interleaved
 from bayou.kernel import CloseableIterator
 from support.examples import examples
@@ -173,3 +176,25 @@ def test_in_order_an_error_is_raised_and_everything_is_closed():
     with pytest.raises(ValueError, match="broken"):
         list(interleaved(iter(sources), workers=2, ahead=2, in_order=True))
     assert all(source.closed for source in sources if source.opened)
+
+
+STOPPED_EARLY = """
+import sys
+import bayou
+reader = bayou.table(sys.argv[1]).to_batches()
+print(reader.read_next_batch().num_rows)
+"""
+
+
+@pytest.mark.process
+def test_a_process_ends_normally_while_files_are_read_ahead(tmp_path):
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": range(200_000), "name": [f"name {i}" for i in range(200_000)]})
+    for _ in range(4):
+        bayou.write(path, rows, mode="append")
+    for _ in range(3):
+        ended = subprocess.run(
+            [sys.executable, "-c", STOPPED_EARLY, path], capture_output=True, text=True, check=False
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert ended.stdout == "65536\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections import defaultdict, deque
@@ -50,15 +51,22 @@ def interleaved(
         threading.Thread(target=pool.read_sources, name=f"bayou-read-{i}", daemon=True)
         for i in range(workers)
     ]
+
+    def stop() -> None:
+        pool.stop()
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+
+    # If the process ends first: Python aborts it if a daemon thread returns from pyarrow too late.
+    atexit.register(stop)
     try:
         for thread in threads:
             thread.start()
         yield from pool.items()
     finally:
-        pool.stop()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
+        atexit.unregister(stop)
+        stop()
 
 
 def _sequential(
