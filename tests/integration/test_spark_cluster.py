@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -184,6 +185,38 @@ def test_row_operations_checkpoints_and_streams_run_on_a_cluster(spark_cluster, 
         "streamed True True",
     ]
     assert bayou.table(path).to_arrow().num_rows == 1610
+
+
+PACKED = """
+    import json
+    import os
+    import sys
+
+    import pyarrow as pa
+    from bayou.spark import start_session
+
+    def marks(batches):
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"mark": [os.environ.get("MARK", "none")]})
+
+    url, archive, conf = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    conf["spark.archives"] = archive + "#environment"
+    conf["spark.pyspark.python"] = "./environment/bin/python"
+    spark = start_session("packed", conf, master=url)
+    rows = spark.range(0, 4, 1, 2).mapInArrow(marks, "mark string").distinct().collect()
+    print([row.mark for row in rows])
+    spark.stop()
+"""
+
+
+def test_workers_run_the_python_of_a_packed_environment(spark_cluster, tmp_path):
+    folder = tmp_path / "packed" / "bin"
+    folder.mkdir(parents=True)
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nMARK=packed exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    archive = shutil.make_archive(str(tmp_path / "environment"), "gztar", tmp_path / "packed")
+    assert run(spark_cluster.url, archive, spark_cluster.conf, PACKED) == ["['packed']"]
 
 
 @pytest.mark.usefixtures("connect_port")

@@ -161,7 +161,7 @@ def start_session(
 
     The web UI and the progress bar are off, and only errors are logged. With a local master, the
     workers run the Python interpreter of this process and the driver listens on loopback only.
-    `conf` overrides each of these settings.
+    `conf` overrides each of these settings; `spark.pyspark.python` sets the workers' interpreter.
 
     Args:
         app_name: application name in Spark's UI and logs.
@@ -186,13 +186,16 @@ def start_session(
     }
     if time_zone is not None:
         settings["spark.sql.session.timeZone"] = time_zone
+    # PySpark reads the workers' interpreter from the environment only.
+    interpreter = (conf or {}).get("spark.pyspark.python")
     if master.startswith("local"):
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["PYSPARK_PYTHON"] = interpreter or sys.executable
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
     else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        configured = os.environ.get("PYSPARK_PYTHON", sys.executable)
+        os.environ["PYSPARK_PYTHON"] = interpreter or configured
     settings.update(conf or {})
     _start_without_secrets({**settings, "spark.master": master, "spark.app.name": app_name})
     builder = SparkSession.builder.master(master).appName(app_name)
