@@ -112,6 +112,7 @@ def test_delta_spark_on_the_class_path_is_warned_about(tmp_path):
 
 
 _COMMAND_LINES = """
+import contextlib
 import os
 from pathlib import Path
 from bayou.spark import start_session
@@ -124,7 +125,10 @@ conf = {
     "spark.driver.memory": "700m",
 }
 spark = start_session("x", conf, "local[1]", java_options=("-XX:TieredStopAtLevel=1",))
-lines = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.parent.name.isdigit()]
+lines = []
+for path in Path("/proc").glob("[0-9]*/cmdline"):
+    with contextlib.suppress(OSError):  # the process has ended
+        lines.append(path.read_bytes())
 print("JVMS", sum(b"-Xmx700m" in line and b"TieredStopAtLevel" in line for line in lines) > 0)
 print("SHOWN", [line for line in lines if b"hunter2-" in line and b"-c" not in line.split(b"\\0")])
 print("SET", all(spark.sparkContext.getConf().get(k) == v for k, v in conf.items()))
