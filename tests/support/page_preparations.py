@@ -188,6 +188,7 @@ PREPARATIONS: dict[str, Callable[[Prepared], None]] = {
     "docs/guide/stores.md": _dated_events,
     "docs/guide/tables.md": _all_samples,
     "docs/guide/unity-catalog.md": _unity,
+    "docs/guide/upserts.md": _quick_start,
     "docs/operations/recovery.md": _recovery,
     "docs/operations/runbook.md": _running,
     "docs/operations/upkeep.md": _dated_events,

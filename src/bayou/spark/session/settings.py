@@ -229,8 +229,9 @@ ROW_OPERATIONS_LOCAL_BYTES = Setting(
 ROW_OPERATIONS_SOURCE_BYTES = Setting(
     name="bayou.rowOperations.sourceBytes",
     meaning="If a MERGE source is larger than this, Spark joins it with the table; otherwise it is "
-    "broadcast to the tasks that read the table's files.",
-    default="256 MB",
+    "broadcast to the tasks that read the table's files. In a pipeline: the driver collects "
+    "batches of an upsert up to this size.",
+    default="256 MB; in a pipeline 64 MB",
     minimum=0,
 )
 CLONE_LOCAL_BYTES = Setting(
