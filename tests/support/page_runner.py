@@ -128,7 +128,7 @@ class PageRunner:
         for line in text.splitlines():
             command = _COMMENT.sub("", line.removeprefix("$ ")).strip()
             if command and block.output is not None:
-                assert self.execute(*shlex.split(command)[1:]) == 0, command
+                assert self.execute(*shlex.split(command)[1:]) in _exit_codes(command), command
             elif command:
                 self._run_command(command)
 
@@ -139,8 +139,7 @@ class PageRunner:
         assert tokens[0] == "bayou", f"not a command of Bayou, give a reason: {command}"
         result = self.invoke(*words[1:end])
         self.output.append(result.output)
-        allowed = (0, 1) if command.startswith(_DIFFERENCES) else (0,)
-        assert result.exit_code in allowed, f"{command}\n{result.output}"
+        assert result.exit_code in _exit_codes(command), f"{command}\n{result.output}"
         if words[end : end + 2] == ["|", "jq"]:
             for line in result.stdout.splitlines():
                 json.loads(line)
@@ -221,6 +220,11 @@ def _certificate() -> tuple[bytes, bytes]:
         serialization.BestAvailableEncryption(_PASSWORD.encode()),
     )
     return certificate.public_bytes(serialization.Encoding.PEM), encrypted
+
+
+def _exit_codes(command: str) -> tuple[int, ...]:
+    """Return the exit codes of a command that succeeds."""
+    return (0, 1) if command.startswith(_DIFFERENCES) else (0,)
 
 
 def _nested(keys: tuple[str, ...], value: Any) -> dict[str, Any]:
