@@ -152,6 +152,12 @@ def test_a_new_table_gets_the_least_protocol_it_needs(schema, configuration, ver
         assert set(reader or ()) <= set(protocol.writer_features)
 
 
+def test_a_property_can_spell_a_features_name_in_any_case():
+    protocol = protocol_for(PLAIN, {"delta.feature.timestampNTZ": "supported"})
+    assert protocol.reader_features == ["timestampNtz"]
+    assert protocol_for(PLAIN, {"delta.feature.CHECKCONSTRAINTS": "supported"}) == legacy(1, 3)
+
+
 def test_a_property_that_needs_an_unsupported_feature_is_found_before_the_table_is_made():
     configuration = {
         "delta.feature.someday": "supported",

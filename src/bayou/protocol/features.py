@@ -205,6 +205,8 @@ FEATURES: Mapping[str, TableFeature] = {
         TableFeature(name=REDIRECT_WRITER_ONLY, kind="writer", reason=_REDIRECT),
     )
 }
+
+_NAMES = {name.lower(): name for name in FEATURES}
 """All known features by name."""
 
 REBASE_COMPATIBLE_FEATURES = frozenset(
@@ -453,17 +455,33 @@ def _version(configuration: Mapping[str, str], key: str) -> int:
     return int(configuration.get(key, "0"))
 
 
+def feature_name(name: str) -> str:
+    """Return a feature's name as in the protocol, for a name in any case.
+
+    The name of an unknown feature is returned unchanged.
+
+    Example:
+        >>> feature_name("timestampNTZ")
+        'timestampNtz'
+    """
+    return _NAMES.get(name.lower(), name)
+
+
 def features_in_use(
     schema: StructType, configuration: Mapping[str, str], protocol: Protocol | None = None
 ) -> list[str]:
     """Return the features that a table's metadata uses or requests with `delta.feature.*`.
+
+    The properties `delta.feature.*` may spell a feature's name in any case, as in delta-spark.
 
     Args:
         protocol: the table's protocol. A feature is left out if the protocol has the preview of the
             feature, such as `typeWidening-preview`.
     """
     requested = [
-        key.removeprefix(FEATURE_PREFIX) for key in configuration if key.startswith(FEATURE_PREFIX)
+        feature_name(key.removeprefix(FEATURE_PREFIX))
+        for key in configuration
+        if key.startswith(FEATURE_PREFIX)
     ]
     existing = {*requested, *(() if protocol is None else all_features(protocol))}
     used = [

@@ -12,11 +12,12 @@ import re
 import sys
 
 from bayou import errors
-from bayou.errors import BayouError
+from bayou.errors import BayouError, PredicateError
 
 _RAISED_ERROR = re.compile(
     r"\bbayou\.(?:errors|spark\.exceptions)\.(\w+?)(?:Exception)?: (.*)$", re.MULTILINE
 )
+_SEVERAL_ROWS = "SCALAR_SUBQUERY_TOO_MANY_ROWS"
 
 
 class readable_errors:  # noqa: N801  # a context manager, read as a verb
@@ -58,11 +59,20 @@ def short_message(error: BaseException) -> str | None:
 def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
     """Recreate the `BayouError` that caused a Spark exception; None for other causes.
 
-    The result has the type and the message of the task's error. Its attributes are None, except for
-    `table`, because Spark transfers only the message from the task to the driver.
+    A scalar subquery that returns several rows is a `PredicateError`: PySpark has no exception for
+    it, and would show the JVM's stack trace.
+
+    Otherwise, the result has the type and the message of the task's error. Its attributes are None,
+    except for `table`, because Spark transfers only the message from the task to the driver.
     """
     if isinstance(error, BayouError):
         return error
+    if _SEVERAL_ROWS in str(error):
+        return PredicateError(
+            f"{table}: More than one row returned by a subquery used as an expression "
+            f"({_SEVERAL_ROWS}). Add an aggregate function or LIMIT 1 to the subquery.",
+            expression="subquery",
+        )
     match = _RAISED_ERROR.search(str(error))
     error_class = None if match is None else _error_class(match[1])
     if match is None or not (isinstance(error_class, type) and issubclass(error_class, BayouError)):

@@ -18,6 +18,7 @@ from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.loaded_version import LOADED_VERSION, loaded_version
 from bayou.spark.session.settings import conf_flag
 from bayou.spark.session.storage_options import storage_options
+from bayou.spark.target_view import TargetView
 from bayou.version import ENGINE_INFO
 
 ResultT = TypeVar("ResultT")
@@ -38,6 +39,8 @@ class TargetTable:
         location: the path as the user or the catalog wrote it.
         name: the table's name in the session's catalog; None if the user gave a path.
         alias: alias of the table in SQL conditions and values, or None.
+        view: the temporary view through which a statement changes the table, if the view's columns
+            aren't exactly the table's columns; otherwise None.
         options: Hadoop's file system options (`fs.`, `dfs.`) or deltalake's storage options.
     """
 
@@ -45,6 +48,7 @@ class TargetTable:
     location: str
     name: str | None = None
     alias: str | None = None
+    view: TargetView | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

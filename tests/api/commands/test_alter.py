@@ -386,7 +386,7 @@ def test_features_are_added_by_name(path):
     assert {"clustering", "domainMetadata"} <= set(
         bayou.table(path).snapshot().protocol.writer_features
     )
-    assert bayou.table(path).alter.add_feature("clustering") == version
+    assert bayou.table(path).alter.add_feature("CLUSTERING") == version
     refused(path, UnsupportedFeatureError, "unknown table feature", lambda a: a.add_feature("fast"))
     refused(
         path,

@@ -178,6 +178,20 @@ def test_restore_brings_a_version_back(numbers):
     assert run.last()["operationParameters"] == {"version": 0, "timestamp": None}
 
 
+def test_only_tables_that_exist_can_be_restored(numbers):
+    run = numbers(1)
+    with pytest.raises(AnalysisException) as caught:
+        run("RESTORE TABLE nowhere VERSION AS OF 0")
+    assert caught.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    run.spark.range(1).createOrReplaceTempView("of_numbers")
+    try:
+        with pytest.raises(AnalysisException, match="only supported for Delta tables") as caught:
+            run("RESTORE of_numbers TO VERSION AS OF 0")
+    finally:
+        run.spark.catalog.dropTempView("of_numbers")
+    assert caught.value.getCondition() == "DELTA_TABLE_ONLY_OPERATION"
+
+
 def test_manifests_are_generated(numbers):
     run = numbers(2)
     assert run("GENERATE symlink_format_manifest FOR TABLE {t}").columns == []

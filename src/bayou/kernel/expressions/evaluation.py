@@ -381,8 +381,9 @@ class DefaultExpressionEvaluator:
         if data_type != output_type:
             if not can_cast(data_type, output_type):
                 raise PredicateError(
-                    f"The expression has type {data_type}, which can't be cast to {output_type}. "
-                    "Request another output type.",
+                    f"data type mismatch: the expression has type {data_type}, which can't be "
+                    f"cast to {output_type} (DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION). Use a "
+                    "value of another type.",
                     expression=repr(expression),
                 )
             resolved = Cast(resolved, output_type)

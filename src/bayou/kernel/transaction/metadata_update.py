@@ -275,12 +275,17 @@ def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> No
 def _split_protocol_properties(
     configuration: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    protocol_properties = {
-        k: v
-        for k, v in configuration.items()
-        if k.startswith(features.FEATURE_PREFIX) or k in _PROTOCOL_KEYS
-    }
-    stored = {k: v for k, v in configuration.items() if k not in protocol_properties}
+    stored: dict[str, str] = {}
+    protocol_properties: dict[str, str] = {}
+    for key, value in configuration.items():
+        feature = key.removeprefix(features.FEATURE_PREFIX)
+        if feature != key:
+            name = features.feature_name(feature)
+            protocol_properties[f"{features.FEATURE_PREFIX}{name}"] = value
+        elif key in _PROTOCOL_KEYS:
+            protocol_properties[key] = value
+        else:
+            stored[key] = value
     return stored, protocol_properties
 
 

@@ -35,6 +35,7 @@ from bayou.spark.commands.rows_by_spark import (
     located_rows,
     pair_with_files,
     run_at_version_read,
+    user_columns,
 )
 from bayou.spark.executors.executor_tasks import (
     number_of_tasks,
@@ -205,20 +206,22 @@ def _delete_by_spark(
     )
     rows = _with_alias(target, located_rows(target, snapshot))
     check_row_expression(
-        rows.drop(FILE, POSITION),
+        user_columns(rows),
         condition,
         table=snapshot.path,
         what="condition of the DELETE",
     )
-    rows = rows.where(condition.column)
+    rows = _matching(target, rows, condition)
     _record_own_reads(target, snapshot, operation, rows)
     with operation.candidates(target.engine) as candidates:
         files = [candidate.file for candidate in candidates]
     matches = [
         MatchedRows(file=file, deleted=positions)
-        for file, positions in pair_with_files(files, collect_positions(rows))
+        for file, positions in pair_with_files(files, collect_positions(rows, table=snapshot.path))
     ]
     state = operation.task.state
+    if matches and target.view is not None and not state.deletion_vectors:
+        target.view.check_written(snapshot)
     task = MatchedRowsTask(
         state=state, record_changes=state.change_data_feed and not state.deletion_vectors
     )
@@ -244,7 +247,7 @@ def _update_by_spark(
     alias = target.alias or "target"
     rows = located_rows(target, snapshot).alias(alias)
     schema, kernel = snapshot.schema, KernelExpressions(target, snapshot.schema)
-    columns_only = rows.drop(FILE, POSITION)
+    columns_only = user_columns(rows)
     if condition is not None:
         check_row_expression(
             columns_only,
@@ -263,6 +266,10 @@ def _update_by_spark(
                 random_condition=None,
             )
     paths = assigned_fields(operation.task.state.transaction_state, map(kernel.column, values))
+    if target.view is not None:
+        target.view.check_assigned(path[0] for path in paths)
+        target.view.check_generated(snapshot, "UPDATE")
+        target.view.check_written(snapshot)
     columns = assigned_columns(
         schema,
         schema,
@@ -270,9 +277,10 @@ def _update_by_spark(
         alias,
         table=snapshot.path,
         rows=rows,
+        hidden=None if target.view is None else target.view.hidden_columns,
     )
     if condition is not None:
-        rows = rows.where(condition.column)
+        rows = _matching(target, rows, condition)
     assigned = [column.alias(name) for name, column in columns.items()]
     rows = rows.select(FILE, POSITION, F.lit(0).alias(ACTION), *assigned)
     _record_own_reads(target, snapshot, operation, rows)
@@ -281,6 +289,13 @@ def _update_by_spark(
     task = MatchedRowsTask(state=operation.task.state, assigned=tuple(columns))
     applied = apply_rows(target, rows, files, task, [RowAction(kind="update")])
     return commit_update(target.engine, operation, applied.changes)
+
+
+def _matching(target: TargetTable, rows: Any, condition: RowExpression) -> Any:
+    """Return the rows for which a condition is true."""
+    if target.view is None:
+        return rows.where(condition.column)
+    return target.view.matching(rows, condition.column, target.alias or target.view.name)
 
 
 def _record_own_reads(

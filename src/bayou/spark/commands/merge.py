@@ -66,7 +66,10 @@ def _merge(
         def run_spark_plan() -> MergeMetrics:
             return merge_by_spark(target, snapshot, source, request, started)
 
-        if not request.is_for_kernel(target.spark, snapshot.schema, schema):
+        is_for_kernel = target.view is None and request.is_for_kernel(
+            target.spark, snapshot.schema, schema
+        )
+        if not is_for_kernel:
             return run_spark_plan()
         try:  # before the source is collected, which may take long
             check_merge(snapshot, schema, request.definition)

@@ -55,7 +55,8 @@ def kernel_predicate(
 
     The part is the AND of the condition's conjuncts that the kernel can evaluate.
     """
-    if condition is None:
+    view = target.view
+    if condition is None or (view is not None and not view.keeps_names):
         return None
     kernel = KernelExpressions(target, snapshot.schema)
     predicates: list[Predicate] = []

@@ -35,6 +35,7 @@ from bayou.spark.commands.rows_by_spark import (
     check_version_read,
     located_rows,
     run_at_version_read,
+    user_columns,
 )
 from bayou.spark.commands.source_rows import checkpoint_small_source, number_of_parts
 from bayou.spark.executors.executor_tasks import number_of_tasks
@@ -177,9 +178,12 @@ def _merge(
         counter=counter,
     )
     task = MatchedRowsTask(state=merge.state, assigned=merge_plan.updated_columns)
-    plan = _Plan(merge_plan, request, snapshot, columns)
+    hidden = {} if target.view is None else target.view.hidden_columns
+    plan = _Plan(merge_plan, request, snapshot, columns, hidden)
     rows = located_rows(target, snapshot)
     plan.check_expressions(rows, source)
+    if target.view is not None:
+        target.view.check_merge(snapshot)
     plan.joined(rows, source)  # raises analysis errors before any job runs
     merged_rows = TargetRowPredicates(target, snapshot, merge_plan.names, request)
     requested_source = source
@@ -189,7 +193,8 @@ def _merge(
         source = source.localCheckpoint() if checkpoint_large else source
         if plan.reads_whole_source:
             bounds = SourceBounds(columns, merged_rows.bounded_columns)
-    predicate = merged_rows.from_keys(small)
+    by_names = target.view is None or target.view.keeps_names
+    predicate = merged_rows.from_keys(small) if by_names else None
     read = spark_filter(predicate)
     joined = plan.joined(
         rows if read is None else rows.where(read),
@@ -216,7 +221,7 @@ def _merge(
     )
     observed = applied.observed
     if bounds is not None:
-        if observed is not None:
+        if observed is not None and by_names:
             predicate = merged_rows.from_bounds(bounds.rows(observed[1:]))
         merge.record_read(target.engine, predicate)
     source_rows = None if observed is None else int(observed[0])
@@ -228,14 +233,26 @@ class _Plan:
     """Builds the DataFrames of a merge: the join of target and source, and the changed rows."""
 
     def __init__(
-        self, merge: MergePlan, request: MergeRequest, table: Snapshot, source: StructType
+        self,
+        merge: MergePlan,
+        request: MergeRequest,
+        table: Snapshot,
+        source: StructType,
+        hidden: Mapping[str, str],
     ) -> None:
+        """Create a plan.
+
+        Args:
+            hidden: columns of the table that have other names in the target's rows; see
+                `TargetView.hidden_columns`.
+        """
         self._merge = merge
         self._request = request
         self._target_schema = table.schema
         self._partitions = table.partition_columns
         self._table = table.path
         self._source = source
+        self._hidden = hidden
         self._alias = request.target_alias or "target"
         self._joined: Any = None
         self._sides: Mapping[str, Any] = {}
@@ -251,7 +268,7 @@ class _Plan:
         """
         if self._request.source_alias is not None:
             source = source.alias(self._request.source_alias)
-        target = target.alias(self._alias).drop(FILE, POSITION)
+        target = user_columns(target.alias(self._alias))
         pairs = target.crossJoin(source)
         sides = {"NOT MATCHED": source, "NOT MATCHED BY SOURCE": target}
         conditions: list[tuple[str, RowExpression]] = [("search", self._request.on)]
@@ -398,9 +415,9 @@ class _Plan:
         existing = self._target_schema.get(name)
         if existing is None or self._merge.only_inserts:
             return None
-        return F.col(
-            f"{quote_identifier(self._alias)}.{quote_identifier(existing.name)}"
-        ), existing.data_type
+        shown = self._hidden.get(existing.name, existing.name)
+        column = F.col(f"{quote_identifier(self._alias)}.{quote_identifier(shown)}")
+        return column, existing.data_type
 
     @functools.cached_property
     def _values(self) -> Sequence[Mapping[str, Any]]:
@@ -426,6 +443,7 @@ class _Plan:
                 table=self._table,
                 rows=self._joined,
                 schema_evolution=evolves,
+                hidden=self._hidden,
             )
 
     def _resolved(self, kind: ClauseKind, expression: RowExpression) -> RowExpression:

@@ -43,6 +43,7 @@ from bayou.spark.executors.jobs import TaggedJobs
 from bayou.spark.jvm.jobs import max_task_attempts
 from bayou.spark.jvm.plans import has_metadata_columns, observed_values
 from bayou.spark.target import TargetTable
+from bayou.spark.target_view import INTERNAL
 from bayou.spark.write.self_reads import snapshot_read
 from bayou.spark.write.tasks import task_number
 
@@ -51,7 +52,7 @@ ResultT = TypeVar("ResultT")
 _MAX_VERSIONS = 5
 """Maximum number of attempts of `run_at_version_read`."""
 
-FILE, POSITION, ACTION = "__bayou_file", "__bayou_position", "__bayou_action"
+FILE, POSITION, ACTION = f"{INTERNAL}file", f"{INTERNAL}position", f"{INTERNAL}action"
 NEW_ROWS = "~"
 """Prefix of `FILE` in new rows; a number follows. In the sort order, it is after all paths."""
 
@@ -93,7 +94,11 @@ class AppliedRows:
 
 
 def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
-    """Return the rows of a version as a DataFrame; the last columns are `FILE` and `POSITION`."""
+    """Return the rows of a version as a DataFrame, with the columns `FILE` and `POSITION`.
+
+    If the target is a view, the other columns are the columns of the view and its hidden columns,
+    see `TargetView.rows`.
+    """
     options = {**target.options, "versionAsOf": str(snapshot.version)}
 
     def load(**more_options: str) -> Any:
@@ -105,11 +110,17 @@ def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
     if not has_metadata_columns(frame):  # some rows don't come from Spark's own reader
         frame, prefix = load(metadataColumn="true"), _DECODED
     names = [quote_identifier(name) for name in snapshot.schema.names]
-    return frame.select(
+    frame = frame.select(
         *names,
         F.concat(F.lit(prefix), F.col("_metadata.file_path")).alias(FILE),
         F.col("_metadata.row_index").alias(POSITION),
     )
+    return frame if target.view is None else target.view.rows(frame, (FILE, POSITION))
+
+
+def user_columns(rows: Any) -> Any:
+    """Return the result of `located_rows` without the columns that users don't know."""
+    return rows.drop(*(name for name in rows.columns if name.startswith(INTERNAL)))
 
 
 class _OtherVersionReadError(Exception):
@@ -332,13 +343,21 @@ class _TaskRows:
                 yield rows.select(list(action.columns))
 
 
-def collect_positions(rows: Any) -> dict[str, BitMap64]:
+def collect_positions(rows: Any, *, table: str) -> dict[str, BitMap64]:
     """Collect the positions of rows by file in the driver, without a shuffle.
 
     `rows` has the columns `FILE` and `POSITION`. Files are identified by their normalized paths.
     """
+    packed = rows.select(FILE, POSITION).mapInArrow(_pack, "file string, rows binary")
+    try:
+        collected = packed.collect()
+    except Exception as error:
+        task_error = as_bayou_error(error, table=table)
+        if task_error is None:
+            raise
+        raise task_error from None
     by_key: dict[str, BitMap64] = {}
-    for row in rows.select(FILE, POSITION).mapInArrow(_pack, "file string, rows binary").collect():
+    for row in collected:
         key = _key(row["file"])
         positions = BitMap64.deserialize(bytes(row["rows"]))
         by_key[key] = by_key[key] | positions if key in by_key else positions

@@ -8,7 +8,7 @@ program may have written. Therefore Spark never parses the SQL: it would run, fo
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -92,6 +92,7 @@ def assigned_columns(
     table: str,
     rows: Any,
     schema_evolution: bool = False,
+    hidden: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the new values of the assigned top-level columns, as Columns by column name.
 
@@ -105,6 +106,7 @@ def assigned_columns(
             path occurs twice.
         alias: the target's alias.
         rows: a DataFrame with the columns that the values refer to.
+        hidden: columns of the table that have other names in `rows`; see `TargetView`.
     """
     by_column: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
     for path, value in values:
@@ -137,8 +139,9 @@ def assigned_columns(
     for field in schema:
         assigned = by_column.get(field.name.lower())
         if assigned is not None:
-            known, quoted = before.get(field.name), map(quote_identifier, (alias, field.name))
-            old = None if known is None else (F.col(".".join(quoted)), known.data_type)
+            known, name = before.get(field.name), (hidden or {}).get(field.name, field.name)
+            column = F.col(f"{quote_identifier(alias)}.{quote_identifier(name)}")
+            old = None if known is None else (column, known.data_type)
             target = TargetColumn(table, field.name, field.data_type)
             columns[field.name] = new_value(target, assigned, old)
     return columns

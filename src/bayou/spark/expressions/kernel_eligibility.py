@@ -124,12 +124,14 @@ class KernelExpressions:
     def predicate(self, condition: RowExpression | None) -> Predicate | None:
         if condition is None:
             return None
+        self._check_no_view(condition)
         predicate = map_columns(parse_predicate(self._sql(condition)), self.without_alias)
         resolve(predicate, self.schema)
         self._check(predicate, condition)
         return predicate
 
     def value(self, name: str, value: RowExpression) -> Expression | str:
+        self._check_no_view(value)
         if value.is_default:
             return "DEFAULT"
         expression = map_columns(parse_expression(self._sql(value)), self.without_alias)
@@ -167,6 +169,15 @@ class KernelExpressions:
             )
         self._check(expression, value, assigned)
         return expression
+
+    def _check_no_view(self, expression: RowExpression) -> None:
+        view = self.target.view
+        if view is not None:
+            raise OnlySparkError(
+                f"{expression.display_string}: only Spark can compute the columns of the view "
+                f"{view.name}.",
+                expression=expression.display_string,
+            )
 
     def column(self, name: str) -> str:
         """Remove the target's alias from the name of an assigned column."""

@@ -12,6 +12,7 @@ __all__ = [
     "are_columns_deterministic",
     "counted_relation",
     "default_row_bytes",
+    "first_relation_option",
     "has_metadata_columns",
     "is_deterministic",
     "is_sorted_by",
@@ -24,7 +25,6 @@ __all__ = [
     "relation_filters",
     "relation_options",
     "unfiltered_relation",
-    "view_relation",
 ]
 
 
@@ -83,6 +83,12 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
 
 
 @tested_with("4.3")
+def first_relation_option(frame: Any, name: str) -> str | None:
+    """Return an option of the first relation that a DataFrame reads; None if it isn't set."""
+    return _relation_option(scala_items(_analyzed(frame).collectLeaves())[0], name)
+
+
+@tested_with("4.3")
 def unfiltered_relation(frame: Any, name: str) -> str | None:
     """Return an option of a relation if a DataFrame has exactly the rows of this relation.
 
@@ -93,31 +99,6 @@ def unfiltered_relation(frame: Any, name: str) -> str | None:
     if level.useMemory or level.useDisk:
         return None
     return _only_relation(_analyzed(frame), name)
-
-
-@tested_with("4.3")
-def view_relation(frame: Any, name: str) -> str | None:
-    """Return an option of a relation if a DataFrame has exactly the relation's rows and columns.
-
-    Returns None if the DataFrame filters rows, or omits, renames, reorders or computes columns, or
-    if the option isn't set.
-    """
-    plan = _analyzed(frame)
-    while (kind := _class_name(plan)) in ("Project", "SubqueryAlias", "View"):
-        if kind == "Project" and not all(map(_keeps_name, scala_items(plan.projectList()))):
-            return None
-        plan = plan.child()
-    if [str(column.name()) for column in scala_items(plan.output())] != frame.columns:
-        return None
-    return _relation_option(plan, name)
-
-
-def _keeps_name(expression: JavaObject) -> bool:
-    """Whether an item of a SELECT list is a column that isn't renamed."""
-    column = expression
-    while _class_name(column) in ("Alias", "Cast"):
-        column = column.child()
-    return _class_name(column) == "AttributeReference" and column.name() == expression.name()
 
 
 @tested_with("4.3")

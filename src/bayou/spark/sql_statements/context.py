@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+from pyspark.errors import PySparkException
 
 from bayou.errors import PredicateError, StatementError
 from bayou.protocol.sql import quote_identifier
@@ -13,11 +15,13 @@ from bayou.spark.delta_table.result_dataframes import empty_frame
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.jvm.catalog import CatalogTable
 from bayou.spark.jvm.objects import JvmError
-from bayou.spark.jvm.plans import relation_options, view_relation
+from bayou.spark.jvm.plans import first_relation_option, relation_options
+from bayou.spark.jvm.views import ViewPlan
 from bayou.spark.session.connection import is_classic
-from bayou.spark.session.loaded_version import WHOLE_TABLE, read_whole_table
+from bayou.spark.session.loaded_version import LOADED_VERSION, WHOLE_TABLE, read_whole_table
 from bayou.spark.sql_statements.token_cursor import TableName, is_path_name
 from bayou.spark.target import TargetTable
+from bayou.spark.target_view import TargetView
 
 
 class Statement(Protocol):
@@ -49,7 +53,7 @@ class RowStatement(TableStatement):
 
     def run(self, context: StatementContext) -> Any:
         """Execute the statement; NotImplemented if no Delta table or view has the name."""
-        target = context.find_table_or_view(self.table)
+        target = context.find_table_or_view(self.table, type(self).__name__.upper())
         if target is None:
             return NotImplemented
         result = self.run_on(target, context)
@@ -98,11 +102,15 @@ class StatementContext:
             return None
         return TargetTable(spark=self.spark, location=location, name=".".join(table))
 
-    def find_table_or_view(self, table: Sequence[str]) -> TargetTable | None:
+    def find_table_or_view(self, table: Sequence[str], operation: str) -> TargetTable | None:
         """Return the result of `find_table`, or the Delta table that a temporary view shows.
 
-        The view must show all rows and columns of the table's latest version; otherwise raise
-        `PredicateError`.
+        Args:
+            operation: `DELETE`, `UPDATE` or `MERGE`, for errors.
+
+        Raises:
+            PredicateError: the view filters rows of a table, reads another version than the latest,
+                or doesn't only select columns of one table.
         """
         target = self.find_table(table)
         if target is not None or len(table) > 1 or not is_classic(self.spark):
@@ -112,42 +120,68 @@ class StatementContext:
             if not CatalogTable(self.spark, name).is_temp_view():
                 return None
             view = self.spark.table(name)
-            viewed = read_whole_table(view_relation(view, WHOLE_TABLE))
-            has_delta = any(relation_options(view, WHOLE_TABLE))
+            reads = list(relation_options(view, LOADED_VERSION))
+            loaded = read_whole_table(first_relation_option(view, WHOLE_TABLE))
         except JvmError:
             return None
-        if viewed is not None:
-            return TargetTable(spark=self.spark, location=viewed[1], alias=table[-1])
-        if not has_delta:
+        if not reads:
             return None
-        raise PredicateError(
-            f"{'.'.join(table)}: the temporary view filters rows, or omits, renames or computes "
-            "columns, so rows can't be changed through it. Name the table instead of the view.",
-            expression=".".join(table),
-        )
+        if loaded is None:
+            raise _unsupported_view(operation, table[-1], reads[0])
+        _, path, version = loaded
+        plan = ViewPlan(view, self._version(path, version))
+        if plan.operations or not plan.is_deterministic:
+            other = plan.operations or ["nondeterministic column"]
+            raise _unsupported_view(operation, table[-1], reads[0], other)
+        target = TargetTable(spark=self.spark, location=path, alias=table[-1])
+        if plan.shows_whole_table:
+            return target
+        return replace(target, view=TargetView(name=table[-1], plan=plan))
+
+    def _version(self, path: str, version: int) -> Any:
+        """Return the rows of a version of a table."""
+        latest = TargetTable(spark=self.spark, location=path).snapshot().version
+        reader = self.spark.read.format("delta")
+        return (reader if version == latest else reader.option("versionAsOf", version)).load(path)
 
     def refresh_view(self, table: Sequence[str], target: TargetTable) -> None:
         """If a statement changed rows through a temporary view, recreate the view.
 
         The view then shows the table's new version.
         """
-        if len(table) == 1 and target.name is None:
+        if is_temporary_view(table, target):
             rows = self.spark.read.format("delta").load(target.location)
+            if target.view is not None:
+                rows = target.view.refreshed(rows)
             rows.createOrReplaceTempView(quoted_table_name(table))
 
     def table(self, table: Sequence[str]) -> TargetTable:
         """Return the Delta table with a name or path, like `find_table`.
 
         Raises:
-            StatementError: the session catalog has no Delta table with the name.
+            StatementError: the session catalog has no table with the name, or the table isn't a
+                Delta table.
         """
         target = self.find_table(table)
         if target is None:
+            if self._has_table_or_view(table):
+                raise self.error(
+                    f"Table {'.'.join(table)}: this is a view, or a table of another format. The "
+                    "statement is only supported for Delta tables (DELTA_TABLE_ONLY_OPERATION). "
+                    "Name a Delta table, or use its path: delta.`/path`."
+                )
             raise self.error(
-                f"Table {'.'.join(table)}: the session catalog has no Delta table of this name. "
-                "Use its path: delta.`/path`."
+                f"Table {'.'.join(table)}: the session catalog has no table of this name "
+                "(TABLE_OR_VIEW_NOT_FOUND). Correct the name, or use the table's path: "
+                "delta.`/path`."
             )
         return target
+
+    def _has_table_or_view(self, table: Sequence[str]) -> bool:
+        try:
+            return bool(self.spark.catalog.tableExists(quoted_table_name(table)))
+        except (PySparkException, JvmError):
+            return False  # such as a name with too many parts
 
     def resolve_name(self, table: Sequence[str]) -> NamedTable:
         """Return the name and the location of a table, which need not exist.
@@ -171,6 +205,41 @@ class StatementContext:
 
     def error(self, message: str) -> StatementError:
         return StatementError(message, statement=self.text)
+
+
+def is_temporary_view(table: Sequence[str], target: TargetTable) -> bool:
+    """Whether a statement names a temporary view, and not the table."""
+    return len(table) == 1 and target.name is None
+
+
+def _unsupported_view(
+    operation: str, view: str, read: str, operations: Sequence[str] = ()
+) -> PredicateError:
+    """Return the error for a view through which rows can't be changed.
+
+    Args:
+        read: the option `LOADED_VERSION` of the view's first read of a Delta table.
+        operations: names of the operations that prevent it; empty if the read has a filter.
+    """
+    if not read:
+        problem = (
+            "Expect a full scan of the latest version of the Delta source, but found a historical "
+            "scan, because the view reads an earlier version of the table "
+            "(DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION)"
+        )
+    elif all(name == "Filter" for name in operations):
+        problem = (
+            "Expect a full scan of Delta sources, but found a partial scan, because the view "
+            "filters rows of the table (DELTA_UNEXPECTED_PARTIAL_SCAN)"
+        )
+    else:
+        problem = (
+            f"{operation} destination only supports Delta sources. The view doesn't only select "
+            "columns of one table (DELTA_UNSUPPORTED_SOURCE)"
+        )
+    return PredicateError(
+        f"{view}: {problem}. Name the table instead of the view.", expression=view
+    )
 
 
 def quoted_table_name(table: Sequence[str]) -> str:

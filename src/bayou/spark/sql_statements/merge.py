@@ -13,7 +13,11 @@ from bayou.protocol.sql import Token, tokenize
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.delta_table import DeltaMergeBuilder
 from bayou.spark.expressions.expressions import RowExpression
-from bayou.spark.sql_statements.context import RowStatement, StatementContext
+from bayou.spark.sql_statements.context import (
+    RowStatement,
+    StatementContext,
+    is_temporary_view,
+)
 from bayou.spark.sql_statements.delete_update import parse_assignments, path_sql
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
 from bayou.spark.target import TargetTable
@@ -51,7 +55,11 @@ class Merge(RowStatement):
         # The query consists of parts of the user's statement.
         query = f"{self.common_tables}SELECT * FROM {self.source}"  # noqa: S608
         source = context.query(query)
-        names = target.table.latest_snapshot(target.engine).schema.names
+        names: Sequence[str] = target.table.latest_snapshot(target.engine).schema.names
+        if target.view is not None:
+            names = target.view.columns
+        if is_temporary_view(self.table, target):
+            self._check_assignments(context)
         request = MergeRequest(
             on=context.resolve_subqueries(RowExpression(self.on)),
             clauses=tuple(
@@ -63,6 +71,19 @@ class Merge(RowStatement):
             schema_evolution=self.schema_evolution,
         )
         return DeltaMergeBuilder(target, source, request).execute()
+
+    def _check_assignments(self, context: StatementContext) -> None:
+        """Raise delta-spark's error if a clause assigns a nested field through a view."""
+        for clause in self.clauses:
+            assignments = clause.assignments if isinstance(clause, MergeClause) else None
+            for column in assignments or ():
+                if len(TokenCursor(column).column()) > 1:
+                    raise context.error(
+                        f"{'.'.join(self.table)}: Unexpected assignment key: {column}. A MERGE "
+                        "can't assign nested fields through a temporary view "
+                        "(DELTA_MERGE_UNEXPECTED_ASSIGNMENT_KEY). Name the table instead of the "
+                        "view."
+                    )
 
 
 def parse_merge(cursor: TokenCursor) -> Merge:

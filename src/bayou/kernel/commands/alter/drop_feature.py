@@ -60,6 +60,7 @@ def drop_feature(
             error that says how long to wait. A second call after this time drops the feature.
         now: milliseconds since the epoch. If None, the system clock is used.
     """
+    name = features.feature_name(name)
     removal = _removal(state, name)
     own_history = removal.needs_history or name == features.CHECKPOINT_PROTECTION
     dropping = FeatureDrop(engine, state, name, engine_info)

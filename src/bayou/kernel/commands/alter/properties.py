@@ -147,7 +147,7 @@ def _check_is_plain_property(state: TableState, key: str, value: str | None) -> 
     if key.lower().startswith(CONSTRAINT_PREFIX):
         reason = "a constraint must be checked against all rows"
         command = "alter.add_constraint and alter.drop_constraint"
-    elif key == f"{features.FEATURE_PREFIX}{features.CLUSTERING}":
+    elif key.lower() == f"{features.FEATURE_PREFIX}{features.CLUSTERING}".lower():
         reason = (
             "clustering needs columns (DELTA_ALTER_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED)"
         )

@@ -18,6 +18,7 @@ def add_feature(
 
     Some features take effect only if a table property enables them.
     """
+    name = features.feature_name(name)
     known = features.FEATURES.get(name)
     if known is None or not known.write:
         raise UnsupportedFeatureError(

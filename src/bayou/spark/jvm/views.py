@@ -1,0 +1,150 @@
+"""`ViewPlan`: what a temporary view computes from the columns of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from bayou.spark.jvm.objects import JavaObject, java_class, scala_items, scala_seq, tested_with
+
+__all__ = ["ViewColumn", "ViewPlan"]
+
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewColumn:
+    """A column of a view.
+
+    Attributes:
+        source: name of the table's column that the view's column shows unchanged; None for a
+            computed column.
+    """
+
+    name: str
+    source: str | None
+
+
+@tested_with("4.3")
+class ViewPlan:
+    """The part of a view's plan that is above the read of a table.
+
+    Attributes:
+        columns: the view's columns.
+        table_columns: the types (SQL) of the table's columns, by name.
+        operations: Catalyst's classes of the operations that aren't projections, such as `Filter`.
+        is_deterministic: whether all computed columns are deterministic.
+    """
+
+    def __init__(self, view: DataFrame, table: DataFrame) -> None:
+        """Compare two plans.
+
+        Args:
+            view: the rows of the view.
+            table: the rows of the version of the table that the view reads.
+        """
+        self._session = view.sparkSession
+        nodes, read = list(_left_spine(_analyzed(view))), list(_left_spine(_analyzed(table)))
+        above, self._read = nodes[: -len(read)], nodes[-min(len(read), len(nodes))]
+        same = [_class_name(n) for n in nodes[-len(read) :]] == [_class_name(n) for n in read]
+        others = [n for n in above if _class_name(n) not in ("Project", "SubqueryAlias", "View")]
+        self.operations = [_class_name(n) for n in others] if same else ["OtherRelation"]
+        self._projections = [n for n in above if _class_name(n) == "Project"]
+        attributes = scala_items(self._read.output())
+        self.table_columns = {str(a.name()): str(a.dataType().sql()) for a in attributes}
+        self.columns = [self._column(a) for a in scala_items(_analyzed(view).output())]
+        self.is_deterministic = all(
+            item.deterministic() for p in self._projections for item in scala_items(p.projectList())
+        )
+
+    @property
+    def shows_whole_table(self) -> bool:
+        """Whether the view has exactly the table's columns, unchanged and in the same order."""
+        names = list(self.table_columns)
+        return names == [column.name for column in self.columns] == self._sources
+
+    @property
+    def _sources(self) -> list[str | None]:
+        return [column.source for column in self.columns]
+
+    def project(self, rows: DataFrame, kept: Sequence[str] = ()) -> DataFrame | None:
+        """Compute the view's columns from other rows of its table.
+
+        Args:
+            rows: a DataFrame with the table's columns.
+            kept: other columns of `rows`. They follow the view's columns in the result.
+
+        Returns:
+            None if `rows` lacks a column that the view reads, or if the column has another type.
+        """
+        plan = _analyzed(rows)
+        by_name = {str(a.name()).lower(): a for a in scala_items(plan.output())}
+        alias = java_class(plan, f"{_EXPRESSIONS}.Alias")
+        project = java_class(plan, f"{_PLANS}.Project")
+        none = java_class(plan, "scala.Option").empty()
+        inputs = []
+        for attribute in scala_items(self._read.output()):
+            value = by_name.get(str(attribute.name()).lower())
+            if value is None or value.dataType().sql() != attribute.dataType().sql():
+                return None
+            renamed = alias(
+                value,
+                attribute.name(),
+                attribute.exprId(),
+                attribute.qualifier(),
+                none,
+                scala_seq(plan, []),
+            )
+            inputs.append(renamed)
+        others = [by_name[name.lower()] for name in kept]
+        for items in (inputs, *(scala_items(p.projectList()) for p in reversed(self._projections))):
+            plan = project(scala_seq(plan, [*items, *others]), plan)
+        datasets = getattr(java_class(plan, "org.apache.spark.sql.classic.Dataset$"), "MODULE$")
+        return DataFrame(datasets.ofRows(self._session._jsparkSession, plan), self._session)
+
+    def _column(self, attribute: JavaObject) -> ViewColumn:
+        """Find the column of the table that a column of the view shows unchanged."""
+        shown = _expression_id(attribute)
+        for projection in self._projections:
+            items = {_expression_id(item): item for item in scala_items(projection.projectList())}
+            column = items.get(shown)
+            while column is not None and _is_renaming(column):
+                column = column.child()
+            if column is None or _class_name(column) != "AttributeReference":
+                return ViewColumn(name=str(attribute.name()), source=None)
+            shown = _expression_id(column)
+        sources = {_expression_id(a): str(a.name()) for a in scala_items(self._read.output())}
+        return ViewColumn(name=str(attribute.name()), source=sources.get(shown))
+
+
+def _is_renaming(expression: JavaObject) -> bool:
+    """Whether an expression is an alias, or a cast to the type that the value already has."""
+    name = _class_name(expression)
+    return name == "Alias" or (
+        name == "Cast" and expression.dataType().sql() == expression.child().dataType().sql()
+    )
+
+
+def _left_spine(plan: JavaObject) -> Iterator[JavaObject]:
+    """Yield a plan, its first child, the first child of this child, and so on."""
+    while True:
+        yield plan
+        children = scala_items(plan.children())
+        if not children:
+            return
+        plan = children[0]
+
+
+def _expression_id(expression: JavaObject) -> int:
+    return int(expression.exprId().id())
+
+
+def _analyzed(frame: DataFrame) -> JavaObject:
+    return frame._jdf.queryExecution().analyzed()
+
+
+def _class_name(java: JavaObject) -> str:
+    return str(java.getClass().getSimpleName())

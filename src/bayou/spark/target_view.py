@@ -1,0 +1,180 @@
+"""`TargetView`: the temporary view through which a statement changes a table.
+
+Conditions and values are computed from the view's columns, and values are assigned to the table's
+columns of the same names. The columns that a statement doesn't assign keep their values, also those
+that the view omits. delta-spark assigns the values in the same way.
+
+A view can show a column of the table under the name of another column, such as `SELECT a AS b, b AS
+a`. delta-spark then skips the files in which the condition isn't true for the table's own columns.
+The rows that UPDATE and DELETE change depend on the distribution of the rows over files. Bayou
+applies the condition to each row twice: with the columns of the view, and with the table's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import functions as F  # noqa: N812  # conventional name
+
+from bayou.errors import PredicateError
+from bayou.kernel import Snapshot
+from bayou.protocol.column_metadata import generation_expressions
+from bayou.protocol.sql import quote_identifier
+from bayou.spark.jvm.views import ViewPlan
+
+INTERNAL = "__bayou_"
+"""Prefix of the columns that row operations add to the table's or view's columns."""
+
+_TABLE = f"{INTERNAL}table_"
+_VIEW = f"{INTERNAL}view_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetView:
+    """A temporary view whose columns are other columns than those of its table.
+
+    Attributes:
+        name: the name of the view in the statement.
+        plan: what the view computes from the table's columns.
+    """
+
+    name: str
+    plan: ViewPlan
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.plan.columns)
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether each column of the view is the table's column of the same name."""
+        return all(
+            column.source is not None and column.source.lower() == column.name.lower()
+            for column in self.plan.columns
+        )
+
+    @property
+    def hidden_columns(self) -> dict[str, str]:
+        """The table's columns that the view doesn't show under their names.
+
+        A key is the name in the table, and its value the name in the result of `rows`.
+        """
+        shown = {
+            column.name.lower()
+            for column in self.plan.columns
+            if column.source is not None and column.source.lower() == column.name.lower()
+        }
+        names = self.plan.table_columns
+        return {name: f"{_TABLE}{name}" for name in names if name.lower() not in shown}
+
+    def rows(self, table_rows: Any, kept: Sequence[str] = ()) -> Any:
+        """Return a DataFrame with the view's columns, the columns `kept` and the hidden columns.
+
+        Args:
+            table_rows: a DataFrame with the table's columns and the columns `kept`.
+        """
+        hidden = self.hidden_columns
+        known = {name.lower() for name in table_rows.columns}
+        copies = [
+            F.col(quote_identifier(name)).alias(copy)
+            for name, copy in hidden.items()
+            if name.lower() in known
+        ]
+        rows = self.plan.project(table_rows.select("*", *copies), [*kept, *hidden.values()])
+        return self._checked(rows)
+
+    def refreshed(self, table_rows: Any) -> Any:
+        """Return the view's rows for other rows of the table."""
+        return self._checked(self.plan.project(table_rows))
+
+    def _checked(self, rows: Any) -> Any:
+        if rows is None:
+            raise self._error(
+                "the table's columns or their types have changed since the view was created. "
+                "Create the view again."
+            )
+        return rows
+
+    def matching(self, rows: Any, condition: Any, alias: str) -> Any:
+        """Return the rows that UPDATE and DELETE change; see the module's docstring.
+
+        Args:
+            rows: the result of `rows`, with the alias `alias`.
+            condition: a Column.
+        """
+        rows = rows.where(condition)
+        types = {name.lower(): data_type for name, data_type in self.plan.table_columns.items()}
+        hidden = {name.lower(): copy for name, copy in self.hidden_columns.items()}
+        renamed = {
+            column.name: hidden[column.name.lower()]
+            for column in self.plan.columns
+            if column.source is not None
+            and column.source.lower() != column.name.lower()
+            and types.get(column.name.lower()) == types[column.source.lower()]
+        }
+        if not renamed:
+            return rows
+
+        def select(frame: Any, sources: dict[str, str], *more: Any) -> Any:
+            columns = [
+                F.col(quote_identifier(sources.get(name, name))).alias(name) for name in names
+            ]
+            return frame.select(*columns, *more).alias(alias)
+
+        names = rows.columns
+        shown = {name: f"{_VIEW}{name}" for name in renamed}
+        copies = [F.col(quote_identifier(name)).alias(copy) for name, copy in shown.items()]
+        return select(select(rows, renamed, *copies).where(condition), shown)
+
+    def check_assigned(self, columns: Iterable[str]) -> None:
+        """Raise `PredicateError` if the view doesn't show a column that a statement assigns."""
+        known = {name.lower() for name in self.columns}
+        for column in columns:
+            if column.lower() not in known:
+                raise self._error(
+                    f"the view has no column {column!r} to update "
+                    "(UNRESOLVED_COLUMN.WITH_SUGGESTION). Its columns are "
+                    f"{', '.join(self.columns)}."
+                )
+
+    def check_written(self, snapshot: Snapshot) -> None:
+        """Raise `PredicateError` if rows of the view can't be written to the table."""
+        for name in self.columns:
+            if snapshot.schema.get(name) is None:
+                raise self._error(
+                    f"Can't resolve column {name} in root. The view has this column, but the table "
+                    f"{snapshot.path} doesn't (DELTA_CANNOT_RESOLVE_COLUMN). Name the table "
+                    "instead of the view."
+                )
+
+    def check_generated(self, snapshot: Snapshot, operation: str) -> None:
+        """Raise `PredicateError` if the table has generated columns."""
+        if generation_expressions(snapshot.schema):
+            raise self._error(
+                f"{operation} command on a temp view referring to a Delta table that contains "
+                "generated columns is not supported "
+                "(DELTA_OPERATION_ON_TEMP_VIEW_WITH_GENERATED_COLS_NOT_SUPPORTED). Name the table "
+                f"{snapshot.path} instead of the view."
+            )
+
+    def check_merge(self, snapshot: Snapshot) -> None:
+        """Raise `PredicateError` if a MERGE can't change the table through the view."""
+        self.check_generated(snapshot, "MERGE INTO")
+        names, known = set(snapshot.schema.names), set(self.columns)
+        if len(self.columns) != len(names):
+            missing = sorted(known - names)
+            difference = (
+                f"Latest schema is missing field(s): {', '.join(missing)}"
+                if missing
+                else f"Latest schema has additional field(s): {', '.join(sorted(names - known))}"
+            )
+            raise self._error(
+                f"the view doesn't have the columns of the table {snapshot.path}. {difference} "
+                "(DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS). Name the table instead of the view."
+            )
+        self.check_written(snapshot)
+
+    def _error(self, problem: str) -> PredicateError:
+        return PredicateError(f"{self.name}: {problem}", expression=self.name)

@@ -1,0 +1,236 @@
+"""DELETE, UPDATE and MERGE through temporary views that don't show the table's own columns."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException
+
+import bayou.spark
+
+pytestmark = pytest.mark.spark
+
+DELETE = "DELETE FROM v WHERE key >= 1 AND value < 3"
+UPDATE = "UPDATE v SET value = key + value, key = key + 1 WHERE key >= 1 AND value < 3"
+MERGE = (
+    "MERGE INTO v USING src ON src.a = v.key AND src.b = v.value "
+    "WHEN MATCHED THEN UPDATE SET v.value = src.b + 1 "
+    "WHEN NOT MATCHED THEN INSERT (v.key, v.value) VALUES (src.a, src.b)"
+)
+SWAPPED = "SELECT value AS key, key AS value FROM {t}"
+
+
+class Views:
+    """Runs statements about a table `{t}` with the rows (0, 3) and (1, 2), and its view `v`."""
+
+    def __init__(self, spark, path):
+        self.spark, self.path = spark, path
+
+    def __call__(self, statement):
+        text = statement.replace("{t}", f"delta.`{self.path}`")
+        return sorted(map(tuple, bayou.spark.sql(self.spark, text).collect()))
+
+    def create(self, definition="key INT, value INT", *, properties="", partitions=1):
+        self(f"CREATE TABLE {{t}} ({definition}) USING delta {properties}")
+        rows = self.spark.createDataFrame([(0, 3), (1, 2)], "key INT, value INT")
+        rows.coalesce(partitions).write.format("delta").mode("append").save(self.path)
+
+    def view(self, query, kind="sql"):
+        if kind == "sql":
+            self(f"CREATE OR REPLACE TEMP VIEW v AS {query}")
+        else:
+            text = query.replace("{t}", f"delta.`{self.path}`")
+            bayou.spark.sql(self.spark, text).createOrReplaceTempView("v")
+
+    def refuses(self, statement, condition, words):
+        before = self("SELECT * FROM {t}")
+        with pytest.raises(AnalysisException) as caught:
+            self(statement)
+        assert caught.value.getCondition() == condition
+        assert words in str(caught.value)
+        assert "__bayou" not in str(caught.value)
+        assert self("SELECT * FROM {t}") == before
+
+
+@pytest.fixture
+def views(spark, tmp_path):
+    source = spark.createDataFrame([(1, 2), (3, 4)], "a INT, b INT")
+    source.createOrReplaceTempView("src")
+    yield Views(spark, str(tmp_path / "t"))
+    spark.catalog.dropTempView("src")
+    spark.catalog.dropTempView("v")
+
+
+@pytest.mark.parametrize("kind", ["sql", "dataframe"])
+@pytest.mark.parametrize("statement", [DELETE, UPDATE, MERGE])
+def test_a_condition_cant_use_a_column_that_the_view_omits(views, kind, statement):
+    views.create()
+    views.view("SELECT key FROM {t}", kind)
+    views.refuses(statement, "UNRESOLVED_COLUMN.WITH_SUGGESTION", "value")
+
+
+@pytest.mark.parametrize("kind", ["sql", "dataframe"])
+def test_rows_with_more_columns_than_the_table_cant_be_written(views, kind):
+    views.create()
+    views.view("SELECT key, value, 1 FROM {t}", kind)
+    for statement in (DELETE, UPDATE):
+        views.refuses(statement, "DELTA_CANNOT_RESOLVE_COLUMN", "Can't resolve column 1 in root")
+    views.refuses(
+        MERGE, "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "Latest schema is missing field(s): 1"
+    )
+    assert views("SELECT * FROM v") == [(0, 3, 1), (1, 2, 1)]
+
+
+def test_a_merge_needs_a_view_of_all_columns(views):
+    views.create()
+    views.view("SELECT key FROM {t}")
+    statement = "MERGE INTO v USING src ON src.a = v.key WHEN MATCHED THEN DELETE"
+    views.refuses(statement, "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "additional field(s): value")
+
+
+def test_a_delete_with_deletion_vectors_writes_no_rows_of_the_view(views):
+    views.create(properties="TBLPROPERTIES (delta.enableDeletionVectors = true)")
+    views.view("SELECT key, value, 1 FROM {t}")
+    views(DELETE)
+    assert views("SELECT * FROM v") == [(0, 3, 1)]
+    views("UPDATE {t} SET value = 2")
+    views(DELETE.replace("key >= 1", "key >= 0"))  # now the read of the table has a join
+    assert views("SELECT * FROM v") == []
+
+
+@pytest.mark.parametrize("kind", ["sql", "dataframe"])
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        (DELETE, [(3, 0)]),
+        (UPDATE, [(3, 0), (3, 3)]),
+        (MERGE, [(2, 1), (2, 1), (3, 0), (4, 3)]),
+    ],
+)
+def test_values_are_assigned_to_the_tables_columns_of_the_same_names(
+    views, kind, partitions, statement, expected
+):
+    views.create(partitions=partitions)
+    views.view(SWAPPED, kind)
+    views(statement)
+    assert views("SELECT * FROM v") == expected
+    assert views("SELECT value, key FROM {t}") == expected
+
+
+def test_columns_that_arent_assigned_keep_the_tables_values(views):
+    views.create("key INT, value INT, s STRUCT<x: INT, y: INT>")
+    views("UPDATE {t} SET s = named_struct('x', key, 'y', value)")
+    views.view("SELECT s, key + 10 AS key FROM {t}")
+    views("UPDATE v SET v.s.x = key WHERE key = 11")
+    assert views("SELECT key, value, s.x, s.y FROM {t}") == [(0, 3, 0, 3), (1, 2, 11, 2)]
+    views.view("SELECT value AS key, key AS value, s FROM {t}")
+    views(
+        "MERGE INTO v USING src ON src.a = 1 WHEN MATCHED AND v.key = 3 THEN UPDATE SET value = 7 "
+        "WHEN MATCHED AND v.key = 2 THEN UPDATE SET key = 8"
+    )
+    assert views("SELECT key, value, s.x FROM {t}") == [(0, 7, 0), (8, 2, 11)]
+
+
+def test_a_view_of_some_columns_keeps_the_others(views):
+    views.create("key INT, value INT")
+    views.view("SELECT value FROM {t}")
+    views("UPDATE v AS w SET w.value = w.value * 10 WHERE w.value = 3")
+    assert views("SELECT * FROM {t}") == [(0, 30), (1, 2)]
+    views("DELETE FROM v WHERE value = 2")
+    assert views("SELECT * FROM v") == [(30,)]
+    views.refuses("UPDATE v SET key = 1", "UNRESOLVED_COLUMN.WITH_SUGGESTION", "'key'")
+    views("DELETE FROM v")
+    assert views("SELECT * FROM {t}") == []
+
+
+def test_a_computed_column_is_compared_as_the_view_shows_it(views):
+    views.create()
+    views.view("SELECT key, value * 10 AS value FROM {t}")
+    views("UPDATE v SET value = value + 1 WHERE value = 30")
+    assert views("SELECT * FROM {t}") == [(0, 31), (1, 2)]
+    views("DELETE FROM v WHERE value = 20")
+    assert views("SELECT * FROM v") == [(0, 310)]
+
+
+def test_a_merge_inserts_values_in_the_order_of_the_views_columns(views):
+    views.create()
+    views.view("SELECT value, key FROM {t}")
+    views(
+        "MERGE INTO v USING src ON src.a = v.key WHEN MATCHED THEN UPDATE SET value = src.b * 5 "
+        "WHEN NOT MATCHED THEN INSERT VALUES (src.b, src.a)"
+    )
+    assert views("SELECT * FROM {t}") == [(0, 3), (1, 10), (3, 4)]
+    assert views("SELECT * FROM v") == [(3, 0), (4, 3), (10, 1)]
+
+
+@pytest.mark.parametrize(
+    ("query", "condition", "words"),
+    [
+        (
+            "SELECT * FROM {t} WHERE value <> 0",
+            "DELTA_UNEXPECTED_PARTIAL_SCAN",
+            "Expect a full scan of Delta sources, but found a partial scan",
+        ),
+        (
+            "SELECT * FROM {t} VERSION AS OF 1",
+            "DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION",
+            "historical scan",
+        ),
+        (
+            "SELECT key, max(value) AS value FROM {t} GROUP BY key",
+            "DELTA_UNSUPPORTED_SOURCE",
+            "destination only supports Delta sources",
+        ),
+        (
+            "SELECT key, value + CAST(rand() AS INT) AS value FROM {t}",
+            "DELTA_UNSUPPORTED_SOURCE",
+            "destination only supports Delta sources",
+        ),
+        (
+            "SELECT t.* FROM {t} t JOIN src ON t.key = src.a",
+            "DELTA_UNSUPPORTED_SOURCE",
+            "destination only supports Delta sources",
+        ),
+    ],
+)
+def test_a_view_of_other_rows_than_the_tables_is_refused(views, query, condition, words):
+    views.create()
+    views.view(query)
+    for statement in (DELETE, UPDATE, MERGE):
+        views.refuses(statement, condition, words)
+
+
+def test_generated_columns_cant_be_computed_through_a_view(views):
+    views.create("key INT, value INT, n INT GENERATED ALWAYS AS (CAST(key + 1 AS INT))")
+    views.view("SELECT value, key, n FROM {t}")
+    condition = "DELTA_OPERATION_ON_TEMP_VIEW_WITH_GENERATED_COLS_NOT_SUPPORTED"
+    views.refuses("UPDATE v SET key = 5", condition, "UPDATE command on a temp view")
+    views.refuses(MERGE, condition, "MERGE INTO command on a temp view")
+
+
+def test_a_merge_cant_assign_nested_fields_through_a_view(views):
+    views.create("key INT, value INT, s STRUCT<x: INT>")
+    views.view("SELECT * FROM {t}")
+    views.refuses(
+        "MERGE INTO v t USING src ON src.a = t.key WHEN MATCHED THEN UPDATE SET t.s.x = src.b",
+        "DELTA_MERGE_UNEXPECTED_ASSIGNMENT_KEY",
+        "Unexpected assignment key",
+    )
+
+
+@pytest.mark.parametrize(
+    "feature", ["columnMapping.mode' = 'name", "enableDeletionVectors' = 'true"]
+)
+def test_a_view_of_a_table_with_table_features_stands_for_the_table(views, feature):
+    views.create(properties=f"TBLPROPERTIES ('delta.{feature}')")
+    views("ALTER TABLE {t} ADD COLUMNS (n INT)")
+    if "Mapping" in feature:
+        views("ALTER TABLE {t} RENAME COLUMN value TO v2")
+        views("ALTER TABLE {t} RENAME COLUMN v2 TO value")
+    views("DELETE FROM {t} WHERE key = 0")
+    views.view("SELECT * FROM {t}")
+    views("UPDATE v SET n = 1")
+    assert views("SELECT * FROM v") == [(1, 2, 1)]
+    views.view("SELECT n AS key, value FROM {t}")
+    views("UPDATE v SET value = 5 WHERE key = 1")
+    assert views("SELECT * FROM {t}") == [(1, 5, 1)]
