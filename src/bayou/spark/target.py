@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from bayou.api.table import TableHandle
 from bayou.engines import for_path
@@ -94,6 +96,16 @@ class TargetTable:
     def exists(self) -> bool:
         return self.table.exists(self.engine)
 
+    def enclosing_table(self) -> str | None:
+        """The path of the innermost Delta table that contains the path; None if there is none.
+
+        If the path is the path of a table, the result is this path.
+        """
+        for folder in _folder_and_parents(self.path):
+            if Table.for_path(self.engine, folder).exists(self.engine):
+                return folder
+        return None
+
     def snapshot(self) -> Snapshot:
         """The latest snapshot."""
         return latest_snapshot(self.engine, self.location, self.spark)
@@ -175,3 +187,11 @@ class TargetTable:
             reader = reader.option(LOADED_VERSION, loaded_version(snapshot.path, snapshot.version))
         frame = reader.load(self.location)
         return frame if self.alias is None else frame.alias(self.alias)
+
+
+def _folder_and_parents(path: str) -> list[str]:
+    scheme = urlsplit(path).scheme if "://" in path else ""
+    root = f"{scheme}://{urlsplit(path).netloc}" if scheme else ""
+    below = PurePosixPath("/" + path.removeprefix(root).strip("/"))
+    folders = [str(below), *(str(parent) for parent in below.parents)]
+    return [f"{root}{folder}" for folder in folders if folder != "/"]

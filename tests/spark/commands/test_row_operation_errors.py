@@ -219,6 +219,27 @@ def test_a_merge_reads_its_source_from_a_with_clause(spark, run):
     assert sorted(run("SELECT key, value FROM {t}")) == [(1, 1), (2, 10)]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM {t} WHERE value = 1",
+        "UPDATE {t} SET value = 1",
+        "MERGE INTO {t} t USING s ON t.value = s.source WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_rows_of_a_folder_inside_a_table_cant_be_changed(spark, run, tmp_path, statement):
+    path = tmp_path / "partitioned"
+    rows = spark.createDataFrame([(1, 1)], "key int, value int")
+    rows.write.format("delta").partitionBy("key").save(str(path))
+    with pytest.raises(AnalysisException, match="found a partial scan") as caught:
+        bayou.spark.sql(spark, statement.format(t=f"delta.`{path}/key=1`"))
+    assert caught.value.getCondition() == "DELTA_UNEXPECTED_PARTIAL_SCAN"
+    missing = f"delta.`{tmp_path}/nothing`"
+    with pytest.raises(AnalysisException) as caught:
+        bayou.spark.sql(spark, statement.format(t=missing))
+    assert caught.value.getCondition() == "DELTA_MISSING_DELTA_TABLE"
+
+
 def test_a_temporary_view_of_all_rows_and_columns_stands_for_its_table(spark, run, tmp_path):
     path = str(tmp_path / "t")
     table = spark.read.format("delta").load(path)

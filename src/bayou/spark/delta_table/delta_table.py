@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -18,7 +16,6 @@ from bayou.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from bayou.kernel import Table
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.commands.clone import clone
 from bayou.kernel.commands.create_table import CreationMode
@@ -125,10 +122,7 @@ class DeltaTable:
         """Whether a path is a Delta table or a folder inside one."""
         location = _path_name(check_string(identifier, "identifier")) or identifier
         target = TargetTable(spark=sparkSession, location=location)
-        return any(
-            Table.for_path(target.engine, folder).exists(target.engine)
-            for folder in _folder_and_parents(target.path)
-        )
+        return target.enclosing_table() is not None
 
     @classmethod
     def convertToDelta(  # noqa: N802
@@ -562,14 +556,6 @@ def _path_name(name: str, *formats: str) -> str | None:
             return path if path and prefix.lower() in (formats or ("delta",)) else None
         case _:
             return None
-
-
-def _folder_and_parents(path: str) -> list[str]:
-    scheme = urlsplit(path).scheme if "://" in path else ""
-    root = f"{scheme}://{urlsplit(path).netloc}" if scheme else ""
-    below = PurePosixPath("/" + path.removeprefix(root).strip("/"))
-    folders = [str(below), *(str(parent) for parent in below.parents)]
-    return [f"{root}{folder}" for folder in folders if folder != "/"]
 
 
 def _not_a_table_error(display_name: str, table: str) -> TableNotFoundError:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from pyspark.errors import PySparkException
 
-from bayou.errors import PredicateError, StatementError
+from bayou.errors import PredicateError, StatementError, TableNotFoundError
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.result_dataframes import empty_frame
@@ -56,7 +56,19 @@ class RowStatement(TableStatement):
         target = context.find_table_or_view(self.table, type(self).__name__.upper())
         if target is None:
             return NotImplemented
-        result = self.run_on(target, context)
+        try:
+            result = self.run_on(target, context)
+        except TableNotFoundError:
+            outer = target.enclosing_table()
+            if outer is None or outer == target.path:
+                raise
+            raise PredicateError(
+                f"{target.path}: Expect a full scan of Delta sources, but found a partial scan, "
+                f"because the path is a folder of the table {outer} "
+                "(DELTA_UNEXPECTED_PARTIAL_SCAN). Name the table, and select rows in the condition "
+                "of the statement.",
+                expression=target.path,
+            ) from None
         context.refresh_view(self.table, target)
         return result
 
