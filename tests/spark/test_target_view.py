@@ -163,6 +163,16 @@ def test_a_merge_inserts_values_in_the_order_of_the_views_columns(views):
     assert views("SELECT * FROM v") == [(3, 0), (4, 3), (10, 1)]
 
 
+def test_rows_are_changed_through_a_global_temporary_view(views):
+    views.create()
+    views("CREATE OR REPLACE GLOBAL TEMPORARY VIEW v AS SELECT value, key FROM {t}")
+    try:
+        views("DELETE FROM global_temp.v WHERE v.key = 1")
+        assert views("SELECT * FROM global_temp.v") == [(3, 0)]
+    finally:
+        views.spark.catalog.dropGlobalTempView("v")
+
+
 @pytest.mark.parametrize(
     ("query", "condition", "words"),
     [

@@ -125,7 +125,7 @@ class StatementContext:
                 or doesn't only select columns of one table.
         """
         target = self.find_table(table)
-        if target is not None or len(table) > 1 or not is_classic(self.spark):
+        if target is not None or not is_classic(self.spark):
             return target
         name = quoted_table_name(table)
         try:
@@ -165,7 +165,10 @@ class StatementContext:
             rows = self.spark.read.format("delta").load(target.location)
             if target.view is not None:
                 rows = target.view.refreshed(rows)
-            rows.createOrReplaceTempView(quoted_table_name(table))
+            if len(table) == 1:
+                rows.createOrReplaceTempView(quoted_table_name(table))
+            else:
+                rows.createOrReplaceGlobalTempView(quoted_table_name(table[-1:]))
 
     def table(self, table: Sequence[str]) -> TargetTable:
         """Return the Delta table with a name or path, like `find_table`.
@@ -221,7 +224,7 @@ class StatementContext:
 
 def is_temporary_view(table: Sequence[str], target: TargetTable) -> bool:
     """Whether a statement names a temporary view, and not the table."""
-    return len(table) == 1 and target.name is None
+    return target.name is None and not is_path_name(table)
 
 
 def _unsupported_view(
