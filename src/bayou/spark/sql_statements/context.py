@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from pyspark.errors import PySparkException
 
-from bayou.errors import PredicateError, StatementError, TableNotFoundError
+from bayou.errors import (
+    PredicateError,
+    StatementError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.result_dataframes import empty_frame
@@ -151,10 +157,12 @@ class StatementContext:
         return replace(target, view=TargetView(name=table[-1], plan=plan))
 
     def _version(self, path: str, version: int) -> Any:
-        """Return the rows of a version of a table."""
+        """Return the rows of a version of a table; of the latest version if it is gone."""
         latest = TargetTable(spark=self.spark, location=path).snapshot().version
-        reader = self.spark.read.format("delta")
-        return (reader if version == latest else reader.option("versionAsOf", version)).load(path)
+        if version != latest:
+            with contextlib.suppress(VersionNotFoundError):
+                return self.spark.read.format("delta").option("versionAsOf", version).load(path)
+        return self.spark.read.format("delta").load(path)
 
     def refresh_view(self, table: Sequence[str], target: TargetTable) -> None:
         """If a statement changed rows through a temporary view, recreate the view.
