@@ -28,7 +28,11 @@ from bayou.spark.executors.executor_tasks import (
     run_tasks,
     split_by_size,
 )
-from bayou.spark.expressions.kernel_eligibility import check_structs_by_name, fall_back_to_spark
+from bayou.spark.expressions.kernel_eligibility import (
+    check_no_view,
+    check_structs_by_name,
+    fall_back_to_spark,
+)
 from bayou.spark.expressions.store_assignment import check_null_structs
 from bayou.spark.jvm.plans import plan_alias
 from bayou.spark.session.connection import is_classic
@@ -66,12 +70,10 @@ def _merge(
         def run_spark_plan() -> MergeMetrics:
             return merge_by_spark(target, snapshot, source, request, started)
 
-        is_for_kernel = target.view is None and request.is_for_kernel(
-            target.spark, snapshot.schema, schema
-        )
-        if not is_for_kernel:
+        if not request.is_for_kernel(target.spark, snapshot.schema, schema):
             return run_spark_plan()
         try:  # before the source is collected, which may take long
+            check_no_view(target, request.on)
             check_merge(snapshot, schema, request.definition)
         except PredicateError as error:
             return fall_back_to_spark(target, error, run_spark_plan)

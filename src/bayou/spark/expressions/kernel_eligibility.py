@@ -82,6 +82,20 @@ class OnlySparkError(PredicateError):
     """Raised for an expression that only Spark can evaluate."""
 
 
+def check_no_view(target: TargetTable, expression: RowExpression) -> None:
+    """Raise `PredicateError` if the target is a view, because the kernel can't compute its columns.
+
+    Args:
+        expression: a condition or value over the columns of the target.
+    """
+    if target.view is not None:
+        raise PredicateError(
+            f"{target.view.name}: {expression.display_string} can't be evaluated with the columns "
+            "of the view. Name the table instead of the view.",
+            expression=expression.display_string,
+        )
+
+
 def check_structs_by_name(
     spark: Any, table: str, schema: StructType, source: StructType | None = None
 ) -> None:
@@ -124,14 +138,14 @@ class KernelExpressions:
     def predicate(self, condition: RowExpression | None) -> Predicate | None:
         if condition is None:
             return None
-        self._check_no_view(condition)
+        check_no_view(self.target, condition)
         predicate = map_columns(parse_predicate(self._sql(condition)), self.without_alias)
         resolve(predicate, self.schema)
         self._check(predicate, condition)
         return predicate
 
     def value(self, name: str, value: RowExpression) -> Expression | str:
-        self._check_no_view(value)
+        check_no_view(self.target, value)
         if value.is_default:
             return "DEFAULT"
         expression = map_columns(parse_expression(self._sql(value)), self.without_alias)
@@ -169,15 +183,6 @@ class KernelExpressions:
             )
         self._check(expression, value, assigned)
         return expression
-
-    def _check_no_view(self, expression: RowExpression) -> None:
-        view = self.target.view
-        if view is not None:
-            raise OnlySparkError(
-                f"{expression.display_string}: only Spark can compute the columns of the view "
-                f"{view.name}.",
-                expression=expression.display_string,
-            )
 
     def column(self, name: str) -> str:
         """Remove the target's alias from the name of an assigned column."""
