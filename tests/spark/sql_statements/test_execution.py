@@ -143,7 +143,7 @@ def test_other_statements_go_to_spark(spark):
 
 def test_what_is_not_a_delta_table_is_said(spark, tmp_path):
     with pytest.raises(
-        StatementError, match="Table nothing: the session catalog has no Delta table"
+        StatementError, match="Table nothing: the session catalog has no table of this name"
     ):
         sql(spark, "DESCRIBE HISTORY nothing")
     with pytest.raises(TableNotFoundError):
