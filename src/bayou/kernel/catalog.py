@@ -143,13 +143,17 @@ class MaintainingCatalog(CommittingCatalog, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineCommit(FileStatus):
-    """A commit whose JSON lines the catalog stores; `path` is its path after publication."""
+    """A commit whose JSON lines the catalog stores; `path` is the commit file's future path."""
 
     content: bytes = field(repr=False)
 
 
 def ratified_version(table: str, ratified: RatifiedCommits, version: int | None) -> int:
-    """The version to load: the requested version, or the latest ratified one."""
+    """Return `version`, or the latest ratified version if `version` is None.
+
+    Raises:
+        VersionNotFoundError: `version` is later than the latest ratified version.
+    """
     if version is not None and version > ratified.latest_version:
         raise VersionNotFoundError(
             f"{table}: version {version} doesn't exist; the latest version that the catalog "

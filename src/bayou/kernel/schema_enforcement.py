@@ -25,7 +25,7 @@ from bayou.protocol.schema import (
 
 
 def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert a batch to the columns of `schema`, with its order of columns and its Arrow types.
+    """Convert a batch to the columns of `schema`, in the order and the Arrow types of `schema`.
 
     Columns and nested fields are matched by name: first exactly, then ignoring case. A missing
     nullable column is filled with nulls. Types must be equal, but may have another representation
@@ -249,7 +249,7 @@ def _refuse_nulls(
 
 
 def _describe_row(parent: pa.StructArray | None, index: int) -> str:
-    """Return a suffix for an error message with up to three non-null values of a row."""
+    """Return up to three non-null values of a row, for an error message; "" without `parent`."""
     if parent is None:
         return ""
     values = {

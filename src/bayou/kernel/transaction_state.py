@@ -88,9 +88,9 @@ class TransactionState:
             constraints.
         data_change: `dataChange` of the files; False if the rows are only rewritten.
         records_inserts: whether rows are also written to change data files, as inserts.
-        max_records_per_file: maximum number of rows of a data file, None for no maximum.
-        compression: Parquet codec that overrides `delta.parquet.compression.codec`.
-        target_file_size: size in bytes that overrides `delta.targetFileSize`.
+        max_records_per_file: maximum number of rows of a data file; None for no maximum.
+        compression: Parquet codec that overrides `delta.parquet.compression.codec`, if not None.
+        target_file_size: size in bytes that overrides `delta.targetFileSize`, if not None.
         records_tight_bounds: whether statistics contain `tightBounds: true`, as in tables with
             deletion vectors.
         writer: (index of this writer, number of writers). Each writer generates different
@@ -170,6 +170,7 @@ class TransactionState:
 
         Args:
             name: physical name of the column.
+            is_row_id: True for row ids, False for row commit versions.
         """
         ids = row_tracking_field_ids(self.configuration)
         field_id = None if ids is None else ids[0 if is_row_id else 1]

@@ -54,7 +54,7 @@ def to_scalar(value: Any, arrow_type: Any) -> Any:
 
 
 class ConstantColumn:
-    """A column that has the same value in all rows. The arrays of its batches share memory."""
+    """A column with one value in all rows. The arrays that `array` returns share memory."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -123,8 +123,8 @@ def _build(values: Sequence[Any], arrow_type: Any) -> Any:
 def _integer_converter(arrow_type: Any) -> Callable[[Any], int] | None:
     """Return a function that converts a Python value to the integer that Arrow stores.
 
-    None for types that are stored otherwise. The function raises an error for values with more
-    digits than the type.
+    If Arrow doesn't store values of `arrow_type` as integers, the result is None. The returned
+    function raises an error for a decimal with more digits than the type allows.
     """
     if arrow_type == pa.date32():
         return lambda value: (value - _EPOCH.date()).days

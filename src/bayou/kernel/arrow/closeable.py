@@ -66,11 +66,11 @@ class CloseableIterator(Iterator[_T_co]):
         return CloseableIterator(map(function, self), self)
 
     def filter(self, predicate: Callable[[_T_co], object]) -> CloseableIterator[_T_co]:
-        """The items for which the predicate is true; closing the result closes this iterator."""
+        """Keep the items that match the predicate; closing the result closes this iterator."""
         return CloseableIterator(filter(predicate, self), self)
 
     def flat_map(self, function: Callable[[_T_co], Iterable[_U]]) -> CloseableIterator[_U]:
-        """The concatenated items of the iterables that the function returns for each item.
+        """Call a function that returns an iterable for each item, and concatenate the iterables.
 
         Closing the result closes the current iterable and this iterator.
         """

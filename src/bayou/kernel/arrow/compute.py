@@ -46,7 +46,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 class _Compute(LazyModule):
-    """`pyarrow.compute`, without an import of pandas for Python values among the arguments."""
+    """`pyarrow.compute` with functions that accept Python values without importing pandas."""
 
     def __init__(self) -> None:
         super().__init__("pyarrow.compute")

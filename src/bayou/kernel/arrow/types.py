@@ -119,9 +119,9 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
 
 
 def geo_arrow_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
-    """Return the field metadata of a geometry or geography, which names GeoArrow's extension type.
+    """Return field metadata that names GeoArrow's extension type, for a geometry or geography.
 
-    The result is empty for other types.
+    For other types, the result is empty.
     """
     match data_type:
         case GeometryType(crs):
@@ -276,7 +276,7 @@ def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str, void: bool)
 
 
 def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool) -> DataType:
-    """Return the Delta type of a field, whose metadata may name an extension type."""
+    """Return the Delta type of an Arrow field, also if its metadata names an extension type."""
     metadata = field.metadata or {}
     extension = metadata.get(EXTENSION_NAME_KEY, b"").decode()
     if extension in _VARIANT_NAMES:

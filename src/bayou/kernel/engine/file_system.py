@@ -93,10 +93,10 @@ class FileSystemClient(Protocol):
             should_skip: function that returns whether to skip a folder (on object stores: a prefix)
                 and its contents. It gets the path without a trailing slash, and is called once for
                 each folder, before the contents are listed.
-            after: list only paths after this path, in the order of their UTF-8 bytes. The path of
-                a folder ends with a slash.
-            until: list only paths up to and including this path. Object stores list only the range
-                between `after` and `until`; other stores list everything and filter.
+            after: list only paths that sort after this path. Paths are compared by their UTF-8
+                bytes, and the path of a folder ends with a slash.
+            until: list only this path and paths that sort before it. Object stores list only the
+                range between `after` and `until`; other stores list everything and filter.
         """
         ...
 
@@ -163,7 +163,7 @@ class FileSystemClient(Protocol):
         ...
 
     def delete_empty_folders(self, paths: Iterable[str]) -> None:
-        """Delete the empty folders in `paths`, in order; skip the others.
+        """Delete each folder in the list `paths`, in order, but skip folders that aren't empty.
 
         No effect on object stores and HDFS.
         """

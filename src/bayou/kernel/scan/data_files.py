@@ -84,7 +84,7 @@ def data_files(
 def concat_data_files(
     parts: Sequence[DataFiles], schema: StructType, partition_columns: Sequence[str]
 ) -> DataFiles:
-    """Concatenate files in order. The table has the schema `schema` and these partition columns."""
+    """Concatenate `parts` in order; `schema` and `partition_columns` are those of the table."""
     fields = [_field(schema, name) for name in partition_columns]
     return DataFiles(
         files=_concatenate([p.files for p in parts], _FILE_SCHEMA),

@@ -73,7 +73,7 @@ class Function:
             result is also NULL for some arguments that aren't NULL. `own`: other rules.
         monotonicity: function that returns how the result depends on each argument: 1 if
             non-decreasing, -1 if non-increasing, 0 for a constant argument; None if the call isn't
-            monotonic. It receives the value of each argument (None if the argument isn't a
+            monotonic. It is called with the value of each argument (None if it isn't a
             constant) and the arguments' types. Data skipping uses it.
         exact: whether every result equals Spark's result, including the last digit.
     """

@@ -61,7 +61,7 @@ class GroupedPattern:
     Attributes:
         continued: the same pattern for a search that starts in the middle of a string, where `^`
             can't match.
-        numbers: number of the Java group by its name in the pattern.
+        numbers: the number of each group in the RE2 pattern, by group name.
         ends: for each group `e1`, `e2`, ..., the numbers of the Java groups that contain the
             corresponding `$`.
     """
@@ -76,7 +76,7 @@ class GroupedPattern:
 
 @functools.cache
 def grouped_pattern(pattern: str) -> GroupedPattern:
-    """Translate a pattern for functions that extract or replace matches of groups."""
+    """Translate a Java pattern to RE2, for functions that extract groups or replace matches."""
     to_re2(pattern)
     tokens = list(_TOKEN.finditer(pattern))
     parts: list[str] = []

@@ -67,7 +67,7 @@ def _with_plain_tokens(sql: str) -> str:
 
 
 def _columns_that_sqlglot_drops(tokens: Sequence[Token]) -> set[int]:
-    """Return the offsets of columns named ALL or AS in arguments, such as `coalesce(all, 0)`."""
+    """Return the offsets of arguments that are a column named ALL or AS, as in `f(all, 0)`."""
     return {
         token.start
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False)

@@ -71,15 +71,18 @@ class Range:
         return to_scalar(None, arrow_type)
 
     def may_be_null(self) -> Datum:
-        """Whether each file may contain a null; true if unknown."""
+        """For each file, whether it may contain a null; true if unknown."""
         return constant(True)
 
     def may_have_value(self) -> Datum:
-        """Whether each file may contain a non-null value; true if unknown."""
+        """For each file, whether it may contain a non-null value; true if unknown."""
         return constant(True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Whether a `value` within the bounds of each file may be in the file; true if unknown."""
+        """For each file, whether it may contain `value`, if `value` is within the file's bounds.
+
+        The result is true if unknown.
+        """
         return constant(True)
 
 
@@ -148,7 +151,7 @@ class _ColumnRange(Range):
         return pc.fill_null(pc.not_equal(count, rows), True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """Whether each file may contain `value`, for float and double columns; true for others.
+        """For each file, whether it may contain `value`. True for types except float and double.
 
         If a file has at most two non-null values, it contains only its minimum and its maximum. The
         result is true for files with more values. This check is needed because the maximum of a
@@ -236,8 +239,8 @@ class FileRanges:
     Args:
         partition_values: values of each partition column, one per file.
         stats: statistics of the files, one row per file; None if they are unknown.
-        exact_doubles: mask of the files that were written after the last change of a column to
-            double; None if unknown.
+        exact_doubles: mask of the files that were written after the last change of a column from
+            float to double; None if unknown.
     """
 
     def __init__(
@@ -280,7 +283,7 @@ class FileRanges:
 
     @property
     def exact_doubles(self) -> pa.BooleanArray | None:
-        """Mask of the files that were written after the last change of a column to double.
+        """Mask of the files written after the last change of a column from float to double.
 
         Only in these files, the bounds of widened double columns are exact.
         """

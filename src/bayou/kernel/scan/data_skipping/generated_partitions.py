@@ -142,7 +142,7 @@ class GeneratedPartitions:
     def may_be_true(
         self, op: str, path: tuple[str, ...], value: Any, partitions: dict[str, Datum]
     ) -> Datum:
-        """Whether the comparison `path op value` may be true in each file.
+        """For each file, whether the comparison `path op value` may be true for a row.
 
         Args:
             path: the source column.
@@ -164,7 +164,7 @@ class GeneratedPartitions:
         return reduce(pc.and_, checks, to_scalar(True, pa.bool_()))
 
     def may_be_null(self, path: tuple[str, ...], partitions: dict[str, Datum]) -> Datum:
-        """Whether each file may contain a NULL in the source column."""
+        """For each file, whether it may contain a NULL in the source column."""
         checks = [
             pc.is_null(partitions[column.name])
             for column in self._by_source.get(path, ())

@@ -96,8 +96,8 @@ class Pruning:
                 live. If None, all files are live.
 
         Returns:
-            Files as `ADD_TYPE`, and a mask of the selected files; None if all of the files are
-            selected.
+            Files as `ADD_TYPE`, and a mask of the selected files. If all files are selected, the
+            mask is None.
         """
         plan, adds = self._plan, files.adds
         partitions = self._partition_arrays(adds, seen_keys)
@@ -155,7 +155,7 @@ class Pruning:
         return exact
 
     def select_by_partition(self, adds: pa.StructArray) -> pa.BooleanArray:
-        """Return a mask of the files that may match, judged by their partition values only."""
+        """Return a mask of the files whose partition values permit matching rows."""
         return self._plan.select(self._partition_arrays(adds), None, num_rows=len(adds))
 
     def _partition_arrays(

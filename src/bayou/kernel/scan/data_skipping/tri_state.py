@@ -54,7 +54,7 @@ from bayou.protocol.schema import BOOLEAN
 
 
 class TriState:
-    """Determines whether a predicate may be true or false for some row of each file."""
+    """Determines for each file whether a predicate may be true or false for some of its rows."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class TriState:
         self._generated = generated
 
     def may_be_true(self, predicate: Expression) -> Datum:
-        """Whether a predicate may be TRUE for some row."""
+        """For each file, whether a predicate may be TRUE for some row."""
         exact = self._exact(predicate)
         if exact is not None:
             values, known = exact
@@ -101,7 +101,7 @@ class TriState:
                 return self._comparison_may_be_true("=", predicate, Literal(True, BOOLEAN))
 
     def may_be_false(self, predicate: Expression) -> Datum:
-        """Whether a predicate may be FALSE for some row."""
+        """For each file, whether a predicate may be FALSE for some row."""
         exact = self._exact(predicate)
         if exact is not None:
             values, known = exact
@@ -221,7 +221,7 @@ class TriState:
     def _partitions_permit(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """Whether a comparison may be true in each file, according to generated partition columns.
+        """For each file, whether generated partition columns permit a comparison to be true.
 
         Returns true for all files if no generated column applies to the comparison.
         """
@@ -269,7 +269,7 @@ class TriState:
         )
 
     def _exact(self, predicate: Expression) -> tuple[Datum, Datum] | None:
-        """Evaluate a condition on partition columns only; it has one result per file.
+        """Evaluate a condition that references only partition columns: one result for each file.
 
         Returns:
             The results, and a mask of the files without an error. None for AND, OR, NOT, a column
