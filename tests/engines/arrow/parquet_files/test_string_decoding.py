@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
+from bayou.engines.arrow.parquet_files.reader import OpenParquet
 from bayou.engines.arrow.parquet_files.string_decoding import decoding_options, fitting_batches
+from bayou.engines.arrow.storage.local_files import LocalFiles
 from bayou.kernel.engine import FileSplit
 
 ROWS = 120_000
@@ -47,15 +49,11 @@ def _read(split: FileSplit, schema: pa.Schema) -> pa.Table:
 
 
 def _options(split: FileSplit, schema: pa.Schema) -> dict[str, Any] | None:
-    file = pq.ParquetFile(split.path)
-    names = [n.split(".")[0] for n in _paths(file)]
-    leaves = [i for i, name in enumerate(names) if name in schema.names]
-    groups = range(file.metadata.num_row_groups)
-    return decoding_options(file.metadata, file.schema_arrow, leaves, groups)
-
-
-def _paths(file: pq.ParquetFile) -> list[str]:
-    return [file.schema.column(i).path for i in range(len(file.schema))]
+    with OpenParquet(LocalFiles(), split.path, split.size) as file:
+        paths = [file.metadata.schema.column(i).path for i in range(file.metadata.num_columns)]
+        leaves = [i for i, path in enumerate(paths) if path.split(".")[0] in schema.names]
+        groups = range(file.metadata.num_row_groups)
+        return decoding_options(file, file.schema(), leaves, groups)
 
 
 @pytest.mark.parametrize(

@@ -83,15 +83,16 @@ class OpenParquet:
             **options,
         )
 
-    def decode_strings_faster(self, leaves: Sequence[int], groups: Sequence[int]) -> bool:
+    def decode_strings_faster(
+        self, schema: pa.Schema, leaves: Sequence[int], groups: Sequence[int]
+    ) -> bool:
         """Replace `reader` by a reader that returns strings in other types, if this is faster.
 
         Returns:
             Whether the reader was replaced. If it was, its schema and the types of its columns are
             different.
         """
-        schema = self.reader.schema_arrow
-        options = decoding_options(self.metadata, schema, leaves, groups)
+        options = decoding_options(self, schema, leaves, groups)
         if options is not None:
             self._open(metadata=self.metadata, **options)
         return options is not None
@@ -159,7 +160,7 @@ def read_files(
             groups = range(split.first_row_group, end)
             selected = plan.row_group_filter.select(opened.metadata, schema, groups)
             if not projection.converts and opened.decode_strings_faster(
-                projection.leaves, selected
+                schema, projection.leaves, selected
             ):
                 projection = plan.projection(opened.schema(), split.path)
             batches = _read_row_groups(opened, selected, projection, split.path, batch_size)

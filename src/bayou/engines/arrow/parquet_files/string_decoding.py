@@ -9,7 +9,7 @@ another quarter of the time for dictionary arrays.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -36,8 +36,19 @@ _AnyType: TypeAlias = Any
 """A `pa.DataType`, typed as Any: functions such as `pa.types.is_string` don't narrow types."""
 
 
+class FooterSource(Protocol):
+    """An open Parquet file, see `OpenParquet`."""
+
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        """The footer."""
+
+    def checked_footer(self) -> pq.FileMetaData:
+        """Validate and return the footer."""
+
+
 def decoding_options(
-    footer: pq.FileMetaData,
+    file: FooterSource,
     file_schema: pa.Schema,
     leaves: Sequence[int],
     groups: Sequence[int],
@@ -48,10 +59,14 @@ def decoding_options(
         leaves: indexes of the leaf columns to decode.
         groups: numbers of the row groups to decode.
     """
+    footer = file.metadata
+    if footer.num_rows * len(leaves) < _MIN_VALUES:  # quick, because there may be many small files
+        return None
     strings, has_nested = _string_leaves(file_schema, set(leaves))
     rows = sum(footer.row_group(group).num_rows for group in groups)
     if rows * len(strings) < _MIN_VALUES:
         return None
+    footer = file.checked_footer()
     encoded = [
         leaf for leaf in strings if all(_has_dictionary(footer, group, leaf) for group in groups)
     ]
