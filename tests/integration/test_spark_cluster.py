@@ -209,13 +209,17 @@ PACKED = """
 """
 
 
-def test_workers_run_the_python_of_a_packed_environment(spark_cluster, tmp_path):
-    folder = tmp_path / "packed" / "bin"
-    folder.mkdir(parents=True)
-    python = folder / "python"
+def packed_environment(folder):
+    """Return the path of an archive with `bin/python`, which sets MARK and runs this Python."""
+    python = folder / "packed" / "bin" / "python"
+    python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nMARK=packed exec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    archive = shutil.make_archive(str(tmp_path / "environment"), "gztar", tmp_path / "packed")
+    return shutil.make_archive(str(folder / "environment"), "gztar", folder / "packed")
+
+
+def test_workers_run_the_python_of_a_packed_environment(spark_cluster, tmp_path):
+    archive = packed_environment(tmp_path)
     assert run(spark_cluster.url, archive, spark_cluster.conf, PACKED) == ["['packed']"]
 
 
@@ -249,7 +253,10 @@ connector:
 
 
 @pytest.mark.slow
-def test_a_pipeline_moves_to_a_cluster_by_its_master(spark_cluster, kafka_server, tmp_path):
+@pytest.mark.parametrize("environment", ["installed", "packed"])
+def test_a_pipeline_moves_to_a_cluster_by_its_master(
+    spark_cluster, kafka_server, tmp_path, environment
+):
     topic = f"cluster-{uuid.uuid4().hex[:8]}"
     kafka_server.create_topic(topic, 4)
     producer = Producer({"bootstrap.servers": kafka_server.bootstrap_servers})
@@ -257,10 +264,12 @@ def test_a_pipeline_moves_to_a_cluster_by_its_master(spark_cluster, kafka_server
         value = json.dumps({"id": number, "key": number % 300}).encode()
         producer.produce(topic, value, partition=number % 4)
     assert producer.flush(30) == 0
+    conf = dict(spark_cluster.conf)
+    if environment == "packed":
+        conf["spark.archives"] = f"{packed_environment(tmp_path)}#environment"
+        conf["spark.pyspark.python"] = "./environment/bin/python"
     (tmp_path / "pipeline.yaml").write_text(
-        PIPELINE.format(
-            servers=kafka_server.bootstrap_servers, conf=json.dumps(spark_cluster.conf), topic=topic
-        )
+        PIPELINE.format(servers=kafka_server.bootstrap_servers, conf=json.dumps(conf), topic=topic)
     )
     before = spark_cluster.applications
     master = f"connector.spark.master={spark_cluster.url}"
