@@ -348,7 +348,7 @@ class MetadataChangedError(CommitConflictError):
 
 
 class ConcurrentTransactionError(CommitConflictError):
-    """Both commits write the same transaction identifier or metadata domain."""
+    """This commit and the winning commit write the same transaction identifier or domain."""
 
 
 class ConcurrentAppendError(CommitConflictError):
@@ -360,7 +360,7 @@ class ConcurrentDeleteReadError(CommitConflictError):
 
 
 class ConcurrentDeleteDeleteError(CommitConflictError):
-    """Both commits remove the same file."""
+    """This commit and the winning commit remove the same file."""
 
 
 class CommitFailedError(CommitError):

@@ -61,7 +61,8 @@ class DataFrames(ABC):
             partitions: condition on partition columns, in addition to `filters`.
             columns: columns in result order; None for all. See `to_arrow`.
             filters: condition on rows, or an expression of pyarrow.
-            types_mapper: function that returns the pandas type of an Arrow type, or None.
+            types_mapper: function that returns the pandas type for an Arrow type. If the function
+                returns None, pandas' default type is used.
             dtype_backend: `numpy_nullable` for pandas' nullable types, `pyarrow` for Arrow types.
                 By default, an integer column with nulls becomes `float64`.
 

@@ -305,7 +305,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     def snapshot(
         self, version: int | None = None, timestamp: Timestamp | None = None
     ) -> SnapshotHandle:
-        """Return a version: by number, the last at or before a timestamp, or the latest by default.
+        """Return version `version`, the last version up to `timestamp`, or by default the latest.
 
         Raises:
             TableNotFoundError, VersionNotFoundError, CorruptTableError, UnsupportedFeatureError:

@@ -185,7 +185,7 @@ def split_names(names: str | None) -> list[str] | None:
 
 
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
-    """Return the topics that the arguments of a command name; all topics if `names` is empty.
+    """Return the topics with the names that the user passed; all topics if `names` is empty.
 
     A name is the key of a topic or of a section of the YAML file, or a table's name or path.
     """

@@ -146,7 +146,7 @@ def help_text(command: Any, ctx: Any) -> str:
 
 
 def _commands(command: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield the sections of a group's help: a title, and the first help line of each command."""
+    """Yield each section of a group's help: (title, [(command, its first help line), ...])."""
     sections: dict[str, list[tuple[str, str]]] = {}
     for name, sub in getattr(command, "commands", {}).items():
         panel = getattr(sub, "rich_help_panel", None)

@@ -66,7 +66,7 @@ class TableMerger:
     def when_matched_update(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
-        """Update the table's rows that match a source row; `updates` has SQL by column."""
+        """Update the table's rows that match a source row; `updates`: SQL values by column."""
         self._merge = self._merge.when_matched_update(
             spark_assignments(updates), spark_sql(predicate)
         )
@@ -90,7 +90,7 @@ class TableMerger:
     def when_not_matched_insert(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
-        """Insert the source rows that match no row of the table; `updates` has SQL by column."""
+        """Insert source rows that match no row of the table; `updates`: SQL values by column."""
         self._merge = self._merge.when_not_matched_insert(
             spark_assignments(updates), spark_sql(predicate)
         )
@@ -220,7 +220,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Set table properties. An unknown property with the prefix `delta.` is an error."""
+        """Set table properties. An unknown property with the prefix `delta.` is always an error."""
         change = self._method("set_table_properties", commit_properties, post_commithook_properties)
         change(properties)
 

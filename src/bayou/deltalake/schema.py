@@ -32,26 +32,26 @@ class _Type(ABC):
 
     @abstractmethod
     def kernel(self) -> protocol.DataType:
-        """Return the type of `bayou.protocol.schema`."""
+        """Return the equivalent type from `bayou.protocol.schema`."""
 
     def to_json(self) -> str:
-        """Return the type in the JSON of PROTOCOL.md."""
+        """Return the type as JSON, in the format of PROTOCOL.md."""
         return _json(protocol.data_type_to_json(self.kernel()))
 
     @classmethod
     def from_json(cls, json: str) -> Self:
-        """Read a type from JSON."""
+        """Create a type from JSON in the format of PROTOCOL.md."""
         return cls._checked(_parsed(json_module.loads(json)))
 
     def to_arrow(self) -> Any:
-        """Return the Arrow type; for a schema, the `pyarrow.Schema`."""
+        """Return the equivalent Arrow type; for a schema, the equivalent `pyarrow.Schema`."""
         from bayou.kernel.arrow.types import to_arrow_type
 
         return to_arrow_type(self.kernel())
 
     @classmethod
     def from_arrow(cls, type: Any) -> Self:
-        """Convert an Arrow type, or an object that exports an Arrow type."""
+        """Create a type from an Arrow type, or from an object that exports an Arrow type."""
         import pyarrow as pa
 
         from bayou.kernel.arrow.types import from_arrow_type
@@ -173,7 +173,7 @@ class Field:
         self.metadata = dict(metadata or {})
 
     def kernel(self) -> protocol.StructField:
-        """Return the field of `bayou.protocol.schema`."""
+        """Return the equivalent field from `bayou.protocol.schema`."""
         return protocol.StructField(
             name=self.name,
             data_type=self.type.kernel(),
@@ -182,23 +182,23 @@ class Field:
         )
 
     def to_json(self) -> str:
-        """Return the field in the JSON of PROTOCOL.md."""
+        """Return the field as JSON, in the format of PROTOCOL.md."""
         return _json(protocol.data_type_to_json(self._struct())["fields"][0])
 
     @classmethod
     def from_json(cls, json: str) -> Field:
-        """Read a field from JSON."""
+        """Create a field from JSON in the format of PROTOCOL.md."""
         return StructType.from_json(f'{{"type":"struct","fields":[{json}]}}').fields[0]
 
     def to_arrow(self) -> pa.Field[Any]:
-        """Return the `pyarrow.Field`."""
+        """Return the equivalent `pyarrow.Field`."""
         from bayou.kernel.arrow.types import to_arrow_schema
 
         return to_arrow_schema(self._struct()).field(0)
 
     @classmethod
     def from_arrow(cls, field: Any) -> Field:
-        """Convert an Arrow field, or an object that exports an Arrow field."""
+        """Create a field from an Arrow field, or from an object that exports an Arrow field."""
         import pyarrow as pa
 
         arrow: Any = field
@@ -244,11 +244,11 @@ class Schema(StructType):
 
     @property
     def invariants(self) -> list[tuple[str, str]]:
-        """The name and the SQL of the invariant of each column that has an invariant."""
+        """For each column with an invariant, the column's name and the invariant's SQL."""
         return list(column_invariants(self.kernel()).items())
 
     def to_arrow(self, as_large_types: bool = False) -> pa.Schema:
-        """Return the `pyarrow.Schema`."""
+        """Return the equivalent `pyarrow.Schema`."""
         from bayou.kernel.arrow.types import to_arrow_schema
 
         check_no_large_types(as_large_types)
@@ -256,7 +256,7 @@ class Schema(StructType):
 
     @classmethod
     def from_arrow(cls, type: Any) -> Schema:
-        """Convert an Arrow schema, or an object that exports an Arrow schema."""
+        """Create a schema from an Arrow schema, or from an object that exports an Arrow schema."""
         import pyarrow as pa
 
         from bayou.kernel.arrow.types import from_arrow_schema

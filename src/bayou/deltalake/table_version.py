@@ -1,4 +1,4 @@
-"""`TableVersion`: a handle of a table at one version, which moves to each version it commits."""
+"""`TableVersion`: a handle of a table at one version. A commit moves it to the new version."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class TableVersion(TableHandle):
     def committed(self, result: Result, hooks: PostCommitHookProperties | None = None) -> Result:
         """Move to the version that an operation has committed, and return the operation's result.
 
-        If the result contains no version, move to the latest version.
+        If the result contains no version, move to the latest version. If
+        `hooks.cleanup_expired_logs` is true, expired log files are deleted first.
         """
         if hooks is not None and hooks.cleanup_expired_logs:
             self.cleanup_metadata()

@@ -1,8 +1,8 @@
 """Rebases dates and timestamps of Spark's legacy calendar; sets the time zone of INT96 timestamps.
 
 Spark 2, and later versions in LEGACY mode, count days in the hybrid calendar of
-`java.util.GregorianCalendar`, which is Julian before 1582-10-15. The key-value metadata in a file's
-footer identifies these files. It contains a Spark version before 3.0.0 (before 3.1.0 for INT96
+`java.util.GregorianCalendar`, which is Julian before 1582-10-15. A file is in this calendar if the
+key-value metadata in its footer contains a Spark version before 3.0.0 (before 3.1.0 for INT96
 timestamps), or the key of LEGACY mode. Spark's `DataSourceUtils.datetimeRebaseSpec` has the same
 rules. Rebasing keeps the displayed date and time of day. Files without a Spark version are read
 unchanged, as in Spark since 4.0 (CORRECTED).

@@ -12,7 +12,7 @@ def is_in_range(path: str, after: str | None, until: str | None) -> bool:
 
 
 class SkippedPrefixes:
-    """Filter for the objects below a root that are in skipped folders.
+    """Determines which of the objects below a root are in skipped folders.
 
     Args:
         root: URI without a trailing slash. This folder is never skipped.

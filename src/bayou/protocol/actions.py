@@ -137,7 +137,7 @@ class Protocol(_Wire, frozen=True, kw_only=True):
 class Transaction(_Wire, frozen=True, kw_only=True):
     """The `txn` action: the last version that an application committed (Transaction Identifiers).
 
-    `version` is a number of the application, such as a batch id. `last_updated` is in ms since the
+    The application chooses `version`, such as the id of a batch. `last_updated` is in ms since the
     epoch.
     """
 

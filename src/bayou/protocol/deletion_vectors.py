@@ -36,7 +36,7 @@ class DeletionVectorError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVector:
-    """Location of a deletion vector in a file, including its size and checksum.
+    """The byte range of a deletion vector, its size and its checksum in a file.
 
     Attributes:
         path: path relative to the table's root, or an absolute URI, encoded like `add.path`.
@@ -143,7 +143,7 @@ def frame(body: bytes) -> bytes:
 
 
 def decode_bitmap(body: bytes) -> bytes:
-    """Return a deletion vector as a portable 64-bit Roaring bitmap, without its magic number."""
+    """Return the portable 64-bit Roaring bitmap of a deletion vector, without the magic number."""
     if len(body) >= 4:
         if int.from_bytes(body[:4], "little") == _MAGIC:
             return body[4:]
@@ -155,7 +155,7 @@ def decode_bitmap(body: bytes) -> bytes:
 
 
 def encode_bitmap(bitmap: bytes) -> bytes:
-    """Return a deletion vector: the magic number, followed by the bitmap."""
+    """Return the deletion vector for a bitmap: the magic number, followed by the bitmap."""
     return _MAGIC.to_bytes(4, "little") + bitmap
 
 

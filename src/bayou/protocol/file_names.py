@@ -166,7 +166,7 @@ def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
 
 
 def list_prefix(version: int) -> str:
-    """Return a name that sorts before the log files of a version and after all older log files."""
+    """Return a name that sorts before a version's log files and after those of earlier versions."""
     return f"{version:020d}"
 
 

@@ -238,10 +238,10 @@ _MAX_EXCERPT = 100
 def nested_types(
     data_type: DataType, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], DataType, StructField | None]]:
-    """Yield path, type and field of everything that is nested in a type, outermost first.
+    """Yield (path, type, field) for each type that is nested in `data_type`, outermost first.
 
     The path of an array's elements ends with `element`, and the paths of a map's entries end with
-    `key` and `value`. They have no field.
+    `key` and `value`. For elements, keys and values, the field is None.
     """
     children: list[tuple[str, DataType, StructField | None]] = []
     match data_type:

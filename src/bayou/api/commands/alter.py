@@ -301,7 +301,7 @@ class TableAlterer(BoundTable):
         Raises:
             PredicateError: a condition is invalid, or the table lacks one of its columns.
             TablePropertyError: a constraint with this name already exists.
-            ConstraintViolationError: a row violates the constraint; the message shows its values.
+            ConstraintViolationError: a row violates a constraint; the message shows the row.
 
         Examples:
             >>> bayou.table("lake/orders").alter.add_constraint({"positive_price": "price > 0"})

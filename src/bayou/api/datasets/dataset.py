@@ -44,7 +44,7 @@ class DeltaDataset(pads.FileSystemDataset):
         condition: Predicate | str | None,
         expression: Any = None,
     ) -> None:
-        """Create the dataset of the rows of a snapshot that match both conditions.
+        """Create a dataset with the snapshot's rows for which both conditions are true.
 
         Args:
             condition: condition that the kernel evaluates; None for all rows.

@@ -191,7 +191,7 @@ def _registrable(source: Any, storage_options: Mapping[str, str] | None) -> Any:
 def _paths(
     connection: duckdb.DuckDBPyConnection, query: str, given: Mapping[str, object]
 ) -> Iterator[str]:
-    """Yield the names in FROM that are paths of tables."""
+    """Yield the names in FROM that are paths of tables; names in `given` are skipped."""
     known = {name.lower() for name in given}
     for name in _table_names(connection, query):
         if name.lower() not in known and is_table_path(name):

@@ -276,9 +276,10 @@ def statistics_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) 
 
 
 def _leading_counts(stats: Any) -> pa.RecordBatch | None:
-    """Parse statistics that start with `numRecords` and have no `tightBounds`; None for others.
+    """Parse statistics in which `numRecords` comes first and `tightBounds` is missing.
 
-    Writers start with `numRecords`. This takes a fifth of the time of a JSON parser.
+    If one of the files has other statistics, the result is None. Most writers write `numRecords`
+    first, and this function takes a fifth of the time of a JSON parser.
     """
     if len(stats) == 0 or _TIGHT_BOUNDS in bytes(stats.buffers()[2] or b""):
         return None

@@ -113,7 +113,7 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return a topic's cell of the column `route-by`, which shows the configured paths.
+    """Return a topic's cell by its column, `route-by`; the cell lists the configured paths.
 
     Args:
         routes: the settings of `route-by`; None for a topic without `route-by`.

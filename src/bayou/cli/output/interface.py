@@ -52,11 +52,11 @@ class RowsOutput(Messages, Protocol):
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
-        """Print a table of rows that all have the same keys. If there are none, print `empty`."""
+        """Print a table of rows, which have the same keys; without rows, print the text `empty`."""
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print one row; as a table, each value is printed on its own line."""
+        """Print values by name as one row; in a table, each value is on its own line."""
         ...
 
     def batches(
@@ -90,11 +90,11 @@ class Output(Messages, Protocol):
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
-        """Print a table of rows that all have the same keys. If there are none, print `empty`."""
+        """Print a table of rows, which have the same keys; without rows, print the text `empty`."""
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print a few values with names; `event` is the type of the object in JSON output."""
+        """Print a few values by name; `event` is the type of the object in JSON output."""
         ...
 
     def text(self, title: str, text: str) -> None:

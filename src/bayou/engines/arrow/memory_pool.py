@@ -12,9 +12,9 @@ import pyarrow as pa
 def decoding_pool() -> pa.MemoryPool | None:
     """Return the memory pool for decoded batches; None for pyarrow's default pool.
 
-    The default pool is mimalloc, which takes memory from the system in huge pages and returns
+    pyarrow's default pool is mimalloc, which takes memory from the system in huge pages and returns
     little of it. With jemalloc, a process that streams batches needs 50 to 100 MB less, and a table
-    needs the memory of its values. Another default pool was chosen by the user, so it is used.
+    in memory needs no more than its values. If the user chose another pool, that pool is used.
     """
     chosen = "ARROW_DEFAULT_MEMORY_POOL" in os.environ
     if chosen or pa.default_memory_pool().backend_name != "mimalloc":

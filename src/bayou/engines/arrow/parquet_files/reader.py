@@ -89,8 +89,8 @@ class OpenParquet:
         """Replace `reader` by a reader that returns strings in other types, if this is faster.
 
         Returns:
-            Whether the reader was replaced. If it was, its schema and the types of its columns are
-            different.
+            Whether the reader was replaced. The new reader has another schema, and returns columns
+            of other types, than the old reader.
         """
         options = decoding_options(self, schema, leaves, groups)
         if options is not None:

@@ -92,9 +92,9 @@ def fitting_batches(batch: pa.RecordBatch, max_bytes: int = _MAX_BYTES) -> Itera
 
 
 def _string_leaves(schema: pa.Schema, leaves: set[int]) -> tuple[list[int], bool]:
-    """Return those of the leaves that are string or binary columns, and whether others are nested.
+    """Among `leaves`, return the top-level string and binary columns.
 
-    The second result is whether a nested column has leaves that are strings or binary.
+    The second result is whether `leaves` contains strings or binary values in nested columns.
     """
     strings: list[int] = []
     has_nested = False

@@ -91,7 +91,7 @@ class ConditionalPuts:
 
 
 def store_identity(root: str, options: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the key of a bucket in `ConditionalPuts`: its URI and the configured endpoints."""
+    """Return the identity of a bucket for `ConditionalPuts.check`: its URI and the endpoints."""
     known = {**os.environ, **options}
     return (root, *sorted(f"{k}={v}" for k, v in known.items() if _ENDPOINT.search(k.lower())))
 

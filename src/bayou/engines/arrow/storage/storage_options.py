@@ -104,7 +104,10 @@ def store_settings(
 
 
 def store_variables(scheme: str, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment variables of a service; for S3, names that start with `AWS_`."""
+    """Return the environment variables for a URI scheme, such as `AWS_...` for `s3`.
+
+    If `environment` is None, the variables of this process are used.
+    """
     environment = os.environ if environment is None else environment
     prefix = _SERVICES[scheme]
     return {k: v for k, v in environment.items() if k.lower().startswith(prefix)}
