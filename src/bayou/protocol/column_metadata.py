@@ -86,7 +86,7 @@ def column_invariants(schema: StructType) -> dict[str, str]:
 
 
 def column_invariant(field: StructField) -> str | None:
-    """Return the SQL of a column's invariant, or None; raise ValueError if it is malformed."""
+    """Return the SQL of a column's invariant; None without one. Malformed JSON is a ValueError."""
     json = field.metadata.get(INVARIANTS_KEY)
     if json is None:
         return None
