@@ -206,7 +206,7 @@ Answer = TypeVar("Answer")
 
 
 def _query_visible(names: Collection[str], request: Callable[[Collection[str]], Answer]) -> Answer:
-    """Call `request` for the topics that the client may describe, and return its result."""
+    """Call `request` with the topics in `names` that the client may describe; return the result."""
     visible = set(names)
     while True:
         try:

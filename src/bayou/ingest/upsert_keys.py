@@ -176,12 +176,13 @@ def last_of_each_key(
 
 
 def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
-    """Return the indices of tombstones without an ordering value whose key has a later record.
+    """Return the indexes of the rows in `tombstones`, except for keys that `winners` deletes.
 
     Args:
-        tombstones: mask that selects each key's last tombstone without an ordering value.
+        tombstones: mask that selects the last bare tombstone of each key.
         ids: for each row, the number of its key.
-        winners: the index of the last row of each key.
+        winners: the index of the last row of each key. Keys whose last row is in the deleted keys
+            table are omitted.
         deleted: the column `DELETED`.
     """
     indices = pc.indices_nonzero(tombstones).cast(pa.int64())

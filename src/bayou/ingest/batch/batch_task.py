@@ -304,7 +304,7 @@ class TaskRun:
 
 
 def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -> Any:
-    """Return a mask of the records with these offsets; None if there are no such records."""
+    """Return a mask of the records at `offsets` (by partition); None if no record matches."""
     column, partitions = batch.column("offset"), batch.column("partition")
     matches: Any = None
     for partition in pc.unique(partitions).to_pylist():

@@ -42,7 +42,7 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     replays: dict[int, list[tuple[int, int]]] = {}
 
     def topic(self, topic: Topic) -> Topic:
-        """Return a copy of the topic whose settings have the condition of this period."""
+        """Return a copy of the topic; its settings have the condition of this period."""
         on_filtered = "delete" if self.deletes else "skip"
         update: dict[str, object] = {"where": self.where, "on_filtered": on_filtered}
         if self.columns:
@@ -61,7 +61,7 @@ def filter_periods(topic: Topic, properties: Mapping[str, str]) -> list[FilterPe
 def updated_periods(
     topic: Topic, properties: Mapping[str, str], covered: Mapping[int, int]
 ) -> list[FilterPeriod]:
-    """Return the stored periods, followed by a new period if the configured condition differs.
+    """Return the stored periods; if the configured condition has changed, append a new period.
 
     Args:
         properties: the table's properties.

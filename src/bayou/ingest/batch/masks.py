@@ -23,8 +23,8 @@ from bayou.kernel.arrow.compute import pc
 def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBatch:
     """Return a batch with masked fields.
 
-    The keys of `masks` are case-insensitive paths of fields, such as `place.city`, also of fields
-    inside arrays. A path that matches no field is skipped.
+    The keys of `masks` are paths of fields, such as `place.city`. Paths are case-insensitive, and
+    can also lead to fields inside arrays. A path that matches no field is skipped.
     """
     for path, mask in masks.items():
         for at, rest in _matches(batch.schema, path.split(".")):
@@ -53,10 +53,10 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Follow a path through nested structs; yield the type of the last field that was found.
+    """Follow a path through nested structs; for each match, yield the type of the last field found.
 
-    The boolean is true if the path has more names after this field. This is the case if the field
-    isn't a struct, such as a string that contains JSON.
+    The path can continue below this field, for example if the field is a string that contains JSON.
+    In this case, the boolean is true.
     """
     known = list(fields)
     for at, rest in _matches(known, parts):

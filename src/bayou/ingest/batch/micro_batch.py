@@ -99,7 +99,7 @@ class MicroBatchWriter:
 
     @property
     def columns(self) -> StructType:
-        """The columns of the topic's tables that store record fields."""
+        """The columns that store record fields in the topic's tables."""
         return self._target.columns
 
     def table_differences(self) -> tuple[str, ...]:

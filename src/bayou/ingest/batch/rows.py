@@ -120,7 +120,7 @@ class RowLayout:
 
     @property
     def reserved_names(self) -> frozenset[str]:
-        """Lowercase names of all columns of the table, which new fields of records can't have."""
+        """Lowercase names of all columns of the table; new record fields can't have these names."""
         return frozenset(n.lower() for n in self.schema.names)
 
     def rows(
@@ -224,9 +224,9 @@ def record_field_columns(
 def kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
     """Return the Kafka timestamps; a missing timestamp is copied from the record before or after.
 
-    The ingestion timestamp is only used if no record of `source` has a timestamp. An upsert keeps
-    the record of a key with the latest timestamp. A record with the ingestion timestamp would win
-    over later records of its key, whose Kafka timestamps are earlier.
+    The ingestion timestamp is only used if no record of `source` has a timestamp. The reason: for
+    each key, an upsert keeps the record with the latest timestamp. The ingestion timestamp is later
+    than the Kafka timestamps of the next records, so an upsert would ignore these records.
     """
     timestamps: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
     if timestamps.null_count:

@@ -257,7 +257,8 @@ class Configuration:
     def find_topic(self, name: str) -> Topic | None:
         """Return the topic whose key, table name or table path equals `name`; None if none matches.
 
-        If `name` is the key of a section whose topics share a table, its first topic is returned.
+        If `name` is the key of a section whose topics share a table, the section's first topic is
+        returned.
         """
         for topic in self.topics:
             if name in (topic.key, topic.table_key):
@@ -341,7 +342,7 @@ class Configuration:
 
 
 def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
-    """Yield each topic whose table conflicts with another topic's tables, with the reason.
+    """Yield pairs: a topic whose table conflicts with another topic's tables, and the reason.
 
     Topics of one section may share a table. A table must not be an auxiliary table of another
     table.

@@ -68,7 +68,7 @@ class Document:
         return self.file if line is None else f"{self.file}:{line}"
 
     def substituted(self, value: object, path: KeyPath, environment: Mapping[str, str]) -> Any:
-        """Convert a value of `load_yaml` to dicts, lists and scalars; substitute its variables."""
+        """Convert a value from `load_yaml` to dicts, lists and scalars; substitute variables."""
         return _plain(value, path, self, environment)
 
     def error(self, message: str, path: KeyPath) -> ConfigurationError:
@@ -92,7 +92,7 @@ def show_key(path: KeyPath) -> str:
 
 
 def no_home(path: str) -> str:
-    """Return the error message for a path such as `~nobody/x` if the user has no home folder."""
+    """Return the error message for a path such as `~nobody/x`: user `nobody` has no home folder."""
     return f"user {path.partition('/')[0]!r} has no home folder; write the full path"
 
 

@@ -100,7 +100,7 @@ class ConnectorConfig(Section):
 
 
 def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfig) -> list[str]:
-    """Return the names of the tables of `route-by` in the session catalog, to check them.
+    """Return the names that the tables of `route-by` have in the catalog, to check the names.
 
     In a name with the placeholder `{value}`, the word `value` replaces the placeholder.
     """

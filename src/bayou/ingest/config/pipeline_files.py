@@ -45,7 +45,10 @@ def files_in_tables(document: Document, configuration: Configuration) -> list[Co
 
 
 def file_in_table(configuration: Configuration, table_path: str) -> str | None:
-    """Return a file or folder of the pipeline that a VACUUM of a table would delete."""
+    """Return a file or folder of the pipeline that a VACUUM would delete; None if there is none.
+
+    `table_path` is the path of the table that is vacuumed.
+    """
     table = _location(table_path)
     files = (path for _, path in _files(configuration))
     return next((path for path in files if _is_vacuumed(_location(path), table)), None)

@@ -204,8 +204,8 @@ class RouteByConfig(Section):
         """Return the table of a value; None if the value has no table.
 
         Args:
-            reserved: values whose path would be the path of another table of the topic, such as its
-                dead letter table. A hash is appended to their names.
+            reserved: values whose path would be the path of another table of the topic, such as the
+                dead letter table. A hash is appended to the `value_name` of these values.
         """
         listed = self.tables.get(value)
         if listed is not None:

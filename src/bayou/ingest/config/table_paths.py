@@ -18,7 +18,9 @@ def normalized_table_path(table_path: str) -> str:
 
 
 def resolve_path(table_path: str, folder: Path) -> str:
-    """Resolve a local path against `folder`; return a URI without a final `/`.
+    """Return an absolute local path; if `table_path` is a URI, return it without a final `/`.
+
+    A relative path starts at `folder`.
 
     Raises:
         ArgumentError: the URI isn't a path of an object store, or contains a secret. Messages, logs

@@ -88,7 +88,7 @@ class ColumnReader:
     def nested_fields(self, table: pa.Table) -> StructType:
         """Return the nested fields of a parsed table that aren't in the schema.
 
-        Each nested field is returned inside a copy of its top-level column, which has no other
+        Each nested field is returned inside a copy of its top-level column. The copy has no other
         fields.
 
         Raises:

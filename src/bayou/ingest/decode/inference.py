@@ -8,7 +8,7 @@ date. Null, `[]` and `{}` have no type. Arrays of several types, integers beyond
 deeper than 32 levels are stored as JSON strings.
 
 A field with integers and other numbers has the type `double`. If a field has values of several
-other types, the field has the first of these types that occurs: struct, array, number, `boolean`,
+other types, the field has the one that comes first in this list: struct, array, number, `boolean`,
 `string`. A record with a value of another type becomes a dead letter. The type of a field therefore
 doesn't depend on the order of records.
 """

@@ -33,7 +33,7 @@ def unknown_fields(
 def additions(
     columns: StructType, new_fields: Iterable[StructField]
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield the path and the partial column of each field that `columns` lacks.
+    """For each field in `new_fields` that `columns` lacks, yield its path and its partial column.
 
     Args:
         new_fields: partial columns of fields; `columns` may already have some of the fields.

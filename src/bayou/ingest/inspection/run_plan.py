@@ -272,9 +272,10 @@ def _first_records(
 def _limited_to_batch(
     rows: Mapping[int, Sequence[pa.RecordBatch]], plan: TopicPlan, size: int
 ) -> dict[int, list[pa.RecordBatch]]:
-    """Reduce the sampled rows to the first batch, which has `size` records.
+    """Return the first sampled rows of each partition, at most as many as the first batch reads.
 
-    Each partition has the same share of records in the batch as in the whole run.
+    The first batch has `size` records. Each partition has the same share of these records as of the
+    records of the whole run.
     """
     limited = {}
     for partition, batches in rows.items():

@@ -155,7 +155,7 @@ _TIMEOUT = 10.0
 
 
 def check_retention(configuration: Configuration) -> None:
-    """Check that `vacuum-retention-hours` isn't shorter than the file retention of each table.
+    """For each topic, check that `vacuum-retention-hours` isn't shorter than its table's retention.
 
     A table that doesn't exist yet has the default retention.
 

@@ -155,9 +155,10 @@ class StatusStore:
             self._topics[topic].set_end_offsets(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return the first unread offset of each partition for which no arrival time is known.
+        """Return each partition's first unread offset, if the record's arrival time isn't known.
 
-        Partitions without unread records are left out. The caller reads the records' timestamps.
+        Partitions without unread records are left out. The caller reads the timestamps of the
+        records at these offsets.
         """
         with self._lock:
             return self._topics[topic].unknown_arrivals(ends)

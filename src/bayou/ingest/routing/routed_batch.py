@@ -67,7 +67,7 @@ class RoutedBatchWriter(MicroBatchWriter):
 
     @property
     def columns(self) -> StructType:
-        """The columns of the topic's tables that store record fields."""
+        """The columns that store record fields in the topic's tables."""
         return all_columns((super().columns, *(t.target.columns for t in self.tables.existing)))
 
     def table_differences(self) -> tuple[str, ...]:

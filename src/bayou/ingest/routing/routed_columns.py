@@ -131,7 +131,7 @@ class RoutedColumns:
 
 
 def all_columns(schemas: Iterable[StructType]) -> StructType:
-    """Merge the columns of several tables; the first table with a column determines its type."""
+    """Merge the columns of several tables; a column has its type in the first table that has it."""
     columns: dict[str, StructField] = {}
     for schema in schemas:
         for field in schema:

@@ -204,7 +204,7 @@ class _ScheduledTopic:
 
     Attributes:
         waiting_since: time at which a poll first saw a waiting record; None if no record waits.
-        not_before: the end of the pause after a failure, before which no batch starts.
+        not_before: the end of the pause after a failure. No batch starts earlier.
         broker_failures: number of consecutive requests without an answer of a broker.
         target: for `once`, the end offsets at which the topic stops.
     """

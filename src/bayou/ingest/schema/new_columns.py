@@ -25,8 +25,8 @@ def with_new_columns(
     Args:
         new_fields: the new fields. A nested field is inside a copy of its top-level column that has
             no other fields.
-        with_column: function that returns columns with one of these fields added, or None if the
-            table can't have it.
+        with_column: function that takes columns and a field. It returns the columns with the field
+            added, or None if the table can't have the field.
 
     Returns:
         The columns, and the lowercase paths of the refused fields.

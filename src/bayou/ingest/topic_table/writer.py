@@ -1,9 +1,10 @@
 """Writes records of programs and files to a topic's table, like records of the Kafka topic.
 
 `_kafka_topic` is the topic's name. For records of programs, `_kafka_partition` is `WRITTEN`, and
-`_kafka_offset` is the index in the call of `write`. For migrated records, `_kafka_partition` is
-`MIGRATED`, and `_kafka_offset` is the record's sequence number in all migrations to the table. Both
-partitions are negative, so that these offsets can't be confused with Kafka offsets.
+`_kafka_offset` is the record's index in the call of `write`. For migrated records,
+`_kafka_partition` is `MIGRATED`, and `_kafka_offset` is the record's sequence number in all
+migrations to the table. Both partitions are negative, so that these offsets can't be confused with
+Kafka offsets.
 """
 
 from __future__ import annotations

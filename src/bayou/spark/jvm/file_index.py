@@ -52,7 +52,7 @@ class FilesByPartition(Protocol):
     def offsets(self) -> pa.Array[Any]: ...
 
     def only(self, groups: pa.Array[Any]) -> FilesByPartition:
-        """Return only the files of some groups, whose indexes are in ascending order.
+        """Return the files of some groups; `groups` has the indexes of the groups, ascending.
 
         `values` of the result still contains the values of all groups.
         """

@@ -70,7 +70,7 @@ def has_metadata_columns(frame: Any) -> bool:
 
 @tested_with("4.3")
 def relation_options(frame: Any, name: str) -> Iterator[str]:
-    """Yield the value of an option in each relation that a DataFrame or its subqueries read.
+    """For each relation that a DataFrame or its subqueries read, yield the value of an option.
 
     Relations without the option are omitted. `name` is the option's name in lower case.
     """
@@ -84,16 +84,16 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
 
 @tested_with("4.3")
 def first_relation_option(frame: Any, name: str) -> str | None:
-    """Return an option of the first relation that a DataFrame reads; None if it isn't set."""
+    """In the first relation that a DataFrame reads, return an option's value; None if not set."""
     return _relation_option(scala_items(_analyzed(frame).collectLeaves())[0], name)
 
 
 @tested_with("4.3")
 def unfiltered_relation(frame: Any, name: str) -> str | None:
-    """Return an option of a relation if a DataFrame has exactly the rows of this relation.
+    """If a DataFrame has exactly a relation's rows, return the value of the relation's read option.
 
-    Returns None if the DataFrame is cached, if it filters, joins, repeats or limits rows, or if the
-    option isn't set.
+    `name` is the option's name in lower case. Returns None if the DataFrame is cached, if it
+    filters, joins, repeats or limits rows, or if the option isn't set.
     """
     level = frame.storageLevel
     if level.useMemory or level.useDisk:
@@ -112,10 +112,10 @@ def reads_several_rows(frame: Any) -> bool:
 
 @tested_with("4.3")
 def counted_relation(frame: Any, name: str) -> str | None:
-    """Return the read option `name` of the relation that a DataFrame counts.
+    """If a DataFrame counts a relation's rows, return the value of the relation's read option.
 
-    Returns None if the relation doesn't have the option, or if the DataFrame isn't the result of
-    `SELECT count(*) FROM relation`.
+    `name` is the option's name in lower case. Returns None if the relation doesn't have the option,
+    or if the DataFrame isn't the result of `SELECT count(*) FROM relation`.
     """
     plan = _analyzed(frame)
     if _class_name(plan) != "Aggregate" or not plan.groupingExpressions().isEmpty():
@@ -143,7 +143,7 @@ def _only_relation(plan: JavaObject, name: str) -> str | None:
 
 @tested_with("4.3")
 def relation_filters(frame: Any, name: str) -> Iterator[tuple[str, list[CatalystFilter]]]:
-    """Yield the value of an option and the filters of each scan in the optimized plan.
+    """For each scan in the optimized plan, yield the value of an option and the scan's filters.
 
     Scans without the option are omitted. `name` is the option's name in lower case.
     """

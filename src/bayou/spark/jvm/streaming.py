@@ -18,7 +18,7 @@ __all__ = ["set_start_offset", "streaming_options"]
 
 @tested_with("4.2", "4.3")
 def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str | None]]:
-    """Yield the values of some options for each source of a streaming DataFrame.
+    """For each source of a streaming DataFrame, yield the values of the options `names`.
 
     Call this before the query starts. The value of an unset option is None.
 
@@ -45,7 +45,7 @@ def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
     queries that share a `load()` can't be distinguished.
 
     Args:
-        option: name and value of an option, which identify the source.
+        option: name and value of the option that identifies the source.
         offset: JSON of the offset.
     """
     streams = []
@@ -67,9 +67,9 @@ def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
 
 
 def _new_stream(query: JavaObject, name: str, value: str) -> JavaObject | None:
-    """Return the source of a query whose option `name` is `value`.
+    """In a running query, return the source that has the option `name` with the value `value`.
 
-    Returns None if there is no source with this option, or if the source has a start offset.
+    Returns None if no source has this option, or if the source already has a start offset.
     """
     try:
         leaves = scala_items(query.logicalPlan().collectLeaves())

@@ -158,7 +158,7 @@ class KafkaCluster:
         return None if none else str(topic_id)
 
     def _topics(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
-        """Return the metadata of the existing topics in `names` by name; None for all topics."""
+        """Return the metadata of existing topics by name; if `names` is None, of all topics."""
         if names is None or len(names) > _SINGLE_LOOKUPS:
             topics = self._metadata(None).topics
             return {n: t for n, t in topics.items() if _exists(t) and (names is None or n in names)}
@@ -166,7 +166,7 @@ class KafkaCluster:
         return {name: topic for name, topic in topics.items() if _exists(topic)}
 
     def _metadata(self, topic: str | None) -> ClusterMetadata:
-        """Return the metadata of a topic, or of all topics for None, with retries.
+        """Return the metadata of a topic, or of all topics if `topic` is None, with retries.
 
         An unknown topic is also looked up again, because a new topic isn't known to all brokers at
         once.

@@ -75,7 +75,7 @@ def resolve_position(
     options: KafkaSourceOptions,
     option: str,
 ) -> dict[TopicPartition, int]:
-    """Resolve a position to an offset of each partition.
+    """Convert a position to an offset of each partition.
 
     Args:
         option: name of the option with the position, for errors.
@@ -127,7 +127,8 @@ def _at_timestamps(
     elif set(timestamps) != set(partitions):
         raise ArgumentError(
             f"Option {option} must contain each partition once. It has {_names(list(timestamps))}, "
-            f"but {options.selection} has {_names(partitions)}. Set a timestamp for each of these.",
+            f"but {options.selection} has {_names(partitions)}. Set a timestamp for each "
+            "partition.",
             argument=option,
         )
     offsets = cluster.at(timestamps)

@@ -224,7 +224,7 @@ def _sorted_files(files: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _bound_positions(files: pa.RecordBatch, bounds: Sequence[tuple[int, str]]) -> list[int]:
-    """For each bound, return the index of the first file whose sort key isn't smaller.
+    """For each bound, return the index of the first file with a sort key at or above the bound.
 
     `files` and `bounds` are sorted.
     """
@@ -313,7 +313,7 @@ def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks:
     remove the newest one, and the window function would select an older one.
 
     Args:
-        scan: a scan of the snapshot, which determines the fields of `add`.
+        scan: a scan of the snapshot. The scan determines the fields of `add`.
         tasks: number of tasks that read actions. With many commits, the window function uses more.
     """
     actions = FileActions.for_version(snapshot, scan)
@@ -343,7 +343,7 @@ def newest_adds(actions: Any, tasks: int) -> Any:
 
 
 def task_numbers(spark: Any, tasks: int) -> Any:
-    """Return a DataFrame with a partition for each task, which contains the task's number."""
+    """Return a DataFrame with a partition for each task; each partition has the task's number."""
     return spark.range(0, tasks, 1, tasks)
 
 

@@ -191,7 +191,7 @@ class FileGroups:
     offsets: pa.Array[Any]
 
     def only(self, groups: pa.Array[Any]) -> FileGroups:
-        """Return only the files of some groups, whose indexes are in ascending order."""
+        """Return the files of some groups; `groups` has the indexes of the groups, ascending."""
         starts, ends = self.offsets[:-1].take(groups), self.offsets[1:].take(groups)
         sizes = pc.subtract(ends, starts)
         selected = pc.is_in(self._group_of_each(), value_set=groups)

@@ -96,7 +96,9 @@ class PinnedVersion:
 
 
 def open_pinned(options: SourceOptions, pinned: PinnedVersion | None) -> tuple[Engine, Snapshot]:
-    """Open the pinned version; without one, the version in the options, or the latest version.
+    """Open the pinned version; if `pinned` is None, open the version in the options.
+
+    If the options have no version or timestamp either, the latest version is opened.
 
     Raises:
         MetadataChangedError: the table at the path was replaced by another one.

@@ -95,7 +95,7 @@ class RequestHandler(Protocol):
         """Whether the handler can handle requests, because its session is active."""
 
     def handle_requests(self, folder: Path) -> None:
-        """Start a background thread for each request in the folder, which responds to it.
+        """For each request in the folder, start a background thread that responds to the request.
 
         Raises:
             OSError: the folder doesn't exist any more.
@@ -103,12 +103,12 @@ class RequestHandler(Protocol):
 
 
 def watch(handler: RequestHandler) -> Path:
-    """Create a shared folder, whose requests a background thread passes to the handler."""
+    """Create a shared folder; a background thread passes the folder's requests to the handler."""
     return _watcher.watch(handler)
 
 
 class _FolderWatcher:
-    """Watches the folders of all handlers in a thread, which ends when no handler is active."""
+    """Watches all handlers' folders in one thread. The thread ends when no handler is active."""
 
     def __init__(self) -> None:
         self._handlers: dict[Path, RequestHandler] = {}

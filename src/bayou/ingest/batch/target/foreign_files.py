@@ -50,7 +50,7 @@ def foreign_file(topic: Topic, engine: Engine) -> str | None:
 
 
 def check_new_folder(topic: Topic, engine: Engine, version: int | None) -> None:
-    """Check the folder of a new table whose path depends on the name of a topic.
+    """Check the folder of a new table if the table's path depends on the topic's name.
 
     Args:
         version: the version of the topic's table; None if there is no table.

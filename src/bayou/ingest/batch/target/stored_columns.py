@@ -39,7 +39,8 @@ def input_properties(layout: RowLayout, known: Mapping[str, str]) -> dict[str, s
     """Return the table property with the types of fields that only expressions read.
 
     Args:
-        known: the table's current properties, whose types of other fields are retained.
+        known: the table's current properties. The types that they store for other
+            fields are retained.
     """
     inputs = {f.name.lower(): f for f in _input_columns(known)}
     inputs |= {f.name.lower(): f for f in layout.inputs}

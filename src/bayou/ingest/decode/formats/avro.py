@@ -103,7 +103,7 @@ def _decimal(data: bytes, writer: Any, _reader: Any = None) -> Decimal:
     """Read a decimal with all digits; fastavro's own reader rounds to the precision of the schema.
 
     Raises:
-        ValueError: the decimal has more than `_MAX_DECIMAL_BYTES`.
+        ValueError: the decimal has more than `_MAX_DECIMAL_BYTES` bytes.
     """
     if len(data) > _MAX_DECIMAL_BYTES:
         raise ValueError(f"a decimal has {len(data)} bytes, more than {_MAX_DECIMAL_BYTES}")
@@ -137,9 +137,9 @@ _add_readers()
 
 
 def _with_known_logical_types(schema: Any) -> Any:
-    """Replace each logical type in the JSON of a schema by its reader's name in `_LOGICAL_TYPES`.
+    """In the JSON of a schema, replace logical types by the names of their readers.
 
-    Other logical types are removed.
+    `_LOGICAL_TYPES` contains the names. A logical type without a reader is removed.
     """
     match schema:
         case list():
@@ -179,7 +179,7 @@ class AvroReader:
     """Reads Avro values, each with the schema of its writer.
 
     Args:
-        registry: the registry of the schemas of values that start with a registry's header.
+        registry: the schema registry for values that start with a registry's header.
         schema: the schema of values without a header. If None, values without a header are refused.
     """
 
@@ -209,7 +209,10 @@ class AvroReader:
         return _record(schema, body)
 
     def _split(self, value: bytes) -> tuple[_Schema, int | None, bytes]:
-        """Return the schema of a value, its id in the registry, and the bytes after the header."""
+        """Return a value's schema, the schema's id in the registry, and the bytes after the header.
+
+        A value without a header has the default schema, and the id is None.
+        """
         number, schema, body = None, self._default_schema, value
         header = None if self._registry is None else split_header(value)
         if header is not None:

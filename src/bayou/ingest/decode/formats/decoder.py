@@ -253,7 +253,8 @@ def _utf8(value: bytes) -> str:
 def _csv(value: bytes, format: RecordFormat, kinds: Mapping[str, str]) -> dict[str, Any]:
     """Convert a line of CSV to a JSON object.
 
-    Empty values are omitted. Values of columns with numbers and booleans (`kinds`) are parsed.
+    Empty values are omitted. `kinds` contains the types of columns. Numbers and booleans are
+    parsed; values of all other columns stay strings.
     """
     try:
         lines = list(csv.reader([_utf8(value)], delimiter=format.csv_delimiter, strict=True))
