@@ -264,7 +264,7 @@ def _check_sidecars(
 
 
 def _sidecar_status(table: str, sidecar: SidecarFile) -> FileStatus:
-    """Return the status of a sidecar's file, which must be in the table's sidecar directory."""
+    """Return the file status of a sidecar; raise if the sidecar isn't in the sidecar directory."""
     path = decode_data_file_uri(sidecar.path)
     name = path.rsplit("/", 1)[-1]
     if ".." in path.split("/") or name in ("", "."):

@@ -31,7 +31,7 @@ from bayou.protocol.schema import DataType, StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFormat:
-    """The format of a checkpoint, which depends on the table properties.
+    """The format of a checkpoint, as the table properties define it.
 
     Attributes:
         as_json: whether to write `add.stats` (`delta.checkpoint.writeStatsAsJson`).

@@ -1,11 +1,11 @@
-"""Checkpoints of large tables, which several processes write in parts.
+"""Checkpoints of large tables: several processes write the parts of one checkpoint.
 
 One process plans the checkpoint: it splits the previous checkpoint into parts. Any process can
 read, filter and write a part. The planning process then writes the file actions of the commits
 after the previous checkpoint, and completes the new checkpoint.
 
 If the table supports V2 checkpoints, the parts are sidecars with unique names. Otherwise they are
-files of a multi-part checkpoint, whose names are the same for all writers. Two writers of a version
+files of a multi-part checkpoint, and all writers use the same file names. Two writers of a version
 would mix their parts, which would lose or duplicate files. The first writer therefore creates a
 claim file. A writer that finds this file, or a checkpoint file of the version, writes a checkpoint
 of a single file.
@@ -88,8 +88,8 @@ class CheckpointPlan:
 
     Attributes:
         parts: tasks to run with `write_checkpoint_part`, in any order. Empty if the table has no
-            previous checkpoint, or if another process writes parts of this version. In this case,
-            `finish` writes the whole checkpoint.
+            previous checkpoint, or if another process writes parts of this version. If there are no
+            parts, `finish` writes the whole checkpoint.
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
             `deletionTimestamp` are omitted.
         sidecars: whether the parts are sidecars of a V2 checkpoint.

@@ -50,7 +50,7 @@ class RowCounts:
 def metadata_rows(
     state: TableState, layout: CheckpointFormat, now: int
 ) -> Iterator[pa.RecordBatch]:
-    """The non-file actions: protocol, metadata, unexpired transactions and domains."""
+    """Yield the non-file actions: protocol, metadata, unexpired transactions and domains."""
     retention = state.table_properties.transaction_retention_ms
     transactions = [
         t

@@ -255,7 +255,7 @@ def _operation_metrics(metrics: CloneMetrics) -> dict[str, int]:
 
 
 def _check_old_files(engine: Engine, source: TableState) -> None:
-    """Check that the files of an earlier version that aren't live in the latest version exist."""
+    """Check that the files of `source` exist. Skip files that are live in the latest version."""
     latest = load_table_state(engine, source.path, catalog=source.catalog)
     if latest.version > source.version:
         files = list(files_without_keys(engine, source, file_keys(engine, latest)))

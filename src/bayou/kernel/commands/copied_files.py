@@ -45,9 +45,9 @@ class _CloneSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         path: canonical path of the source file.
-        vector: `uniqueId` of the source file's deletion vector when it was copied.
-        copied_vector: `uniqueId` of the deletion vector that the copy got from the clone. If the
-            copy has another deletion vector now, rows were deleted from the copy later.
+        vector: `uniqueId` of the deletion vector that the source file had when CLONE copied it.
+        copied_vector: `uniqueId` of the deletion vector that CLONE wrote for the copy. If the copy
+            has another deletion vector now, rows were deleted from the copy later.
     """
 
     table_id: str
@@ -261,7 +261,7 @@ def _origin(source: TableState, file: ScanFile) -> _CloneSource:
 
 
 def _tagged_origin(add: AddFile) -> _CloneSource | None:
-    """Return the source file of a copy; None if CLONE didn't copy the file of `add`."""
+    """Return the source file from which CLONE copied the file of `add`; None if it isn't a copy."""
     value = (add.tags or {}).get(CLONE_SOURCE_TAG)
     if value is None or is_absolute_uri(add.path):
         return None

@@ -28,7 +28,7 @@ class _SinkFile(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def sink_files(engine: Engine, folder: str) -> list[FileStatus] | None:
-    """Return the committed files of a folder's sink log; None if the folder has no sink log."""
+    """Return the files that a folder's sink log lists; None if the folder has no sink log."""
     live: dict[str, _SinkFile] = {}
     batches = _batches(engine, folder)
     if not batches:

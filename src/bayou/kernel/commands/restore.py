@@ -77,8 +77,8 @@ def restore(
     Args:
         latest: the table's current version, on which the commit is based.
         target: the version to restore.
-        timestamp: the timestamp that the user requested, which the history records; None if the
-            user requested a version.
+        timestamp: the timestamp that the user requested; the history records it. If the user
+            requested a version, this is None.
         ignore_missing_files: whether to skip the check that the version's files still exist.
         dry_run: whether to only compute the metrics, without a commit. The metrics then have the
             current version.

@@ -244,10 +244,10 @@ def _with_vectors(base: VersionChecksum, files: FileChanges) -> VersionChecksum:
 
 
 def _deleted_rows(files: list[int], deleted: list[int]) -> list[int]:
-    """Return a number of deleted rows for each file: `deleted`, then 0 for all other files.
+    """Pad `deleted` with zeros to the length of `files`.
 
     Args:
-        files: the files; only their number is used.
+        files: one item for each file; only the length is used.
         deleted: number of deleted rows of each file that has a deletion vector.
     """
     return [*deleted, *([0] * (len(files) - len(deleted)))]

@@ -33,10 +33,10 @@ class FileTotals:
 
 
 def checksum_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
-    """Return the totals in `checksum`; None if it is missing or has another version.
+    """Return the totals in `checksum`; None if it isn't the checksum of the segment's version.
 
     Args:
-        checksum: the valid checksum of the segment, if any.
+        checksum: content of `segment.checksum`; None if this file is missing or invalid.
     """
     if checksum is None or segment.checksum is None or segment.checksum.version != segment.version:
         return None

@@ -75,8 +75,8 @@ def to_physical_batch(
     """Convert a batch with the table's columns to the physical schema of data files.
 
     Args:
-        additional_columns: additional columns to write, which aren't columns of the table. Maps
-            their names in the batch to their names in the files.
+        additional_columns: columns to write that aren't columns of the table. Maps their names in
+            the batch to their names in the files.
     """
     additional_columns = additional_columns or {}
     names = [f.name for f in state.data_schema]

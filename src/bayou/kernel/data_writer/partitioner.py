@@ -46,7 +46,7 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 def with_original_values(
     state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
 ) -> pa.RecordBatch:
-    """Return a batch of a file's rows with the file's original timestamp strings in the metadata.
+    """Store the original timestamp strings of a file in the schema metadata of a batch of its rows.
 
     The strings are the file's partition values that are timestamps without a time zone. If the rows
     are written to a new file, `PartitionSplitter` uses the strings as the new file's partition
@@ -75,8 +75,8 @@ class PartitionSplitter:
     """Splits rows by partition. The returned rows don't have the partition columns.
 
     Args:
-        additional_columns: names of columns of the rows that the table doesn't have. In the
-            returned rows, they follow the table's columns. Other columns that the table doesn't
+        additional_columns: names of columns that the rows have and the table doesn't. In the
+            returned rows, they follow the table's columns. All other columns that the table doesn't
             have are dropped.
     """
 
@@ -116,7 +116,7 @@ class PartitionSplitter:
         return slices
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """Return a map for each partition column: serialized timestamp -> string in `zoneless`."""
+        """Map, for each partition column, the serialized timestamp to its string in `zoneless`."""
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:
             original = zoneless.get(name)
@@ -139,7 +139,7 @@ def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _partition_codes(
     table: str, batch: pa.RecordBatch, columns: list[tuple[str, DataType]]
 ) -> tuple[pa.Array[Any], list[PartitionKey]]:
-    """Number the partitions. Return the number of each row's partition, and the keys by number."""
+    """Return a partition number for each row, and the keys of the partitions by number."""
     codes: pa.Array[Any] | None = None
     keys: list[PartitionKey] = [()]
     for name, data_type in columns:

@@ -44,7 +44,7 @@ class IcebergStatus:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """The properties of a data file that both formats record."""
+    """Properties of a data file; the Delta log and the Iceberg metadata both record them."""
 
     size: int
     partition: str  # NaN isn't equal to itself

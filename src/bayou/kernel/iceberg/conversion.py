@@ -277,7 +277,7 @@ class _Run:
                     yield file.add
 
     def _commits(self, first: int) -> list[CommitActions] | None:
-        """Read the commits from `first` up to the version; None if one is missing."""
+        """Read the commits from `first` up to the version to convert; None if one is missing."""
         state = self._state
         files = []
         with commit_files(self._engine, state.path, first, catalog=state.catalog) as listed:

@@ -76,7 +76,7 @@ def delete_orphans(engine: Engine, table: str, before: int) -> int:
 def without_oldest(
     engine: Engine, table: str, metadata: Json, count: int
 ) -> tuple[Json, list[str]]:
-    """Remove the oldest `count` snapshots; return the metadata and the unreferenced files."""
+    """Remove the oldest `count` snapshots; return the new metadata and the unreferenced paths."""
     expired = metadata["snapshots"][:count]
     retained = metadata["snapshots"][count:]
     unreferenced = _unreferenced_files(engine, table, expired, retained)

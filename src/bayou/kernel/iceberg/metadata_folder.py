@@ -103,7 +103,7 @@ class MetadataFolder:
     def publish(
         self, number: int, previous: Json | None, metadata: Json, writer: MetadataWriter
     ) -> bool:
-        """Write metadata as the file after `number`; return False if that file exists.
+        """Write `metadata` as metadata file `number` + 1; return False if that file exists.
 
         Args:
             previous: contents of the file `number`; None if the metadata isn't based on this file.

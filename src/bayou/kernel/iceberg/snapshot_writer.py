@@ -96,7 +96,10 @@ class _NewFiles:
 
 
 class SnapshotWriter:
-    """Writes the manifests of the snapshots of one conversion. `written` has their paths."""
+    """Writes the manifests of the snapshots of one conversion.
+
+    `written` has the paths of all files that this object has written.
+    """
 
     def __init__(
         self, engine: Engine, table: str, folder: MetadataFolder, writer: MetadataWriter
@@ -242,7 +245,7 @@ class SnapshotWriter:
     def _partitions(
         self, converter: DataFileConverter, changes: FileChanges, paths: Collection[str]
     ) -> set[tuple[IcebergValue, ...]] | None:
-        """Return the partitions of removed files; None if an action doesn't have its partition."""
+        """Return the partitions of the removed files; None if an action has no partition."""
         partitions = set()
         wanted = set(paths)
         actions: list[AddFile | RemoveFile] = [*changes.removes, *changes.adds]
@@ -265,7 +268,11 @@ class SnapshotWriter:
         totals: SnapshotTotals,
         partitions: Collection[tuple[IcebergValue, ...]] | None,
     ) -> tuple[list[ManifestFile], set[str]]:
-        """Remove files; return the new manifests, and the locations of the removed files."""
+        """Remove the files `removed` from manifests.
+
+        Return `manifests` with the changed manifests replaced, and the locations of the files that
+        were in a manifest.
+        """
         replaced: dict[str, ManifestFile] = {}
         found: set[str] = set()
         for match in self._matches(metadata, manifests, removed, content, partitions):
@@ -352,7 +359,7 @@ class SnapshotWriter:
         new: NewSnapshot,
         totals: SnapshotTotals,
     ) -> Iterator[ManifestFile]:
-        """Write the deletion vectors of files to Puffin files, and write their manifests."""
+        """Write the deletion vectors of `adds` to Puffin files; yield manifests of the vectors."""
         remaining = ((add, add.deletion_vector) for add in adds if add.deletion_vector is not None)
         while chunk := list(islice(remaining, _DELETION_VECTORS_PER_FILE)):
             files = self._puffin_file(chunk, converter)

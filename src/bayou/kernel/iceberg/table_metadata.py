@@ -152,7 +152,7 @@ def with_snapshot(metadata: Json, snapshot: Json) -> Json:
 
 
 def without_snapshots(metadata: Json, expired: Collection[int]) -> Json:
-    """Remove snapshots, and the entries of the snapshot log up to the last removed snapshot."""
+    """Remove snapshots, and all entries of the snapshot log up to the last expired snapshot."""
     log: list[Json] = []
     for entry in metadata.get("snapshot-log", ()):
         log = [] if entry["snapshot-id"] in expired else [*log, entry]
@@ -282,7 +282,11 @@ def _properties(configuration: Mapping[str, str]) -> dict[str, str]:
 
 
 def retention_property(metadata: Json, retention_ms: int) -> Json:
-    """Set the age at which Iceberg expires snapshots, if it is less than Iceberg's default."""
+    """Set the age at which Iceberg expires snapshots to `retention_ms`.
+
+    `metadata` is returned unchanged if it has this property, or if `retention_ms` isn't less than
+    Iceberg's default.
+    """
     if retention_ms >= _DEFAULT_SNAPSHOT_AGE_MS or _SNAPSHOT_AGE in metadata["properties"]:
         return metadata
     properties: dict[str, Any] = {**metadata["properties"], _SNAPSHOT_AGE: str(retention_ms)}

@@ -217,7 +217,7 @@ _FEW_KEYS = 1000
 def reconcile(
     adds: ActionColumns, removes: ActionColumns, change: ChangeToDouble | None
 ) -> ReconciledFiles:
-    """Select the newest actions of each key.
+    """For each key, select the actions of the newest commit that has actions with this key.
 
     `adds` and `removes` must contain all actions of each key.
     """
@@ -235,7 +235,7 @@ def reconcile(
 
 
 def _newest(keys: pa.Array[Any], commits: pa.Array[Any]) -> Any:
-    """Return a mask that selects the newest actions of each key; None if it selects all actions."""
+    """Return a mask of the actions that `reconcile` selects; None if it selects all actions."""
     if len(keys) <= _FEW_KEYS and len(set(keys.to_pylist())) == len(keys):
         return None
     encoded: Any = keys.dictionary_encode()

@@ -1,4 +1,4 @@
-"""Keys of file actions as columns, for dropping the rows of a checkpoint that have these keys."""
+"""Keys of file actions as columns. A scan drops the rows of a checkpoint that have these keys."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class FileActionKeys:
         return len(self.keys) > 0 and not pc.all(pc.ends_with(self.keys, KEY_SEPARATOR)).as_py()
 
     def unseen_mask(self, adds: pa.StructArray) -> pa.BooleanArray | None:
-        """Return a mask of the actions in `adds` with keys that aren't in `keys`.
+        """Return a mask that selects the actions whose keys aren't in `keys`.
 
         Args:
             adds: `add` or `remove` actions as structs.

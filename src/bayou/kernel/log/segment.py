@@ -235,7 +235,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
 
 
 def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | None:
-    """Return the path of an existing log file that an empty listing should contain, or None.
+    """Return the path of a log file that exists although the listing is empty; None if none exists.
 
     Args:
         hint: version in the checkpoint hint; None if the log has no hint.

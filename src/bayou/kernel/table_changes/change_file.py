@@ -100,7 +100,7 @@ class ChangeState:
 
     Attributes:
         scan_state: state for reading data files. To read a change data file, the reader adds the
-            column `_change_type` to it.
+            column `_change_type` to this state.
 
     Examples:
         >>> scan = table.changes(engine, CommitBoundary.at_version(0)).scan_builder().build()

@@ -286,7 +286,7 @@ _HAS_SEVERAL_ENCODINGS = r"[^A-Za-z0-9_\-.=/]|^/"
 
 
 def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
-    """Return a key to sort and compare paths in the log; all encodings of a path have one key."""
+    """Return a sort key for each path in the log; all encodings of a path have the same key."""
     several = pc.match_substring_regex(paths, _HAS_SEVERAL_ENCODINGS)
     if not pc.any(several).as_py():
         return paths

@@ -36,8 +36,8 @@ def incompatibility(earlier: TableShape, later: TableShape) -> str | None:
     """Return the reason why rows of `earlier` can't be read with the schema of `later`, or None.
 
     As in delta-spark, columns may be added and may become nullable; other changes are incompatible.
-    Column mapping may be enabled, but not disabled, because a renamed column can't be distinguished
-    from a new column without physical names.
+    Column mapping may be enabled, but not disabled: without physical names, a renamed column can't
+    be distinguished from a new column.
     """
     return _mapping_change(earlier, later) or _schema_change(earlier.schema, later.schema, "")
 

@@ -369,9 +369,10 @@ def read_change_file(
 
 
 def _state_for(state: ScanState, file: ScanFile) -> ScanState:
-    """Return the scan state for a file, which may have other partition columns than the table.
+    """Return the scan state for a file.
 
-    Partition columns of a file are the columns with a partition value in its `add`.
+    The file may have other partition columns than the table: the columns that have a partition
+    value in the file's `add`.
     """
     partition_columns = tuple(
         f.name for f in state.logical_schema if state.partition_key(f) in file.partition_values

@@ -54,7 +54,7 @@ class BackgroundHooks:
                 self._pending.clear()
 
     def submit(self, key: Hashable, run: Callable[[], None]) -> None:
-        """Submit a hook, which replaces a pending hook with the same key.
+        """Submit a hook. It replaces a pending hook with the same key.
 
         Args:
             run: function that runs the hook and logs its errors.

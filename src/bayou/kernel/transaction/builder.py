@@ -347,8 +347,8 @@ class TransactionBuilder:
         """Set the maximum number of rows of a data file; if None, only its bytes are limited."""
         if rows is not None and rows < 1:
             raise ArgumentError(
-                f"{self._table}: the maximum number of rows of a data file must be at least 1, not "
-                f"{rows}.",
+                f"{self._table}: the maximum number of rows of a data file is {rows}. Use 1 or "
+                "more.",
                 argument="rows",
             )
         builder = copy.copy(self)

@@ -227,7 +227,10 @@ def _identifier_conflict(
 def _vacuum_conflict(
     winner: _WinnerActions, writes: WriteSet
 ) -> tuple[type[CommitConflictError], str] | None:
-    """Return the conflict of a VACUUM and a concurrent RESTORE, which adds deleted files again."""
+    """Return the conflict between a VACUUM and a concurrent RESTORE; None if there is none.
+
+    A RESTORE adds files again that the VACUUM may delete.
+    """
     if writes.operation == Operation.RESTORE and winner.operation == Operation.VACUUM_START:
         return CommitConflictError, "started a vacuum, which may delete files of the older version"
     if writes.operation == Operation.VACUUM_START and winner.operation == Operation.RESTORE:

@@ -188,7 +188,7 @@ def merge_schemas(
 
 
 def widening_rule(configuration: Mapping[str, str], mode: AutomaticWidening) -> WideningRule | None:
-    """Return the rule for a table's columns; None if the table has no type widening."""
+    """Return the rule that decides which types are widened; None without type widening."""
     if not properties.TYPE_WIDENING.read(configuration):
         return None
     iceberg = "iceberg" in properties.UNIVERSAL_FORMATS.read(configuration)

@@ -81,7 +81,7 @@ class Alteration:
 
 
 def with_schema(state: TableState, schema: StructType, **changes: object) -> Metadata:
-    """Return the table's metadata with a new schema, and with `changes` of its other fields."""
+    """Return the table's metadata with a new schema; `changes` are new values of other fields."""
     return msgspec.structs.replace(state.metadata, schema_string=schema.to_json(), **changes)
 
 

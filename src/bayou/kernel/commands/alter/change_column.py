@@ -198,7 +198,7 @@ def change_nullability(
 def change_default(
     engine: Engine, state: TableState, path: ColumnPath, default: str | None, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set a column's default to a SQL expression, or drop it (None); existing rows don't change."""
+    """Set a column's default to a SQL expression; None drops it. Existing rows don't change."""
     path = resolve_path(state.path, state.schema, path)
     field = field_at(state.path, state.schema, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)
@@ -285,7 +285,7 @@ def _with_metadata(field: StructField, key: str, value: str | None) -> StructFie
 
 
 def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructField) -> StructField:
-    """Return a string column with the length limit of `to`.
+    """Return `field`, a string column, with the length limit of `to`.
 
     Raises an error if existing values may exceed this limit.
     """

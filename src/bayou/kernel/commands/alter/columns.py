@@ -47,7 +47,11 @@ from bayou.protocol.type_changes import TYPE_CHANGES_KEY
 def column_description(
     path: ColumnPath, field: StructField, *, with_type_changes: bool = False
 ) -> dict[str, object]:
-    """Return the JSON object that describes a column in operation parameters of `commitInfo`."""
+    """Return the JSON object that describes a column in operation parameters of `commitInfo`.
+
+    Args:
+        with_type_changes: whether the object includes the type changes in the column's metadata.
+    """
     metadata: dict[str, Any] = {
         key: value
         for key, value in field.metadata.items()

@@ -92,7 +92,11 @@ def extreme_value(engine: Engine, state: TableState, column: str, *, highest: bo
 def _first_violation(
     engine: Engine, state: TableState, column: StructField, filter: Predicate | None
 ) -> dict[str, object]:
-    """Return the first row that violates a NOT NULL constraint, as values by column name."""
+    """Return a row that violates a NOT NULL constraint of `column`, as values by column name.
+
+    Return an empty dictionary if no row violates a constraint. Files that can't have rows matching
+    `filter` aren't read.
+    """
     schema = StructType((column,))
     with _batches(engine, state, state.schema, filter) as batches:
         for batch in batches:

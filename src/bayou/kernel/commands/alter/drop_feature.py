@@ -55,9 +55,10 @@ def drop_feature(
 
     Args:
         truncate_history: whether to delete the versions that use the feature. If False, they are
-            protected by `checkpointProtection`. Only versions older than 24 hours can be deleted:
-            the first call makes sure that the latest version doesn't use the feature, and raises an
-            error that says how long to wait. A second call after this time drops the feature.
+            protected by `checkpointProtection`. Only versions older than 24 hours can be deleted.
+            If a younger version uses the feature, the call removes the feature's traces from the
+            latest version, and raises an error that says how long to wait. Call `drop_feature`
+            again after this time.
         now: milliseconds since the epoch. If None, the system clock is used.
     """
     name = features.feature_name(name)
@@ -142,7 +143,12 @@ def _barrier(dropping: FeatureDrop) -> None:
 
 
 def _truncate(dropping: FeatureDrop, removal: FeatureRemoval, *, changed: bool, now: int) -> None:
-    """Delete the versions that use the feature, or raise an error that says how long to wait."""
+    """Delete the versions that use the feature, or raise an error that says how long to wait.
+
+    Args:
+        changed: whether this command has removed the feature's traces from the latest version. If
+            True, the previous version still uses the feature and is too young to be deleted.
+    """
     _barrier(dropping)
     if changed:
         raise dropping.in_use(

@@ -28,8 +28,9 @@ def set_properties(
 ) -> AlterationMetrics:
     """Set table properties; properties that enable a feature also upgrade the protocol.
 
-    The key `comment` sets the table's description. If row tracking is enabled, directly or by
-    Iceberg compatibility version 3, row ids are first assigned to all files in separate commits.
+    The key `comment` sets the table's description. If `configuration` enables row tracking,
+    directly or by Iceberg compatibility version 3, row ids are first assigned to all files in
+    separate commits.
     """
     requested = properties.normalize(configuration)
     if _implies_row_tracking(state, requested):
@@ -132,7 +133,7 @@ def _implies_row_tracking(state: TableState, requested: Mapping[str, str]) -> bo
 
 
 def _validate(state: TableState, configuration: Mapping[str, str]) -> None:
-    """Raise an error if a value is invalid. Must be called before the command's first commit."""
+    """Raise an error if a value of `configuration` is invalid. Call it before the first commit."""
     try:
         properties.validate(configuration)
     except PropertyValueError as error:

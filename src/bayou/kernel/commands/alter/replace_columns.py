@@ -33,12 +33,12 @@ from bayou.protocol.type_changes import is_widening, with_type_changes
 def replace_columns(
     engine: Engine, state: TableState, columns: Sequence[StructField], *, engine_info: str
 ) -> AlterationMetrics:
-    """Replace a table's columns by a list of columns, which are matched by name.
+    """Replace a table's columns by the columns in `columns`.
 
-    Existing columns keep their data. Columns may be reordered, get another comment, and become
-    nullable. New columns must be nullable. If column mapping is enabled, columns that aren't in the
-    list are dropped. If type widening is enabled, types may become wider. The same rules apply to
-    struct fields.
+    Columns are matched by name. Existing columns keep their data; they may be reordered, get
+    another comment, and become nullable. New columns must be nullable. If column mapping is
+    enabled, existing columns that aren't in `columns` are dropped. If type widening is enabled,
+    types may become wider. The same rules apply to struct fields.
 
     Raises:
         SchemaError: a change isn't possible, or columns are both dropped and added, which could be

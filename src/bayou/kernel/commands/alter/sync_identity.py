@@ -69,6 +69,6 @@ def _mark(column: IdentityColumn, furthest: int) -> int | None:
 
 
 def _generated_value(column: IdentityColumn, value: int) -> int:
-    """Return `value` if the column can generate it, else the next value that it can generate."""
+    """Return `value` if the column can generate it, else the value that it generates after it."""
     steps = -(-(value - column.start) // column.step)
     return column.start + column.step * steps

@@ -37,10 +37,10 @@ class MergeClause:
     """A WHEN clause of a MERGE.
 
     Each row has one of the kinds matched, not matched, or not matched by source. Among the clauses
-    of this kind, the first clause whose condition is true applies to the row.
+    of the row's kind, the first clause whose condition is true applies to the row.
 
     Attributes:
-        assignments: the value for each assigned target column, as SQL or expression. The key of a
+        assignments: the value for each assigned target column, as SQL or `Expression`. The key of a
             nested field is a dotted path such as `s.a`. If None, each column is set to the source
             column of the same name. Ignored for a delete.
     """

@@ -85,7 +85,7 @@ class FileDecisions:
         )
 
     def from_position(self, position: int, count: int) -> FileDecisions:
-        """Return the first `count` decisions for rows at or after a position in the file."""
+        """Return at most `count` decisions: the first ones at or after `position` in the file."""
         return self.slice(_count_below(self.positions, position), count)
 
 
@@ -261,7 +261,7 @@ def multiple_matches_error(table: str, example: str = "") -> MultipleMatchesErro
     """Return the error for several source rows that match one target row.
 
     Args:
-        example: description of one of these target rows, which the message contains.
+        example: description of one target row with several matches; the message contains it.
     """
     return MultipleMatchesError(
         f"{table}: multiple source rows matched the same target row{example} "

@@ -96,8 +96,8 @@ class MergeOperation:
     def record_read(self, engine: Engine, predicate: Predicate | None) -> None:
         """Record that the source was computed from the target's rows for which `predicate` is true.
 
-        If `predicate` is None, the source was computed from all rows. A concurrent change of these
-        rows is a conflict. Call this method before `commit`.
+        If `predicate` is None, the source was computed from all rows of the target. A concurrent
+        change of these rows is a conflict. Call this method before `commit`.
         """
         self._transaction.record_read(engine, predicate)
 

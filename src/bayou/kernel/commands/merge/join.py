@@ -277,7 +277,7 @@ class MatchedSourceRows:
         self._matched = pc.or_(self._matched, pc.is_valid(inverse))
 
     def includes(self, rows: pa.BooleanArray) -> bool:
-        """Whether all source rows that the mask `rows` selects have been added."""
+        """Whether the set contains every source row that the mask `rows` selects."""
         missing = pc.and_not(rows, self._matched)
         return bool(missing.true_count == 0)
 

@@ -104,7 +104,11 @@ def history_metrics(
     removed: Sequence[AddFile],
     vectors: Sequence[DeletionVectorDescriptor],
 ) -> dict[str, object]:
-    """Return the `operationMetrics` of one commit."""
+    """Return the `operationMetrics` of one commit.
+
+    Args:
+        vectors: deletion vectors of the removed files.
+    """
     sizes = sorted(add.size for add in added) or [0]
     count = len(sizes)
     return {

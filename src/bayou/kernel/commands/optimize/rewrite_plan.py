@@ -142,7 +142,7 @@ def run_plan(
 
 
 def planned_metrics(plan: RewritePlan, limits: RewriteLimits | None = None) -> OptimizeMetrics:
-    """Return the metrics of a dry run: the files that the plan removes, and no added files."""
+    """Return the metrics of a dry run: they count files that the plan removes, and no new files."""
     unwritten = [RewriteResult(item=item, added=()) for item in plan.items]
     batches = _batches(plan.items, (limits or RewriteLimits()).batch_bytes)
     return _metrics(plan, unwritten, len(batches), None)
@@ -335,7 +335,7 @@ def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[lis
 
 
 def pack(files: Iterable[ScanFile], max_bytes: int) -> Iterator[list[ScanFile]]:
-    """Yield bins of consecutive files with at most `max_bytes`; larger files get their own bins."""
+    """Group consecutive files into bins of at most `max_bytes`; a larger file is a bin alone."""
     current: list[ScanFile] = []
     size = 0
     for file in files:

@@ -131,7 +131,7 @@ class RowPositions:
         bounds: for each column, the ascending lower bounds of its ranges, without the bound of the
             first range.
         sampled: ascending positions of the sampled rows.
-        num_rows: total number of rows in the files.
+        num_rows: total number of rows in the files to sort.
     """
 
     order: RowOrder
@@ -167,8 +167,8 @@ class RowSample:
 
     Attributes:
         rows: sampled rows with one column for each ordering column; None if there are no rows.
-        fraction: approximate fraction of the rows that were sampled.
-        num_rows: total number of rows in the files.
+        fraction: `rows` as an approximate fraction of all rows in the sampled files.
+        num_rows: total number of rows in the sampled files.
     """
 
     rows: pa.RecordBatch | None
@@ -197,7 +197,7 @@ class RowSample:
         )
 
     def _thinned(self, fraction: float) -> pa.RecordBatch | None:
-        """Reduce the sample to a smaller fraction of all rows; None if there are no rows."""
+        """Return a part of the sample: about `fraction` of all rows. None if there are no rows."""
         if self.rows is None or fraction >= self.fraction:
             return self.rows
         drawn = pc.random(self.rows.num_rows, initializer=self.num_rows)
@@ -385,7 +385,7 @@ def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
 
 
 def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
-    """Return, for each value, the number of ascending `bounds` that are <= it; 0 for null."""
+    """Count the `bounds` (ascending) that are <= each value; the count for a null is 0."""
     if len(bounds) == 0:
         return pa.repeat(pa.scalar(0, pa.int64()), len(values))
     both = pa.concat_arrays([bounds, values.cast(bounds.type)])

@@ -98,8 +98,8 @@ def apply_row_changes(
     change data files.
 
     Args:
-        changes: at most one for each file. A file without changed rows is skipped if `rewrite` is
-            False.
+        changes: at most one for each file. A file without changed rows is skipped if its
+            `FileChange.rewrite` is False.
         new_versions: function that computes the updated rows from the old rows at the positions
             `FileChange.updated`. If None, `updated` has the updated rows.
         updated: updated rows with exactly the table's columns, and `_metadata.row_id` (int64) if
@@ -320,7 +320,10 @@ class _RowChangeWriter:
         return self._tracked(rows, batch.column(ROW_ID), batch.column(ROW_COMMIT_VERSION))
 
     def _changed(self, change: FileChange, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Record deleted and updated rows as change data; yield the updated rows."""
+        """Record deleted and updated rows as change data; yield new versions of the updated rows.
+
+        If `new_versions` isn't set, the caller has the updated rows, and nothing is yielded.
+        """
         not_updated = read.selection_vector(change.updated, batch.column(ROW_INDEX_COLUMN))
         if not_updated is None:
             self._record(change, batch, "delete")

@@ -88,7 +88,7 @@ that no row of a file matches a condition, but not that all rows match.
 
 
 class CandidateFiles:
-    """Finds the files of one table version that may have rows matching a condition; thread-safe.
+    """Finds, in one table version, the files that may have matching rows; thread-safe.
 
     Args:
         predicate: condition; None matches every row.
@@ -152,7 +152,7 @@ class CandidateFiles:
 
 
 def _has_exact_bounds(predicate: Predicate, state: TableState) -> bool:
-    """Whether all data columns in a condition have exact minimums and maximums in statistics."""
+    """Whether the files' statistics have exact bounds of all data columns in a condition."""
     for path in referenced_columns(predicate):
         field = state.schema.get(path[0])
         if path[0] in state.partition_columns:

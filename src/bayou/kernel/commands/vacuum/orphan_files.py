@@ -54,8 +54,8 @@ class ListingResult:
 
     Attributes:
         files: unreferenced files, in `INVENTORY_SCHEMA`.
-        folders: folders in the store, without the table's root folder.
-        non_empty_folders: folders that aren't empty.
+        folders: listed folders, without the table's root folder.
+        non_empty_folders: folders that contain a listed file or folder.
         other_tables: folders that contain the log of another table.
     """
 
@@ -192,7 +192,7 @@ class ListingFilter:
 
 
 def _split_names(paths: Any) -> Any:
-    """Split paths at the last slash into lists of folder and name."""
+    """Return a list of two strings for each path: its folder and its name."""
     return pc.split_pattern(paths, "/", max_splits=1, reverse=True)
 
 
@@ -220,7 +220,10 @@ class ListingRange:
         return cls(root=state.path, names=HiddenNames.of(state), before=before)
 
     def split(self, referenced: ReferencedFiles, max_ranges: int) -> list[ListingRange]:
-        """Split into at most `max_ranges` ranges with similar numbers of referenced files."""
+        """Split this range into at most `max_ranges` ranges.
+
+        The ranges have similar numbers of referenced files.
+        """
         ends = [f"{self.root}/{path}" for path in referenced.boundaries(max_ranges)]
         ranges = pairwise([self.after, *ends, self.until])
         return [replace(self, after=after, until=until) for after, until in ranges]

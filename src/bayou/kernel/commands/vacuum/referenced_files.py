@@ -144,7 +144,7 @@ def _digest(path: str) -> int:
 
 
 def _in_any_folder(path: str) -> str:
-    """Return `//` and the file name, which references all files with this name."""
+    """Return `//<name>` for the file name in `path`. It references all files with this name."""
     return _ANY_FOLDER + path.rpartition("/")[2]
 
 
@@ -198,7 +198,10 @@ def _below(folder: TableFolder, paths: Any) -> list[str]:
 
 
 def _vector_files(folder: TableFolder, vectors: pa.StructArray) -> list[str]:
-    """Return the deletion vector files below the table; a file may contain several vectors."""
+    """Return the paths of the files that contain the deletion vectors `vectors`.
+
+    For a file outside the table, the path is replaced by `_in_any_folder`.
+    """
     pairs = pc.unique(
         pc.binary_join_element_wise(
             pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv"), ""

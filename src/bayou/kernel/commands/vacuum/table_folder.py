@@ -55,7 +55,7 @@ class TableFolder:
         return None if path is None else self._relative(path)
 
     def real_paths(self, paths: Any) -> list[str]:
-        """Return the real paths of the relative paths that contain a symbolic link."""
+        """Select the relative paths that contain a symbolic link, and return their real paths."""
         if "://" in self._table:  # object stores have no links
             return []
         folders = pc.unique(pc.replace_substring_regex(paths, "/?[^/]*$", "")).to_pylist()

@@ -248,7 +248,7 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
 
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
-    """Return the schema of the rows. A column with only untyped nulls gets the table's type."""
+    """Return `data`. A column with only untyped nulls gets the type of the table's column."""
     by_name = {f.name.lower(): f for f in table_schema}
     return StructType(
         tuple(

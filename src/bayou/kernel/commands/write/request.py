@@ -53,8 +53,9 @@ class TableWrite:
             properties and description of an existing table.
         name, description: name and description of a new table, or of a table whose definition is
             replaced.
-        reads: conditions that select the rows of the table from which the written rows were
-            computed. A condition of None selects all rows.
+        reads: conditions on rows of the table. The written rows were computed from the table's
+            rows that satisfy at least one of these conditions. A condition of None selects all
+            rows.
         time_zone: time zone of timestamp partition values that the log contains without a zone. An
             overwrite compares these partition values with timestamps in the written rows and in
             `replace_where`.

@@ -60,7 +60,7 @@ def read_avro_file(data: bytes) -> AvroFile:
     """Parse the bytes of a file, without its records.
 
     Raises:
-        ValueError, IndexError: it isn't an Avro file, or the file is truncated.
+        ValueError, IndexError: `data` isn't an Avro file, or is truncated.
     """
     metadata, position = _header(data)
     sync = data[position - _SYNC_SIZE : position]
@@ -73,7 +73,7 @@ def read_metadata(data: bytes, key: str) -> dict[str, bytes]:
     If there is no entry with this key, all metadata is parsed.
 
     Raises:
-        ValueError, IndexError: it isn't an Avro file, or `data` ends within the metadata.
+        ValueError, IndexError: `data` isn't from an Avro file, or ends within the metadata.
     """
     return _header(data, last_key=key)[0]
 

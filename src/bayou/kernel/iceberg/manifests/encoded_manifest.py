@@ -33,12 +33,12 @@ _BYTES_PER_ENTRY = 16 / 3  # four bytes in Base64
 
 
 def location_hash(location: str) -> int:
-    """Return the hash with which the index represents the location of a file."""
+    """Return the hash that the index has for a file's location."""
     return zlib.crc32(location.encode())
 
 
 def index_length(entries: int) -> int:
-    """Return the length in bytes of an index with a number of entries."""
+    """Return how many of a manifest's first bytes contain the index of `entries` entries."""
     return _BYTES_BEFORE_INDEX + int(entries * _BYTES_PER_ENTRY) + 4
 
 
@@ -46,7 +46,7 @@ def location_hashes(head: bytes) -> tuple[int, ...] | None:
     """Read the hashes of all entries from the first bytes of a manifest; None without an index.
 
     Raises:
-        ValueError, IndexError: it isn't an Avro file, or `head` ends within the index.
+        ValueError, IndexError: `head` isn't from an Avro file, or ends within the index.
     """
     return _hashes(read_metadata(head, _HASHES_KEY))
 
@@ -105,11 +105,11 @@ class EncodedManifest:
         return self.file.metadata[SCHEMA_KEY]
 
     def matching(self, wanted: Collection[int], live: int) -> list[int]:
-        """Return the indexes of the first `live` entries that have one of the `wanted` hashes."""
+        """Among the first `live` entries, return the indexes of those with a hash in `wanted`."""
         return matching_hashes(self.hashes[:live], wanted)
 
     def entries(self, numbers: Collection[int]) -> dict[int, bytes]:
-        """Return the encoded entries with these indexes."""
+        """Return the encoded entries at the indexes `numbers`, by index."""
         result: dict[int, bytes] = {}
         ordered = sorted(numbers)
         position = 0
@@ -230,7 +230,7 @@ def index_metadata(parts: Iterable[EncodedEntries | MovedEntries]) -> dict[str, 
 
 
 def matching_hashes(hashes: Sequence[int], wanted: Collection[int]) -> list[int]:
-    """Return the positions of hashes that are in a set."""
+    """Return the indexes of the `hashes` that are in `wanted`."""
     return [number for number, each in enumerate(hashes) if each in wanted]
 
 

@@ -86,7 +86,10 @@ class RecordWriter:
 
 
 class _BytesEncoder(BinaryEncoder):
-    """Collects the bytes; pyiceberg's encoder writes each byte of a number to a stream."""
+    """Collects the encoded values in `parts`.
+
+    pyiceberg's encoder is slower, because it writes each byte of a number to a stream.
+    """
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []

@@ -17,7 +17,10 @@ def may_contain(
     spec: PartitionSpec,
     partitions: Collection[tuple[IcebergValue, ...]] | None,
 ) -> bool:
-    """Whether a manifest may contain a file of the partitions; None means all partitions."""
+    """Whether a manifest may contain a file of at least one of the partitions.
+
+    If `partitions` is None, the result is True.
+    """
     if partitions is None or len(manifest.partitions) != len(spec.types):
         return True
     return any(

@@ -190,7 +190,7 @@ class EncodedManifestWriter(ManifestWriterV2):
         return {**self._index, **super()._meta}
 
     def new_writer(self) -> EncodedRecordFile:
-        """Return the Avro file."""
+        """Return the Avro file that the entries are written to."""
         return EncodedRecordFile(
             self._output_file, self._entry_schema, "manifest_entry", self._meta
         )
@@ -345,7 +345,7 @@ def manifest_list(
 
 
 def _listed(manifests: Sequence[ManifestFile], format_version: int) -> list[Any]:
-    """Return pyiceberg's `ManifestFile` objects."""
+    """Convert manifests to pyiceberg's `ManifestFile` objects."""
     struct = MANIFEST_LIST_FILE_SCHEMAS[format_version].as_struct()
     values_of_manifest = values_of(ManifestFile, struct)
     partitions = [field.name for field in struct.fields].index("partitions")
@@ -363,7 +363,10 @@ def _listed(manifests: Sequence[ManifestFile], format_version: int) -> list[Any]
 def _partitions_with_summaries(
     summaries: Sequence[FieldSummary], types: Sequence[str]
 ) -> list[tuple[IcebergValue, ...]]:
-    """Return partitions from which pyiceberg computes these field summaries."""
+    """Make up partitions, so that their field summaries are `summaries`.
+
+    pyiceberg's writer doesn't take field summaries. It computes them from the partitions of files.
+    """
     columns = []
     for summary, iceberg_type in zip(summaries, types, strict=True):
         bounds = (summary.lower_bound, summary.upper_bound)
