@@ -134,7 +134,7 @@ def check_not_recreated(
         raise PipelineError(
             f"topic {key!r}: {table} has records of topic {topic.name!r} from Kafka cluster "
             f"{min(clusters)}, but bootstrap-servers leads to cluster {topic.cluster_id}. Correct "
-            "bootstrap-servers, or set another table-path for the topic of this cluster.",
+            f"bootstrap-servers, or set another table-path for the records of {topic.cluster_id}.",
             topic=key,
         )
     if topic.topic_id is None:

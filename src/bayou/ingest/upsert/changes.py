@@ -230,8 +230,8 @@ class ChangeReader:
             raise _UnfitError(f"the Kafka key of a record without a value: {error}") from error
         if key[:1] == b"\0":
             raise _UnfitError(
-                "the Kafka key of a record without a value is neither JSON nor a string, but "
-                "may have a schema registry's header; set decode-key"
+                "the record has no value, and its Kafka key is neither JSON nor a string. The key "
+                "seems to start with a schema registry's header; set decode-key"
             )
         _check_nesting(key)
         string = _utf8(key)

@@ -188,7 +188,7 @@ def request_sorted_files(shared: Path | None, table_id: str, version: int) -> So
 
 
 def index_requests(shared: Path) -> list[IndexRequest]:
-    """List the requests for sorted files in a shared folder."""
+    """List the index requests in the shared folder. Each asks for a sorted list of files."""
     result = []
     for file in shared.glob(f"*/{WANTED}"):
         version, _, table_id = file.parent.name.partition("-")

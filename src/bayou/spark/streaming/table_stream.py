@@ -453,13 +453,12 @@ class TableStream:
         )
 
     def _check_schema_once(self, start: int, end: int | None) -> None:
-        """Raise an error if the rows of a version can't be read with the stream's schema.
+        """Raise an error if rows of versions `start` to `end` can't be read with the stream's schema.
 
         Args:
-            start: the version.
-            end: the last version of a batch that an earlier run of the query planned. All versions
-                from `start` to `end` are checked. For other batches, `end` is None and only `start`
-                is checked.
+            start: the first version.
+            end: the last version of the batch, if an earlier run of the query planned the batch. If
+                None, only `start` is checked.
         """
         if self._tracking is not None or self._schema_checked:
             return
