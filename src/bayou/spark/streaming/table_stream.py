@@ -453,7 +453,7 @@ class TableStream:
         )
 
     def _check_schema_once(self, start: int, end: int | None) -> None:
-        """Raise an error if rows of versions `start` to `end` can't be read with the stream's schema.
+        """Raise an error if the stream's schema can't read rows of versions `start` to `end`.
 
         Args:
             start: the first version.
