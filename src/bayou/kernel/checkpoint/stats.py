@@ -31,7 +31,7 @@ from bayou.protocol.schema import DataType, StructField, StructType
 def indexed_schema(
     schema: StructType, partition_columns: tuple[str, ...], properties: TableProperties
 ) -> StructType:
-    """Return the columns that have statistics, with logical names.
+    """Return the schema of the columns that have statistics; names are logical names.
 
     These are the columns in `delta.dataSkippingStatsColumns` if it is set, else the first
     `delta.dataSkippingNumIndexedCols` leaf columns. Partition columns have no statistics.
@@ -128,7 +128,7 @@ def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, in
 
 
 def _json_field(field: Any) -> Any:
-    """Return a field with a type that JSON parsers support or parse faster.
+    """Replace types in `field` by types that JSON parsers support, or parse faster.
 
     Dates and timestamps become strings, and float becomes double.
     """

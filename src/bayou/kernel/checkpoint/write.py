@@ -43,7 +43,8 @@ def finish_checkpoint(
 ) -> None:
     """Write the checkpoint hint, after all files of the checkpoint are written.
 
-    Also write the version checksum if it is missing, or log a warning if its totals differ.
+    Also write the version checksum if it is missing. If it exists and its totals differ from
+    `totals`, log a warning.
 
     Args:
         totals: number and total size of the live files in the checkpoint.

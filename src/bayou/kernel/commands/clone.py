@@ -161,8 +161,8 @@ def clone(
     Later changes to one table don't affect the other. Vacuuming the clone never deletes files of
     the source. Vacuuming the source may delete files that a shallow clone needs.
 
-    If a deep clone is repeated with `replace`, only files that the source has added since are
-    copied. A failed clone changes nothing.
+    If a deep clone is repeated with `replace`, only files that were added to the source after the
+    last clone are copied. A failed clone changes nothing.
 
     Args:
         shallow: whether the clone references the source's data files by absolute paths; if False,

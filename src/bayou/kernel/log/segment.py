@@ -253,8 +253,8 @@ def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | No
 def _log_not_listed(table: str, existing: str) -> CorruptTableError:
     """Return the error for an empty listing of a log that has at least one file.
 
-    Without this error, a write would create the table again. Possible causes are a proxy that
-    answers requests with its own page, and deleted commits with a remaining `_last_checkpoint`.
+    Without this error, a write would create the table again. Possible causes: a proxy answers the
+    requests with its own page, or the commits were deleted but `_last_checkpoint` wasn't.
     """
     return CorruptTableError(
         f"{table}: the listing of the log has no commit and no checkpoint, but {existing} exists. "

@@ -41,12 +41,13 @@ class CommitFiles:
         sizes: sizes of the files in bytes, int64; 0 if unknown.
         adds: `add` actions of the files, as `ADD_TYPE` without statistics; None in the result of
             `changed_files`.
-        removed: path of a file that the commit removes with `dataChange`; None if there is none.
+        removed: path of a file that the commit removes with `dataChange` true; None if there is
+            none.
         read_together: whether all files must be read in one micro-batch, because the preimage and
             the postimage of an update may be in different files, or because the commit changes the
             deletion vector of a file.
         has_files: whether the commit has file actions. In the result of `added_files`, this
-            includes actions without `dataChange`.
+            includes actions with `dataChange` false.
     """
 
     commit: CommitActions
@@ -68,7 +69,7 @@ class CommitFiles:
 
 
 def added_files(commit: CommitActions) -> CommitFiles:
-    """Return the files that a commit adds with `dataChange`."""
+    """Return the files that a commit adds with `dataChange` true."""
     adds: list[AddFile] = []
     removed: str | None = None
     has_files = False
@@ -103,7 +104,8 @@ def changed_files(commit: CommitActions) -> CommitFiles:
     """Return the files with the changed rows of a commit.
 
     These are the change data files of the commit. If it has none, these are the files that it adds
-    or removes with `dataChange`. A MERGE that rewrites files without changing a row has no files.
+    or removes with `dataChange` true. A MERGE that rewrites files without changing a row has no
+    files.
     """
     recorded: list[AddCDCFile] = []
     data_changes: list[AddFile | RemoveFile] = []

@@ -177,7 +177,8 @@ class TransactionBuilder:
     def with_definition_recorded(self) -> TransactionBuilder:
         """Write the table's definition to the commit's `operationParameters`.
 
-        The definition is its description, partition columns, clustering columns and properties.
+        The definition consists of the table's description, partition columns, clustering columns
+        and properties.
         """
         builder = copy.copy(self)
         builder._records_definition = True

@@ -207,7 +207,7 @@ def _evolve_schema(
     configuration: Mapping[str, str],
     mode: AutomaticWidening,
 ) -> StructType:
-    """Return `schema` with new columns of the rows, and with wider types if type widening is on."""
+    """Extend `schema` by the new columns in `rows`; with type widening, also widen types."""
     merged = merge_schemas(
         state.path,
         schema,

@@ -94,7 +94,7 @@ def check_new_table(
 
 
 def check_fits(table: str, current: StructType, incoming: StructType) -> None:
-    """Check that rows with the schema `incoming` fit a table without schema evolution."""
+    """Check that, without schema evolution, rows with the schema `incoming` fit a table."""
     merged = merge_schemas(table, current, incoming, mapped=True)
     if merged != current:
         existing = {path for path, _ in _paths(current, "")}
@@ -174,7 +174,7 @@ def merge_schemas(
     widening: WideningRule | None = None,
     from_parquet_files: bool = False,
 ) -> StructType:
-    """Return `current` with the columns and nested fields that only `incoming` has, as nullable.
+    """Extend `current` by columns and nested fields that only `incoming` has; these are nullable.
 
     Args:
         mapped: whether column mapping is enabled, so that names may contain any character.

@@ -69,6 +69,6 @@ def _mark(column: IdentityColumn, furthest: int) -> int | None:
 
 
 def _generated_value(column: IdentityColumn, value: int) -> int:
-    """Return `value` if the column can generate it, else the value that it generates after it."""
+    """Return `value` or, if the column can't generate it, the first generated value beyond it."""
     steps = -(-(value - column.start) // column.step)
     return column.start + column.step * steps

@@ -108,7 +108,7 @@ def _own_names(predicate: Predicate) -> Predicate:
 def _key_bounds(
     key: JoinKey, values: pa.Array[Any], partitions: Collection[str], *, bounds_only: bool
 ) -> Iterator[Predicate]:
-    """Yield predicates that are true for target rows whose key is equal to a key of the source."""
+    """Yield predicates. Each is true for all target rows whose key equals a key of the source."""
     if values.null_count:  # `<=>` matches NULL, but bounds and IN don't
         return
     try:

@@ -103,7 +103,7 @@ def write_ordered(
 
 
 def with_files(task: RewriteTask, numbers: Sequence[int]) -> RewriteTask:
-    """Return a copy of a task that rewrites only the files with these indexes."""
+    """Return a copy of `task` with only those of its files that have the indexes `numbers`."""
     return replace(task, files=tuple(task.files[number] for number in numbers))
 
 

@@ -17,7 +17,7 @@ from bayou.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 
 @dataclass(slots=True, kw_only=True)
 class RowChanges(PickledTask):
-    """Files that were written and the actions that commit them.
+    """The files that tasks have written, and the actions that commit these files.
 
     Attributes:
         with_deletion_vectors: files with a new deletion vector.

@@ -1,7 +1,7 @@
 """VACUUM: delete files that no version within the retention period references.
 
-Module `plan` selects the files. As in delta-spark, one commit before and one after the deletion
-record the vacuum in the history. If a vacuum is killed in between, the next vacuum deletes the
+Module `plan` selects the files. As in delta-spark, two commits record the vacuum in the history:
+one before and one after the deletion. If a vacuum is killed in between, the next vacuum deletes the
 remaining files. Module `lease` protects the files of a version that RESTORE restores.
 """
 

@@ -1,7 +1,7 @@
 """Manifests with encoded entries, to find and remove files without decoding other entries.
 
-Manifests that Bayou writes have an index in the metadata of the Avro file, which other readers
-ignore. For each entry, the index has the length in bytes and a hash of the file's location. The
+Manifests that Bayou writes have an index in the metadata of the Avro file. Other readers ignore the
+index. For each entry, the index has the length in bytes and a hash of the file's location. The
 live entries come first and all have the same status; the deleted entries follow.
 """
 

@@ -143,7 +143,7 @@ class NewSnapshot:
 
 
 def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
-    """Return `entry` with the status `status`, for the manifest that replaces its manifest."""
+    """Return an entry of a replaced manifest, with the status `status` in the new manifest."""
     if status == DELETED:
         return replace(entry, status=DELETED, snapshot_id=snapshot.snapshot_id)
     return replace(entry, status=EXISTING)
