@@ -112,7 +112,7 @@ def _create_display() -> Any:
 
 
 class _NoDisplay:
-    """The display outside of a notebook, which shows nothing."""
+    """A display that shows nothing, used outside of a notebook."""
 
     def update(self, _content: object) -> None:
         return

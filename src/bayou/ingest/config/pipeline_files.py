@@ -1,4 +1,4 @@
-"""Detects files of the pipeline in the folder of a table, which VACUUM would delete.
+"""Detects files of the pipeline that VACUUM would delete, because they are in a table's folder.
 
 VACUUM deletes every file in a table's folder that the table doesn't use. Only files and folders
 whose names start with `_` or `.` are safe.

@@ -162,7 +162,7 @@ class ProcessingConfig(Section):
         return condition
 
     def expanded(self, expression: Expression) -> Expression:
-        """Replace the derived columns that an expression reads by their expressions."""
+        """Return the expression; each derived column is replaced by its defining expression."""
         return _expanded(expression, self.expressions)
 
     @property

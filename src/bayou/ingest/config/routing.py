@@ -75,7 +75,7 @@ class RouteTable:
 
 
 class RouteTableConfig(Section):
-    """The table of one value: a section, or only its table-path."""
+    """The table of one value: a section, or only the section's `table-path` as a string."""
 
     table_path: str = Field(
         min_length=1,

@@ -37,7 +37,7 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def reason_kind(reason: str) -> str:
-    """Return the kind of a reason, which may name a field but contains no value of the record."""
+    """Return the kind of a reason. A kind may name a field, but contains no value of the record."""
     for pattern, kind in _KINDS:
         match = pattern.match(reason)
         if match is not None:
@@ -46,7 +46,7 @@ def reason_kind(reason: str) -> str:
 
 
 def count_kinds(counts: Mapping[str, int]) -> dict[str, int]:
-    """Sum the counts of reasons by kind; less frequent kinds are combined to `other`."""
+    """Sum the counts of reasons by kind; all except the most frequent kinds become `other`."""
     kinds: Counter[str] = Counter()
     for reason, count in counts.items():
         kinds[reason_kind(reason)] += count

@@ -122,7 +122,7 @@ class _Records:
         self.refused: dict[int, BitMap64] = {}
 
     def last_rows(self, before: pa.Table, after: pa.Table, deleted: pa.Table) -> pa.Table:
-        """Return the last row of each key; its column `DELETED` is true if it deletes the key.
+        """Return the last row of each key; the column `DELETED` is true if the row deletes the key.
 
         Args:
             before: rows of earlier records.

@@ -33,7 +33,7 @@ from bayou.ingest.topic_errors import topic_error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTables:
-    """Handles of a topic's target table and dead letter table, which may not exist yet."""
+    """Handles of a topic's target table and dead letter table. The tables may not exist yet."""
 
     topic: Topic
     target: TableHandle

@@ -153,7 +153,7 @@ def records_of(
 
 
 def _natural_key(name: str) -> tuple[list[tuple[bool, int, str]], str]:
-    """Return a sort key for a name that orders numbers by their value, so `9` is before `10`."""
+    """Return a sort key for a name. The key orders numbers by value, so `9` is before `10`."""
     parts = re.split(r"(\d+)", name)
     return [(p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts], name
 

@@ -1,4 +1,4 @@
-"""The status of a running pipeline, which metrics, status page and live view show."""
+"""The status of a running pipeline, for the metrics, the status page and the live view."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class TopicStatus:
     Attributes:
         state: `waiting` before the topic starts, `running`, `stopped`, or `failed`.
         error: message of the error that stopped the topic; None if there was none.
-        error_type: name of the error's type, which has a section in the runbook.
+        error_type: name of the error's type. The runbook has a section for each type.
         rows, dead_letters, left_out, filtered, deleted, superseded, retries, conflicts, bytes:
             totals since the start of the run, see `BatchReport`.
         batches: number of committed batches since the start of the run.

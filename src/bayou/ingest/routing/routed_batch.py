@@ -42,7 +42,7 @@ from bayou.spark.write.tasks import decode_adds
 
 
 class RoutedBatchWriter(MicroBatchWriter):
-    """Writes the micro-batches of one topic to the default table and its routed tables."""
+    """Writes the micro-batches of one topic to the topic's default table and routed tables."""
 
     def __init__(
         self,

@@ -72,8 +72,8 @@ def prepare_topic(
 
     Args:
         schema: content of the topic's schema file.
-        change_lock: the lock of a table that several topics write, which prevents repeated
-            conflicts between them; None if no other topic writes the table.
+        change_lock: the lock of a table that several topics write. It prevents repeated conflicts
+            between the topics. None if no other topic writes the table.
         before: the result of the previous preparation of the topic, whose `planned_start` is used
             again.
     """

@@ -38,10 +38,10 @@ class SharedTables:
         self._changes: dict[str, threading.Lock] = {}
 
     def change_lock(self, topic: Topic) -> threading.Lock:
-        """Return the lock of a topic's table, which prevents repeated conflicts between topics.
+        """Return the lock of a topic's table; the lock prevents repeated conflicts between topics.
 
-        A batch holds it while it creates the table, or while it is retried after a conflict. It is
-        also held while the table is changed to its configured definition.
+        A batch holds the lock while it creates the table, or while it is retried after a conflict.
+        The lock is also held while the table is changed to its configured definition.
         """
         with self._lock:
             return self._changes.setdefault(topic.table_key, threading.Lock())

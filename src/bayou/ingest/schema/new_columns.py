@@ -23,8 +23,8 @@ def with_new_columns(
     """Return the columns with the new fields added.
 
     Args:
-        new_fields: the new fields. A nested field is inside a copy of its top-level column that has
-            no other fields.
+        new_fields: the new fields. A nested field is inside a copy of its top-level column. The
+            copy has no other fields.
         with_column: function that takes columns and a field. It returns the columns with the field
             added, or None if the table can't have the field.
 
@@ -53,8 +53,8 @@ def within_limit(
     """Return the first new fields, up to a maximum number.
 
     Args:
-        new_fields: the new fields. A nested field is inside a copy of its top-level column that has
-            no other fields.
+        new_fields: the new fields. A nested field is inside a copy of its top-level column. The
+            copy has no other fields.
         room: maximum number of fields. Nested fields count one by one, and the objects that contain
             them don't count.
 

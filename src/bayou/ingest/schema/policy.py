@@ -198,7 +198,7 @@ def expression_errors(topic: Topic) -> Iterator[None]:
 
 
 class SchemaPolicy:
-    """The schema policy of one table, which determines the columns of its rows.
+    """The schema policy of one table. It determines the columns of the table's rows.
 
     Args:
         shared: lowercase names of fields whose columns must have the same types in all tables of

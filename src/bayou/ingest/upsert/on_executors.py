@@ -1,8 +1,8 @@
 """Upserts a large batch whose rows are cached on Spark's executors.
 
-Tasks cache the rows on local disks. Spark shuffles all rows of a key to one task, which selects the
-last row, and joins the selected rows with the table. The driver only receives counts and `add`
-actions. If an executor is lost, Spark reads its records from Kafka again.
+Tasks cache the rows on local disks. Spark shuffles all rows of a key to one task. The task selects
+the last row. Spark then joins the selected rows with the table. The driver only receives counts and
+`add` actions. If an executor is lost, Spark reads its records from Kafka again.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def session_sql(spark: Any, text: str) -> str:
 
 
 def session_literal(spark: Any, string: str) -> str:
-    """Return a string as an SQL literal, which is correct in the session's and Bayou's grammar."""
+    """Return a string as an SQL literal that is valid in the session's and in Bayou's grammar."""
     if any(characters in string for characters in ("\\", "'", "${")) and conf_flag(
         spark, _RAW_STRINGS
     ):

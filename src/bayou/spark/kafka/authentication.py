@@ -141,7 +141,7 @@ def _invalid(name: str, problem: str) -> ArgumentError:
 
 
 class TokenCallback:
-    """The `oauth_cb` of a client, which calls a token provider.
+    """The function `oauth_cb` of a client. It calls a token provider.
 
     The constructor requests the first token, and raises an error if this fails. The client itself
     would wait 10 s after a failed request, without reporting the reason.

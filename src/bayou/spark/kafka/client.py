@@ -202,7 +202,7 @@ class ClientErrors:
 
     @staticmethod
     def no_leader() -> confluent_kafka.KafkaError:
-        """Return librdkafka's error for a partition without a leader, which is transient."""
+        """Return librdkafka's transient error for a partition without a leader."""
         from confluent_kafka import KafkaError as ClientError
 
         return ClientError(ClientError.LEADER_NOT_AVAILABLE)

@@ -207,7 +207,7 @@ class KafkaTasks:
     def of(
         cls, options: Mapping[str, str], ranges: Sequence[OffsetRange], *, tasks: int
     ) -> KafkaTasks:
-        """Divide ranges among tasks with equal numbers of offsets.
+        """Divide ranges among tasks, so that each task reads about the same number of offsets.
 
         Args:
             options: options of the source `bayou-kafka`.

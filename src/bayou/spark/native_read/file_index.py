@@ -112,7 +112,7 @@ class FileListing:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def files(self, predicate: Predicate | None) -> DataFiles:
-        """Return the files that may contain a row that matches the predicate.
+        """Return the files that may contain a matching row; if `predicate` is None, all files.
 
         If the predicate can't be evaluated on partition values, all files are returned, and Spark
         decides whether to raise an error.

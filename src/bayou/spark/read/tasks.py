@@ -140,7 +140,7 @@ def read_files(
 def read_slice(
     description: EngineDescription, state: bytes, scan: bytes, log_slice: bytes
 ) -> Iterator[pa.RecordBatch]:
-    """Replay a slice of the log and read its files; all arguments are serialized."""
+    """Replay a slice of the log and read the slice's files; all arguments are serialized."""
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
     batches = Scan.from_bytes(scan).replay_slice(engine, LogSlice.from_bytes(log_slice))

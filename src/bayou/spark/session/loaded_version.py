@@ -1,4 +1,4 @@
-"""The values of two read options, which contain a table's path and the version that is read.
+"""The values of two read options. A value has a table's path and the version that is read.
 
 The options are part of Spark's plan. From the plan of a DataFrame, a write finds out which version
 of a table the DataFrame reads.

@@ -85,8 +85,8 @@ class StatementContext:
 
     Attributes:
         text: the statement's SQL, with parameters replaced by literals.
-        query: function that returns the DataFrame of an SQL query, which can read Delta tables and
-            the DataFrames that were passed to `sql`.
+        query: function that returns the DataFrame of an SQL query. The query can read Delta tables
+            and the DataFrames that were passed to `sql`.
         reads_delta_tables: function that returns whether an SQL query reads Delta tables.
         resolve_subqueries: function that changes an expression, so that its subqueries can read
             Delta tables while the statement runs.
@@ -157,7 +157,7 @@ class StatementContext:
         return replace(target, view=TargetView(name=table[-1], plan=plan))
 
     def _version(self, path: str, version: int) -> Any:
-        """Return the rows of a version of a table; of the latest version if it is gone."""
+        """Return the rows of a table's version; if the version is gone, of the latest version."""
         latest = TargetTable(spark=self.spark, location=path).snapshot().version
         if version != latest:
             with contextlib.suppress(VersionNotFoundError):
@@ -207,7 +207,7 @@ class StatementContext:
             return False  # such as a name with too many parts
 
     def resolve_name(self, table: Sequence[str]) -> NamedTable:
-        """Return the name and the location of a table, which need not exist.
+        """Return the name and the location of a table. The table need not exist.
 
         Raises:
             StatementError: the catalog has a view or a table of another format with the name.

@@ -87,7 +87,7 @@ class Merge(RowStatement):
 
 
 def parse_merge(cursor: TokenCursor) -> Merge:
-    """Parse the tokens after `MERGE`, which a WITH clause may precede."""
+    """Parse the tokens after `MERGE`. A WITH clause may precede `MERGE`."""
     common_tables = cursor.text_before_last()
     schema_evolution = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
@@ -219,7 +219,7 @@ def _at_when_clause(cursor: TokenCursor) -> bool:
 
 
 def _at_action(cursor: TokenCursor) -> bool:
-    """Whether the action of a `WHEN` clause is next, which ends the clause's condition."""
+    """Whether the action of a `WHEN` clause is next. The action ends the clause's condition."""
     return cursor.next_are("THEN", "UPDATE|DELETE|INSERT")
 
 

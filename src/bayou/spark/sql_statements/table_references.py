@@ -34,8 +34,8 @@ class TableReference:
     Attributes:
         parts: the parts of the name; `("delta", path)` for a path.
         start: offset of the reference's first character in the query.
-        end: offset after the last character of the reference, which includes the version or
-            timestamp.
+        end: offset after the last character of the reference. The reference includes the version
+            or timestamp.
         version: the version of `VERSION AS OF`, or of `@v12` at the end of a path.
         timestamp: the expression of `TIMESTAMP AS OF`, as SQL.
         changes: the arguments `start` and `end` of `table_changes(table, start[, end])`, as SQL;

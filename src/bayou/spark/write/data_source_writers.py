@@ -54,8 +54,8 @@ class TaskFiles(WriterCommitMessage):
 class DeltaWriter(DataSourceArrowWriter):
     """The writer of a batch write.
 
-    It is created in a Python process on the driver's machine, which plans the write. Spark pickles
-    it for the tasks and for the commit, which run in other processes.
+    The constructor plans the write, in a Python process on the driver's machine. Spark pickles the
+    writer for the tasks and for the commit, which run in other processes.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:

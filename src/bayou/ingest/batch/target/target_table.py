@@ -230,7 +230,7 @@ class TargetTable(TargetState):
         }
 
     def start_at(self, starts: Mapping[int, int]) -> None:
-        """Set the start offset of each partition, which the topic's first commit will record."""
+        """Set the start offsets of partitions. The topic's first commit will record the offsets."""
         self._starts = dict(starts)
 
     def apply_definition(self) -> None:
