@@ -95,7 +95,7 @@ class UpsertKeys:
 def last_of_each_key(
     keys: UpsertKeys, rows: pa.Table, deleted: pa.Table, orderings: pa.Table
 ) -> pa.Table:
-    """Return the rows of a batch that may change the target or the deleted keys table.
+    """From a batch, return the rows that may change the target or the deleted keys table.
 
     Args:
         rows: the batch, with the column `DELETED`.
@@ -192,9 +192,10 @@ def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
 
 
 def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
-    """Return the keys of the tombstones whose ordering value must be read from the table.
+    """Return the keys of the bare tombstones in `rows`, a batch.
 
-    The result is None if there are none, or if no ordering column is configured.
+    The ordering values of these keys must be read from the table. The result is None if there are
+    no bare tombstones, or if no ordering column is configured.
     """
     if keys.ordering is None:
         return None

@@ -21,7 +21,7 @@ MAX_RECORDS = 20_000
 
 
 class StartupSession:
-    """A replacement of the Spark session that runs tasks in one process until Spark has started.
+    """Runs tasks in one process, in place of the Spark session, until Spark has started.
 
     It has the methods of SparkSession, SparkContext and RDD that a micro-batch calls. Tasks run one
     after the other. If a task fails or ends the process, the task runs again in Spark after Spark

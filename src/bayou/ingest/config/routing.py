@@ -75,7 +75,7 @@ class RouteTable:
 
 
 class RouteTableConfig(Section):
-    """The table of one value: a section, or only the section's `table-path` as a string."""
+    """The table of one value: a section, or a string with the table-path."""
 
     table_path: str = Field(
         min_length=1,

@@ -138,9 +138,9 @@ _POSITION = ["partition", "offset", "timestamp"]
 def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
     """Return the dead letters with their missing timestamps filled in.
 
-    A missing timestamp is copied from the nearest earlier row or dead letter of the partition that
-    has a timestamp, or else from the nearest later one. If there is neither, it is the
-    `_ingestion_timestamp` of the dead letter.
+    A missing timestamp is copied from the partition's nearest earlier row or dead letter with a
+    timestamp. If there is none, it is copied from the nearest later one. If there is neither, it is
+    the `_ingestion_timestamp` of the dead letter.
 
     Args:
         rows: rows of the target, from `_kafka_rows`.

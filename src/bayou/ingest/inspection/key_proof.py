@@ -204,7 +204,7 @@ def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
 
 
 def _without_readable(rows: pa.Table, topic: str, readable: Mapping[int, OffsetSpan]) -> pa.Table:
-    """Remove the rows of a topic whose records can be read from Kafka again.
+    """Remove a topic's rows if their records can be read from Kafka again.
 
     Args:
         readable: the range of offsets that can be read from each partition.

@@ -117,7 +117,7 @@ class TopicStatus:
         commit_seconds: time that batches spent in commits.
         version: the table's latest known version.
         last_commit: time of the last batch's commit, in seconds since the epoch.
-        lag: number of offsets of each Kafka partition that the pipeline has yet to read; empty if
+        lag: for each Kafka partition, number of offsets that the pipeline has yet to read; empty if
             unknown.
         freshness: age in seconds of the oldest record that the pipeline has yet to read; 0 if there
             is none, None if unknown.

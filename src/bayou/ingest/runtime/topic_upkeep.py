@@ -90,7 +90,7 @@ class TopicUpkeep:
             maintenance.poll()
 
     def poll_registrations(self) -> None:
-        """Start updates of catalog entries that are due, in the background.
+        """Start due updates of catalog entries in the background.
 
         Raises:
             BayouError: an update has failed, and a retry can't succeed.

@@ -219,7 +219,7 @@ def rows_of_keys(
     names: Sequence[str],
     rows: pa.Table,
 ) -> pa.Table:
-    """Read the rows of a table whose key occurs in `rows`. The result may contain more rows.
+    """From a table, read the rows whose key occurs in `rows`. The result may contain more rows.
 
     Memory use doesn't depend on the size of the table, because each batch is filtered when it is
     read.

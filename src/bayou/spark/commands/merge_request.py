@@ -64,7 +64,7 @@ class MergeRequest:
 
     @classmethod
     def of(cls, definition: MergeDefinition) -> MergeRequest:
-        """Create a request from a definition of the kernel whose expressions are SQL strings."""
+        """Create a request from the kernel's definition, which has SQL strings as expressions."""
 
         def sql(expression: Any) -> RowExpression:
             return RowExpression(str(expression))

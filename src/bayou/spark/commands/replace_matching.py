@@ -51,7 +51,7 @@ class Replacement:
 def replace_matching(
     target: TargetTable, rows: Any, columns: Mapping[str, str], replacement: Replacement
 ) -> None:
-    """Replace the rows of a table that match a row of a DataFrame, and append the DataFrame's rows.
+    """Delete the table's rows that match a row of a DataFrame, and insert the DataFrame's rows.
 
     Args:
         columns: the column of `rows` for each column of the table, by name.
@@ -181,7 +181,7 @@ def _pairs(
 
 
 def _other_qualifier(condition: str, known: set[str]) -> str | None:
-    """Return the first qualifier in a condition that isn't one of the `known` names."""
+    """In a condition, return the first qualifier that isn't one of the `known` names."""
     tokens, names = list(tokenize(condition)), {name.lower() for name in known}
     for before, token, following in zip([None, *tokens], tokens, tokens[1:], strict=False):
         starts = before is None or not before.is_keyword(".")

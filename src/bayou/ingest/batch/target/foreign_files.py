@@ -22,7 +22,7 @@ _LOG = "_delta_log"
 
 
 def foreign_file(topic: Topic, engine: Engine) -> str | None:
-    """Return the path of a file in the table's folder that the pipeline hasn't written.
+    """Return the path of a file that is in the table's folder, but wasn't written by the pipeline.
 
     Files and folders whose names begin with `_` or `.` are ignored, because VACUUM doesn't delete
     them. The result is None if there is no other file. If another table is inside the folder, the
