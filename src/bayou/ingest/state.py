@@ -31,7 +31,10 @@ def create_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterator[Path]:
-    """Hold the lock of a topic, and yield the folder of the topic's state."""
+    """Hold the lock of a topic, and yield the folder of the topic's state.
+
+    If `shared` is true, several processes can hold the lock in shared mode at the same time.
+    """
     folder = topic_folder(state_path, topic)
     create_folder(folder)
     try:

@@ -113,7 +113,7 @@ def _path_problems(document: Document, config: PipelineConfig) -> list[Configura
 
 
 def _invalid_character(path: str) -> str | None:
-    """Return the kind of a character that no path can contain; None if there is none."""
+    """If `path` has a character that no path can contain, return the kind of the character."""
     if "\0" in path:
         return "a NUL character"
     try:

@@ -27,7 +27,7 @@ def replay_dead_letters(
     """Write the dead letters that can now become rows to the target, and delete them.
 
     The pipeline may run at the same time. `where` selects dead letters: an SQL condition on the
-    columns of the dead letter table.
+    columns of the dead letter table. If `dry_run` is true, nothing is written or deleted.
     """
     if topic.upsert_keys is not None:
         return replay_upserts(configuration, topic, where=where, dry_run=dry_run)

@@ -38,7 +38,7 @@ def replay_upserts(
     """Upsert dead letters that can now become rows, then delete them.
 
     `where` is an SQL condition on the columns of the dead letter table. If the replay fails, the
-    dead letters remain.
+    dead letters remain. If `dry_run` is true, nothing is written or deleted.
     """
     options = configuration.connector.storage.storage_options()
     dead_letters = table(dead_letters_path(topic.table_path), options)

@@ -64,6 +64,7 @@ def write_configuration(
         table: the table's path; None for `lake/<topic>` in `folder`.
         samples: maximum number of records to sample from the end of each partition. Fewer records
             are sampled if they are large.
+        overwrite: whether to replace existing files. If False, existing files raise an error.
     """
     key = re.sub(r"[^A-Za-z0-9_]+", "-", kafka_topic).strip("-") or "topic"
     path = table or f"lake/{key.replace('-', '_')}"

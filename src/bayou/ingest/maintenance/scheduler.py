@@ -208,6 +208,9 @@ class TopicMaintenance:
 
         For an upsert, the task also runs for the deleted keys table. If it fails there, the report
         of the failure is returned.
+
+        Args:
+            final: whether the pipeline writes no more batches.
         """
         if task == "forget":
             return self._forget(final=final)
@@ -257,6 +260,9 @@ class TopicMaintenance:
 
         The vacuum runs even without `enable-vacuum`. Without a deleted keys table, the result is
         None.
+
+        Args:
+            final: whether the pipeline writes no more batches.
         """
         keys, path = self._topic.upsert_keys, self._topic.table_path
         table = open_table(deleted_keys_path(path), self._storage_options)

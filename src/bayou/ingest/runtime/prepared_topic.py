@@ -74,8 +74,8 @@ def prepare_topic(
         schema: content of the topic's schema file.
         change_lock: the lock of a table that several topics write. It prevents repeated conflicts
             between the topics. None if no other topic writes the table.
-        before: the result of the previous preparation of the topic, whose `planned_start` is used
-            again.
+        before: the result of the topic's previous preparation; None for the first one. Its
+            `planned_start` is used again.
     """
     topic.check_table()
     connector = configuration.connector

@@ -136,6 +136,8 @@ class DirectWriter:
     ) -> tuple[pa.Table, int, BatchReport | None]:
         """Write the records of dead letters, without writing new dead letters.
 
+        If `dry_run` is true, the records are only decoded, and nothing is written.
+
         Returns:
             The dead letters of the records that still can't become rows, the number of records that
             are filtered out, and the report of the write. The report is None if nothing was

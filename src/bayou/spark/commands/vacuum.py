@@ -152,7 +152,7 @@ def vacuum_table(
         retention_hours: hours to retain unused files. If None, the table's retention (default: a
             week).
         lite: whether to find unused files in the log instead of listing the folder. If None, the
-            session's conf decides (default: false).
+            session's conf decides (default: false). With an inventory, None means False.
         inventory: listing of the table's folder. If None, vacuum lists the folder.
     """
     if lite is None:

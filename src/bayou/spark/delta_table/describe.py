@@ -80,7 +80,7 @@ DETAIL_SCHEMA = _struct(
 
 
 def history_frame(spark: Any, engine: Engine, table: Table, limit: int | None = None) -> Any:
-    """The commits in the log, newest first, as a DataFrame with the schema `HISTORY_SCHEMA`."""
+    """The last `limit` commits (None for all), newest first, as a DataFrame of `HISTORY_SCHEMA`."""
     commits = table.history(engine, limit)
     return spark.createDataFrame([_history_row(commit) for commit in commits], HISTORY_SCHEMA)
 

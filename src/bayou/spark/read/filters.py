@@ -76,7 +76,7 @@ def _is_literal(value: Any) -> TypeGuard[LiteralValue]:
 
 
 def table_columns(requested: StructType, table_schema: StructType, table: str) -> StructType:
-    """Return the table's columns with the names in `requested`, in the same order.
+    """Return the table's columns with the names in `requested`, in the order of `requested`.
 
     Raises:
         SchemaError: the table doesn't have a column, or the column has another type.

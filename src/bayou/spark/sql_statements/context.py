@@ -99,12 +99,12 @@ class StatementContext:
     resolve_subqueries: Callable[[RowExpression], RowExpression]
 
     def condition(self, sql: Any) -> RowExpression | None:
-        """Return a condition of the statement; None if it has no condition."""
+        """Convert a condition of the statement to a `RowExpression`; None stays None."""
         condition = parse_condition(self.spark, sql)
         return None if condition is None else self.resolve_subqueries(condition)
 
     def values(self, values: Mapping[str, Any]) -> dict[str, RowExpression]:
-        """Return the values that the statement assigns, by column name."""
+        """Convert the values that the statement assigns to `RowExpression`s, by column name."""
         parsed = parse_values(self.spark, values, "set")
         return {name: self.resolve_subqueries(value) for name, value in parsed.items()}
 

@@ -56,7 +56,10 @@ def _is_delta_syntax(parts: Sequence[str]) -> bool:
 
 
 def read_reference(spark: Any, reference: TableReference, location: str) -> Any:
-    """Return the rows or changes of a referenced table, at the version that the query names."""
+    """Return the rows of a referenced table at the version that the query names.
+
+    For a reference `table_changes(table, start[, end])`, return the changes between the versions.
+    """
     reader = spark.read.format("delta")
     changes = reference.changes
     if changes is not None:

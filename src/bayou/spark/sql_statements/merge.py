@@ -241,7 +241,10 @@ def _without_qualifiers(
     *,
     inserts: bool = False,
 ) -> dict[str, str]:
-    """Remove the qualifier `alias.` from the column names of assignments."""
+    """Remove the qualifier `alias.` from the column names of assignments.
+
+    Raises an error if a column is assigned twice. `inserts` selects the error of an INSERT clause.
+    """
     assignments: dict[str, str] = {}
     for qualified, value in values:
         name = _without_qualifier(alias, qualified)
