@@ -17,7 +17,6 @@ import pyarrow.json as pa_json
 
 from bayou.engines.arrow.conversion import converter
 from bayou.engines.arrow.json_values import parse_strings
-from bayou.engines.arrow.memory_pool import decoding_pool
 from bayou.errors import SerializationError
 from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.closeable import closeable
@@ -223,13 +222,12 @@ def _parse_fast(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | N
             cast("IO[bytes]", pa.BufferReader(lines)),
             pa_json.ReadOptions(block_size=_BLOCK),
             pa_json.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="ignore"),
-            decoding_pool(),
         )
         if table.num_rows != len(strings):
             return None
         columns = []
         for field, parsed in zip(schema, explicit, strict=True):
-            column = table.column(field.name).combine_chunks(decoding_pool())
+            column = table.column(field.name).combine_chunks()
             convert = converter(parsed, field, field.name, "JSON strings")
             columns.append(column if convert is None else convert(column))
     except pa.ArrowInvalid:
@@ -268,7 +266,6 @@ def _joined(strings: pa.Array[Any]) -> pa.Buffer | None:
     lines: pa.Array[Any] = pc.call_function(
         "binary_join_element_wise",
         [strings, to_scalar("", pa.string()), to_scalar("\n", pa.string())],
-        memory_pool=decoding_pool(),
     )
     _, offsets, data = lines.buffers()
     assert offsets is not None

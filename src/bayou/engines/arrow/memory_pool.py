@@ -1,4 +1,4 @@
-"""The memory pool for decoding Parquet and JSON."""
+"""The memory pool of pyarrow in this process."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import pyarrow as pa
 
 
 @cache
-def decoding_pool() -> pa.MemoryPool | None:
-    """Return the memory pool for decoded batches; None for pyarrow's default pool.
+def use_jemalloc() -> None:
+    """Make jemalloc pyarrow's default memory pool, unless the user chose another pool.
 
-    pyarrow's default pool is mimalloc, which takes memory from the system in huge pages and returns
-    little of it. With jemalloc, a process that streams batches needs 50 to 100 MB less, and a table
-    in memory needs no more than its values. If the user chose another pool, that pool is used.
+    pyarrow's own default is mimalloc, which takes memory from the system in huge pages. The system
+    fills each of them with zeros, and little of this memory is used: with mimalloc, writing into 20
+    partitions takes twice the CPU time, reading takes a fifth more, and a process that streams
+    batches needs 50 MB more.
     """
     chosen = "ARROW_DEFAULT_MEMORY_POOL" in os.environ
     if chosen or pa.default_memory_pool().backend_name != "mimalloc":
-        return None
-    try:
-        return pa.jemalloc_memory_pool()
-    except NotImplementedError:  # pyarrow was built without jemalloc
-        return None
+        return
+    if "jemalloc" in pa.supported_memory_backends():
+        pa.set_memory_pool(pa.jemalloc_memory_pool())

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from bayou.engines.arrow.memory_pool import decoding_pool
 from bayou.engines.arrow.parquet_files.projection import Projection
 from bayou.engines.arrow.parquet_files.projection_cache import ReadPlan
 from bayou.engines.arrow.parquet_files.ranged_input import Chunk, RangedInput
@@ -73,7 +72,7 @@ class OpenParquet:
             raise
 
     def _open(self, **options: Any) -> None:
-        self.reader = _parquet.ParquetReader(decoding_pool())
+        self.reader = _parquet.ParquetReader()
         self.reader.open(
             self._source,
             buffer_size=0 if self.remote else _READ_BUFFER,
