@@ -264,8 +264,7 @@ def _joined(strings: pa.Array[Any]) -> pa.Buffer | None:
     if not pc.all(objects).as_py():
         return None
     lines: pa.Array[Any] = pc.call_function(
-        "binary_join_element_wise",
-        [strings, to_scalar("", pa.string()), to_scalar("\n", pa.string())],
+        "binary_join_element_wise", [strings, *to_array(["", "\n"], pa.string())]
     )
     _, offsets, data = lines.buffers()
     assert offsets is not None
