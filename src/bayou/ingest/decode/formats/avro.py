@@ -90,7 +90,7 @@ _LOGICAL_TYPES: Mapping[tuple[str, str], str] = {
     ("bytes", "decimal"): "bayou-decimal",
     ("fixed", "decimal"): "bayou-decimal",
 }
-"""The reader in fastavro for each pair of an Avro type and a logical type, by its name.
+"""For each pair of an Avro type and a logical type, the name of the reader in fastavro.
 
 `_add_readers` registers the readers with the prefix `bayou-`. All others belong to fastavro.
 """

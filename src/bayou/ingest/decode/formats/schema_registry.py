@@ -171,7 +171,7 @@ _Key: TypeAlias = tuple[RegistryAddress, str | None, str]
 _CONNECTIONS: dict[RegistryAddress, RegistryConnection] = {}
 _KNOWN: dict[_Key, dict[str, Any]] = {}
 _UNKNOWN: dict[_Key, float] = {}
-"""The monotonic time until which each missing schema isn't requested again.
+"""For each missing schema, the monotonic time before which it isn't requested again.
 
 All attempts of a batch within this time have the same result.
 """
