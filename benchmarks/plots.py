@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 __all__ = ["bars", "shares"]
 
 _COLOURS = ("#b5541c", "#0a7a5a", "#31639c")
+_MAX_LABELED = 8  # groups; in a chart of more, the heights have no labels
 _METADATA = ("Creator", "Date", "Format", "Type")  # left out: it changes, and names addresses
 # The same picture from the same figures, and text that a reader can select.
 mpl.rcParams.update({"svg.hashsalt": "bayou", "svg.fonttype": "none", "font.size": 9})
@@ -31,7 +32,8 @@ def bars(
     for number, (program, heights) in enumerate(measured.items()):
         places = np.arange(len(groups)) - 0.4 + width * (number + 0.5)
         drawn = axes.bar(places, heights, width * 0.95, label=program, color=_COLOURS[number])
-        axes.bar_label(drawn, fmt="{:,.3g}" if max(heights) < 100 else "{:,.0f}", fontsize=8)
+        if len(groups) <= _MAX_LABELED:
+            axes.bar_label(drawn, fmt="{:,.3g}" if max(heights) < 100 else "{:,.0f}", fontsize=8)
     axes.set_xticks(np.arange(len(groups)), groups)
     _finish(figure, file)
 

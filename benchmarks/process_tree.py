@@ -1,4 +1,4 @@
-"""Runs a program and measures the memory of its processes, with `/proc`."""
+"""Measures memory and CPU time of a program's processes, with `/proc`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Run", "run_watched"]
+__all__ = ["Run", "cpu_seconds", "run_watched"]
 
 _INTERVAL = 0.25
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,26 @@ def run_watched(
         lines=tuple(output.splitlines()),
         peak=watch.peak,
     )
+
+
+def cpu_seconds(root: int) -> float:
+    """Return the CPU time of a process and its descendants so far, including ended children."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents[int(entry.name)] = int(fields[1])
+                ticks[int(entry.name)] = sum(map(int, fields[11:15]))
+    total = 0
+    for pid, used in ticks.items():
+        above = pid
+        while above != root and above in parents:
+            above = parents[above]
+        if above == root:
+            total += used
+    return total / _TICKS
 
 
 class _Watch(threading.Thread):

@@ -31,6 +31,7 @@ import spark_upkeep
 import spark_write
 import start_time
 import steady_latency
+import tpch
 import uniform
 import write_rows
 from rich.console import Console
@@ -59,6 +60,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "start": lambda console, runs: start_time.run(console, 5 * runs),
     "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
     "spark": spark_scan.run,
+    "tpch": lambda console, _: tpch.run(console, 1),
     "spark-tables": lambda console, _: spark_tables.run(console, tuple(spark_tables.CASES), 1),
     "spark-upkeep": lambda console, _: spark_upkeep.run(console),
     "spark-write": lambda console, runs: spark_write.run(console, spark_write.ROWS, runs),

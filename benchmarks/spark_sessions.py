@@ -63,6 +63,11 @@ class Session:
         )
         self._answer()
 
+    @property
+    def pid(self) -> int:
+        """The id of the process; the JVM is one of its children."""
+        return self._process.pid
+
     def ask(self, **question: Any) -> dict[str, Any]:
         """Send a request and return the response.
 
