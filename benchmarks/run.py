@@ -31,6 +31,8 @@ import spark_upkeep
 import spark_write
 import start_time
 import steady_latency
+import tpc_suite
+import tpcds
 import tpch
 import uniform
 import write_rows
@@ -60,7 +62,8 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "start": lambda console, runs: start_time.run(console, 5 * runs),
     "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
     "spark": spark_scan.run,
-    "tpch": lambda console, _: tpch.run(console, 1),
+    "tpch": lambda console, _: tpc_suite.run(tpch.SUITE, console, 1),
+    "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1),
     "spark-tables": lambda console, _: spark_tables.run(console, tuple(spark_tables.CASES), 1),
     "spark-upkeep": lambda console, _: spark_upkeep.run(console),
     "spark-write": lambda console, runs: spark_write.run(console, spark_write.ROWS, runs),

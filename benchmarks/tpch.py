@@ -1,161 +1,379 @@
-"""Measures the queries of TPC-H with Spark after `bayou.spark.enable`, compared with delta-spark.
+"""Measures the 22 queries of TPC-H with Spark after `enable`, compared with delta-spark.
 
 usage: tpch.py [--scale N] [--runs N] [--only QUERY ...] [--peers ENVIRONMENT] [--plot FILE]
 
-Both libraries read the same tables. Two sessions on `local[2]` stay open (`spark_sessions`) and run
-each query alternately; the first run of a query warms up and isn't counted. A run opens the tables
-again. The results of all runs must be equal. Besides the time, the CPU time of a session's
-processes is measured, which other work on the machine changes less. Without the peer's environment
-(`make test-peers`) only Bayou is measured.
+The queries are written in Spark's SQL, after the business questions of the benchmark. Their
+constants are those with which the benchmark validates results.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import re
-import shutil
-import subprocess
 import sys
-import sysconfig
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from statistics import median
 
-import measure
-import plots
-import pyarrow.parquet as pq
-from million_files import CACHE
-from process_tree import cpu_seconds
-from rich.console import Console
-from rich.table import Table as Grid
-from spark_sessions import PEER, PEERS, Sessions
-from tpch_queries import TABLES, queries
+from tpc_suite import Suite, main
 
-import bayou
+_QUERIES = {
+    # How much was billed, shipped and returned, 90 days before December 1998?
+    "q1": """
+SELECT
+  l_returnflag,
+  l_linestatus,
+  sum(l_quantity) AS quantity,
+  sum(l_extendedprice) AS price,
+  sum(l_extendedprice * (1 - l_discount)) AS discounted,
+  sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS charged,
+  avg(l_quantity) AS mean_quantity,
+  avg(l_extendedprice) AS mean_price,
+  avg(l_discount) AS mean_discount,
+  count(*) AS items
+FROM lineitem
+WHERE l_shipdate <= DATE'1998-09-02'
+GROUP BY l_returnflag, l_linestatus
+ORDER BY l_returnflag, l_linestatus
+""",
+    # Which European supplier offers each brass part of size 15 at the lowest cost?
+    "q2": """
+WITH offer AS (
+  SELECT ps_partkey, ps_supplycost, n_name, supplier.*
+  FROM partsupp
+  JOIN supplier ON s_suppkey = ps_suppkey
+  JOIN nation ON n_nationkey = s_nationkey
+  JOIN region ON r_regionkey = n_regionkey
+  WHERE r_name = 'EUROPE'
+)
+SELECT s_acctbal, s_name, n_name, p_partkey, p_mfgr, s_address, s_phone, s_comment
+FROM part
+JOIN offer ON ps_partkey = p_partkey
+WHERE p_size = 15
+  AND endswith(p_type, 'BRASS')
+  AND ps_supplycost = (
+    SELECT min(ps_supplycost) FROM offer AS other WHERE other.ps_partkey = p_partkey
+  )
+ORDER BY s_acctbal DESC, n_name, s_name, p_partkey
+LIMIT 100
+""",
+    # Which ten orders of builders, not shipped on a day, have the largest revenue?
+    "q3": """
+SELECT l_orderkey, sum(l_extendedprice * (1 - l_discount)) AS revenue, o_orderdate, o_shippriority
+FROM lineitem
+JOIN orders ON o_orderkey = l_orderkey AND o_orderdate < DATE'1995-03-15'
+JOIN customer ON c_custkey = o_custkey AND c_mktsegment = 'BUILDING'
+WHERE l_shipdate > DATE'1995-03-15'
+GROUP BY l_orderkey, o_orderdate, o_shippriority
+ORDER BY revenue DESC, o_orderdate
+LIMIT 10
+""",
+    # How many orders of a quarter had an item that arrived too late, by priority?
+    "q4": """
+SELECT o_orderpriority, count(*) AS late_orders
+FROM orders
+LEFT SEMI JOIN lineitem ON l_orderkey = o_orderkey AND l_commitdate < l_receiptdate
+WHERE o_orderdate >= DATE'1993-07-01' AND o_orderdate < DATE'1993-10-01'
+GROUP BY o_orderpriority
+ORDER BY o_orderpriority
+""",
+    # What is the revenue in Asia where customer and supplier are of the same nation?
+    "q5": """
+SELECT n_name, sum(l_extendedprice * (1 - l_discount)) AS revenue
+FROM lineitem
+JOIN orders ON o_orderkey = l_orderkey
+JOIN customer ON c_custkey = o_custkey
+JOIN supplier ON s_suppkey = l_suppkey AND s_nationkey = c_nationkey
+JOIN nation ON n_nationkey = s_nationkey
+JOIN region ON r_regionkey = n_regionkey
+WHERE r_name = 'ASIA' AND o_orderdate >= DATE'1994-01-01' AND o_orderdate < DATE'1995-01-01'
+GROUP BY n_name
+ORDER BY revenue DESC
+""",
+    # How much more would have been earned in 1994 without some discounts?
+    "q6": """
+SELECT sum(l_extendedprice * l_discount) AS additional
+FROM lineitem
+WHERE l_discount BETWEEN 0.05 AND 0.07
+  AND l_quantity < 24
+  AND l_shipdate >= DATE'1994-01-01' AND l_shipdate < DATE'1995-01-01'
+""",
+    # What is the value of goods shipped between France and Germany, by year?
+    "q7": """
+WITH shipped AS (
+  SELECT
+    seller.n_name AS origin,
+    buyer.n_name AS destination,
+    year(l_shipdate) AS shipped_in,
+    l_extendedprice * (1 - l_discount) AS volume
+  FROM lineitem
+  JOIN supplier ON s_suppkey = l_suppkey
+  JOIN orders ON o_orderkey = l_orderkey
+  JOIN customer ON c_custkey = o_custkey
+  JOIN nation AS seller ON seller.n_nationkey = s_nationkey
+  JOIN nation AS buyer ON buyer.n_nationkey = c_nationkey
+  WHERE l_shipdate BETWEEN DATE'1995-01-01' AND DATE'1996-12-31'
+)
+SELECT origin, destination, shipped_in, sum(volume) AS revenue
+FROM shipped
+WHERE (origin = 'FRANCE' AND destination = 'GERMANY')
+   OR (origin = 'GERMANY' AND destination = 'FRANCE')
+GROUP BY origin, destination, shipped_in
+ORDER BY origin, destination, shipped_in
+""",
+    # Which share of a type of steel sold in America came from Brazil, by year?
+    "q8": """
+WITH sale AS (
+  SELECT
+    year(o_orderdate) AS ordered_in,
+    l_extendedprice * (1 - l_discount) AS volume,
+    origin.n_name = 'BRAZIL' AS is_brazilian
+  FROM lineitem
+  JOIN part ON p_partkey = l_partkey
+  JOIN orders ON o_orderkey = l_orderkey
+  JOIN customer ON c_custkey = o_custkey
+  JOIN nation AS home ON home.n_nationkey = c_nationkey
+  JOIN region ON r_regionkey = home.n_regionkey
+  JOIN supplier ON s_suppkey = l_suppkey
+  JOIN nation AS origin ON origin.n_nationkey = s_nationkey
+  WHERE r_name = 'AMERICA'
+    AND p_type = 'ECONOMY ANODIZED STEEL'
+    AND o_orderdate BETWEEN DATE'1995-01-01' AND DATE'1996-12-31'
+)
+SELECT ordered_in, sum(if(is_brazilian, volume, 0)) / sum(volume) AS share
+FROM sale
+GROUP BY ordered_in
+ORDER BY ordered_in
+""",
+    # What is the profit on green parts, by the supplier's nation and by year?
+    "q9": """
+SELECT
+  n_name,
+  year(o_orderdate) AS ordered_in,
+  sum(l_extendedprice * (1 - l_discount) - ps_supplycost * l_quantity) AS profit
+FROM lineitem
+JOIN part ON p_partkey = l_partkey
+JOIN partsupp ON ps_partkey = l_partkey AND ps_suppkey = l_suppkey
+JOIN supplier ON s_suppkey = l_suppkey
+JOIN nation ON n_nationkey = s_nationkey
+JOIN orders ON o_orderkey = l_orderkey
+WHERE p_name LIKE '%green%'
+GROUP BY n_name, ordered_in
+ORDER BY n_name, ordered_in DESC
+""",
+    # Which twenty customers returned the most of what they had ordered in a quarter?
+    "q10": """
+SELECT
+  c_custkey, c_name, sum(l_extendedprice * (1 - l_discount)) AS returned,
+  c_acctbal, n_name, c_address, c_phone, c_comment
+FROM lineitem
+JOIN orders ON o_orderkey = l_orderkey
+JOIN customer ON c_custkey = o_custkey
+JOIN nation ON n_nationkey = c_nationkey
+WHERE l_returnflag = 'R' AND o_orderdate >= DATE'1993-10-01' AND o_orderdate < DATE'1994-01-01'
+GROUP BY c_custkey, c_name, c_acctbal, n_name, c_address, c_phone, c_comment
+ORDER BY returned DESC
+LIMIT 20
+""",
+    # Which parts hold an important share of the value of all stock in Germany?
+    "q11": """
+WITH stock AS (
+  SELECT ps_partkey, ps_supplycost * ps_availqty AS price
+  FROM partsupp
+  JOIN supplier ON s_suppkey = ps_suppkey
+  JOIN nation ON n_nationkey = s_nationkey
+  WHERE n_name = 'GERMANY'
+)
+SELECT ps_partkey, sum(price) AS stock_value
+FROM stock
+GROUP BY ps_partkey
+HAVING sum(price) > (SELECT sum(price) * {share} FROM stock)
+ORDER BY stock_value DESC
+""",
+    # Do cheaper shipping modes delay orders of high priority?
+    "q12": """
+SELECT
+  l_shipmode,
+  count_if(o_orderpriority IN ('1-URGENT', '2-HIGH')) AS high,
+  count_if(o_orderpriority NOT IN ('1-URGENT', '2-HIGH')) AS low
+FROM lineitem
+JOIN orders ON o_orderkey = l_orderkey
+WHERE l_shipmode IN ('MAIL', 'SHIP')
+  AND l_shipdate < l_commitdate AND l_commitdate < l_receiptdate
+  AND l_receiptdate >= DATE'1994-01-01' AND l_receiptdate < DATE'1995-01-01'
+GROUP BY l_shipmode
+ORDER BY l_shipmode
+""",
+    # How many customers have placed how many orders, apart from special requests?
+    "q13": """
+WITH placed AS (
+  SELECT c_custkey, count(o_orderkey) AS orders
+  FROM customer
+  LEFT JOIN orders ON o_custkey = c_custkey AND o_comment NOT LIKE '%special%requests%'
+  GROUP BY c_custkey
+)
+SELECT orders, count(*) AS customers
+FROM placed
+GROUP BY orders
+ORDER BY customers DESC, orders DESC
+""",
+    # Which percentage of a month's revenue came from promoted parts?
+    "q14": """
+SELECT
+  100 * sum(l_extendedprice * (1 - l_discount)) FILTER (WHERE startswith(p_type, 'PROMO'))
+    / sum(l_extendedprice * (1 - l_discount)) AS promoted
+FROM lineitem
+JOIN part ON p_partkey = l_partkey
+WHERE l_shipdate >= DATE'1995-09-01' AND l_shipdate < DATE'1995-10-01'
+""",
+    # Which supplier had the largest revenue in a quarter?
+    "q15": """
+WITH earned AS (
+  SELECT l_suppkey, sum(l_extendedprice * (1 - l_discount)) AS revenue
+  FROM lineitem
+  WHERE l_shipdate >= DATE'1996-01-01' AND l_shipdate < DATE'1996-04-01'
+  GROUP BY l_suppkey
+)
+SELECT s_suppkey, s_name, s_address, s_phone, revenue
+FROM supplier
+JOIN earned ON l_suppkey = s_suppkey
+WHERE revenue = (SELECT max(revenue) FROM earned)
+ORDER BY s_suppkey
+""",
+    # How many suppliers without complaints can deliver parts of some sizes, by kind of part?
+    "q16": """
+SELECT p_brand, p_type, p_size, count(DISTINCT ps_suppkey) AS suppliers
+FROM partsupp
+JOIN part ON p_partkey = ps_partkey
+WHERE p_brand <> 'Brand#45'
+  AND NOT startswith(p_type, 'MEDIUM POLISHED')
+  AND p_size IN (3, 9, 14, 19, 23, 36, 45, 49)
+  AND ps_suppkey NOT IN (
+    SELECT s_suppkey FROM supplier WHERE s_comment LIKE '%Customer%Complaints%'
+  )
+GROUP BY p_brand, p_type, p_size
+ORDER BY suppliers DESC, p_brand, p_type, p_size
+""",
+    # What would be lost in a year without small orders of some parts?
+    "q17": """
+SELECT sum(l_extendedprice) / 7.0 AS yearly
+FROM lineitem
+JOIN part ON p_partkey = l_partkey
+WHERE p_brand = 'Brand#23'
+  AND p_container = 'MED BOX'
+  AND l_quantity < (SELECT 0.2 * avg(l_quantity) FROM lineitem WHERE l_partkey = p_partkey)
+""",
+    # Which customers have placed the largest orders?
+    "q18": """
+SELECT c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice, sum(l_quantity) AS quantity
+FROM lineitem
+JOIN orders ON o_orderkey = l_orderkey
+JOIN customer ON c_custkey = o_custkey
+WHERE o_orderkey IN (
+  SELECT l_orderkey FROM lineitem GROUP BY l_orderkey HAVING sum(l_quantity) > 300
+)
+GROUP BY c_name, c_custkey, o_orderkey, o_orderdate, o_totalprice
+ORDER BY o_totalprice DESC, o_orderdate
+LIMIT 100
+""",
+    # What is the revenue of three brands in some containers, delivered in person by air?
+    "q19": """
+SELECT sum(l_extendedprice * (1 - l_discount)) AS revenue
+FROM lineitem
+JOIN part ON p_partkey = l_partkey
+WHERE l_shipinstruct = 'DELIVER IN PERSON'
+  AND l_shipmode IN ('AIR', 'AIR REG')
+  AND p_size >= 1
+  AND (
+    p_brand = 'Brand#12' AND l_quantity BETWEEN 1 AND 11 AND p_size <= 5
+      AND p_container IN ('SM CASE', 'SM BOX', 'SM PACK', 'SM PKG')
+    OR p_brand = 'Brand#23' AND l_quantity BETWEEN 10 AND 20 AND p_size <= 10
+      AND p_container IN ('MED BAG', 'MED BOX', 'MED PKG', 'MED PACK')
+    OR p_brand = 'Brand#34' AND l_quantity BETWEEN 20 AND 30 AND p_size <= 15
+      AND p_container IN ('LG CASE', 'LG BOX', 'LG PACK', 'LG PKG')
+  )
+""",
+    # Which suppliers in Canada have more than half a year's demand of forest parts?
+    "q20": """
+WITH demand AS (
+  SELECT l_partkey, l_suppkey, sum(l_quantity) AS quantity
+  FROM lineitem
+  WHERE l_shipdate >= DATE'1994-01-01' AND l_shipdate < DATE'1995-01-01'
+  GROUP BY l_partkey, l_suppkey
+),
+surplus AS (
+  SELECT ps_suppkey
+  FROM partsupp
+  JOIN demand ON l_partkey = ps_partkey AND l_suppkey = ps_suppkey
+  WHERE ps_availqty > 0.5 * quantity
+    AND ps_partkey IN (SELECT p_partkey FROM part WHERE startswith(p_name, 'forest'))
+)
+SELECT s_name, s_address
+FROM supplier
+JOIN nation ON n_nationkey = s_nationkey
+WHERE n_name = 'CANADA' AND s_suppkey IN (SELECT ps_suppkey FROM surplus)
+ORDER BY s_name
+""",
+    # Which suppliers in Saudi Arabia alone delayed orders of several suppliers?
+    "q21": """
+SELECT s_name, count(*) AS delayed
+FROM lineitem AS late
+JOIN supplier ON s_suppkey = late.l_suppkey
+JOIN nation ON n_nationkey = s_nationkey
+JOIN orders ON o_orderkey = late.l_orderkey
+WHERE n_name = 'SAUDI ARABIA'
+  AND o_orderstatus = 'F'
+  AND late.l_receiptdate > late.l_commitdate
+  AND EXISTS (
+    SELECT 1 FROM lineitem AS other
+    WHERE other.l_orderkey = late.l_orderkey AND other.l_suppkey <> late.l_suppkey
+  )
+  AND NOT EXISTS (
+    SELECT 1 FROM lineitem AS other
+    WHERE other.l_orderkey = late.l_orderkey AND other.l_suppkey <> late.l_suppkey
+      AND other.l_receiptdate > other.l_commitdate
+  )
+GROUP BY s_name
+ORDER BY delayed DESC, s_name
+LIMIT 100
+""",
+    # How many customers of some countries have money but no orders?
+    "q22": """
+WITH caller AS (
+  SELECT c_custkey, c_acctbal, left(c_phone, 2) AS country
+  FROM customer
+  WHERE left(c_phone, 2) IN ('13', '17', '18', '23', '29', '30', '31')
+)
+SELECT country, count(*) AS customers, sum(c_acctbal) AS balance
+FROM caller
+LEFT ANTI JOIN orders ON o_custkey = c_custkey
+WHERE c_acctbal > (SELECT avg(c_acctbal) FROM caller WHERE c_acctbal > 0)
+GROUP BY country
+ORDER BY country
+""",
+}
 
-SCALE = 1.0
-BAYOU = "enable"
-TARGET, TARGET_EACH = 0.75, 1.05
-"""Maximum multiples of the peer's time: for all queries together, and for each query."""
+
+def _queries(scale: float) -> dict[str, str]:
+    share = f"{0.0001 / scale:.10f}"
+    return {name: sql.replace("{share}", share) for name, sql in _QUERIES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Seconds of the counted runs of one query in one session, and their CPU seconds."""
-
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
-
-
-def tables_folder(scale: float) -> Path:
-    """Return the folder of the tables for a scale factor; create the tables that don't exist.
-
-    Raises:
-        SystemExit: `tpchgen-cli` isn't installed.
-    """
-    folder = CACHE / f"tpch-{scale:g}"
-    missing = [name for name in TABLES if not bayou.table(str(folder / name)).exists()]
-    if not missing:
-        return folder
-    places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", "")))
-    program = shutil.which("tpchgen-cli", path=places)
-    if program is None:
-        sys.exit("tpchgen-cli isn't installed. Install Bayou's extra 'bench', or run 'make bench'.")
-    with tempfile.TemporaryDirectory() as generated:
-        wanted = ",".join(missing)
-        subprocess.run(
-            [program, "parquet", "-q", "-s", f"{scale:g}", "-T", wanted, "-o", generated],
-            check=True,
-        )
-        for name in missing:
-            with pq.ParquetFile(Path(generated) / f"{name}.parquet") as file:
-                bayou.write(str(folder / name), file.iter_batches(), mode="error")
-    return folder
-
-
-def run(  # noqa: PLR0917 - as the other benchmarks
-    console: Console,
-    runs: int,
-    scale: float = SCALE,
-    only: Sequence[str] = (),
-    peers: Path = PEERS,
-    plot: Path | None = None,
-) -> None:
-    """Measure the queries, and print a table; `plot` is an SVG file."""
-    folder = str(tables_folder(scale))
-    chosen = {name: sql for name, sql in queries(scale).items() if not only or name in only}
-    measured: dict[str, dict[str, Times]] = {}
-    with Sessions("tpch_session.py", peers) as sessions:
-        variants = sessions.variants((PEER, BAYOU))
-        for name, sql in chosen.items():
-            times = measured[name] = {variant: Times() for variant in variants}
-            results = set()
-            tables = [table for table in TABLES if re.search(rf"\b{table}\b", sql)]
-            for number in range(runs + 1):
-                for variant in variants:
-                    session = sessions[variant]
-                    cpu = cpu_seconds(session.pid)
-                    answer = session.ask(sql=sql, tables=tables, folder=folder)
-                    if number:
-                        times[variant].wall.append(answer["seconds"])
-                        times[variant].cpu.append(cpu_seconds(session.pid) - cpu)
-                    results.add((answer["rows"], answer["digest"]))
-            assert len(results) == 1, f"{name}: the results differ: {results}"
-    console.print(_grid(f"TPC-H, scale factor {scale:g}", measured))
-    if plot is not None:
-        seconds = {
-            label: [median(times[variant].wall) for times in measured.values()]
-            for variant, label in ((BAYOU, "Bayou"), (PEER, PEER))
-            if variant in variants
-        }
-        plots.bars(plot, f"TPC-H, scale factor {scale:g}", list(measured), seconds, "seconds")
-
-
-def _grid(title: str, measured: Mapping[str, Mapping[str, Times]]) -> Grid:
-    grid = Grid(title=title, title_justify="left")
-    grid.add_column("")
-    for heading in (PEER, "Bayou", "", "target", f"CPU: {PEER}", "Bayou", ""):
-        grid.add_column(heading, justify="right")
-    totals = dict.fromkeys((f"{kind} {v}" for kind in ("wall", "cpu") for v in (PEER, BAYOU)), 0.0)
-    for name, times in measured.items():
-        medians = {
-            f"{kind} {variant}": median(getattr(of_variant, kind))
-            for variant, of_variant in times.items()
-            for kind in ("wall", "cpu")
-        }
-        totals = {key: total + medians.get(key, 0.0) for key, total in totals.items()}
-        grid.add_row(name, *_cells(medians, TARGET_EACH))
-    grid.add_section()
-    grid.add_row("all", *_cells(totals, TARGET))
-    return grid
-
-
-def _cells(seconds: Mapping[str, float], target: float) -> list[str]:
-    cells = []
-    for kind in ("wall", "cpu"):
-        ours, theirs = seconds[f"{kind} {BAYOU}"], seconds.get(f"{kind} {PEER}")
-        cells += [f"{theirs:.2f} s" if theirs else "", f"{ours:.2f} s"]
-        cells.append(f"{ours / theirs:.2f}x" if theirs else "")
-        if kind == "wall":
-            cells.append(f"{target:.2f}x")
-    return cells
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Parse the arguments and run the benchmark."""
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
-    parser.add_argument("--scale", type=float, default=SCALE)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=(), choices=list(queries(SCALE)))
-    parser.add_argument("--peers", type=Path, default=PEERS)
-    parser.add_argument("--plot", type=Path)
-    options = parser.parse_args(arguments)
-    console = Console(width=measure.WIDTH)
-    run(console, options.runs, options.scale, options.only, options.peers, options.plot)
+SUITE = Suite(
+    name="tpch",
+    title="TPC-H",
+    tables=(
+        "customer",
+        "lineitem",
+        "nation",
+        "orders",
+        "part",
+        "partsupp",
+        "region",
+        "supplier",
+    ),
+    queries=_queries,
+    scale=1.0,
+    warm=True,
+    target=0.75,
+    target_each=1.05,
+)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(SUITE, str(__doc__), sys.argv[1:])

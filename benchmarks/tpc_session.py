@@ -1,6 +1,6 @@
-"""A Spark session that runs the queries of `tpch.py`, in either environment.
+"""A Spark session that runs the queries of `tpc_suite.py`, in either environment.
 
-usage: tpch_session.py VARIANT
+usage: tpc_session.py VARIANT
 
 A request has an SQL query, and the names and the folder of its tables. The response has the
 seconds, the number of rows, and a digest of the rows in any order. The seconds include opening the
