@@ -56,12 +56,16 @@ def to_predicate(
         ignored_columns: physical names of columns with a collation. Filters with these columns
             aren't translated.
     """
-    return conjunction(
-        predicate
-        for catalyst in filters
-        if not ignored_columns.intersection(name for _, name in catalyst.columns)
-        and (predicate := _translate(catalyst, schema, time_zone, ansi=ansi)) is not None
-    )
+    names: dict[tuple[tuple[str, str], ...], _ColumnNames] = {}
+    predicates = []
+    for catalyst in filters:
+        columns = tuple(catalyst.columns)
+        if columns not in names:
+            names[columns] = _ColumnNames(columns, schema, ignored_columns)
+        predicate = _translate(catalyst.sql, names[columns], schema, time_zone, ansi=ansi)
+        if predicate is not None:
+            predicates.append(predicate)
+    return conjunction(predicates)
 
 
 class _UntranslatableError(Exception):
@@ -69,15 +73,14 @@ class _UntranslatableError(Exception):
 
 
 def _translate(
-    catalyst: CatalystFilter, schema: StructType, time_zone: str, *, ansi: bool
+    sql: str, names: _ColumnNames, schema: StructType, time_zone: str, *, ansi: bool
 ) -> Predicate | None:
     try:
-        predicate = parse_predicate(catalyst.sql)
+        predicate = parse_predicate(sql)
         if inexact_function(predicate) is not None:
             return None
         if (not ansi or time_zone != "UTC") and not _is_plain(predicate):
             return None
-        names = _ColumnNames(catalyst.columns, schema)
         predicate = map_columns(predicate, names.logical)
         if time_zone != "UTC":
             predicate = map_literals(predicate, lambda literal: _in_zone(literal, time_zone))
@@ -91,16 +94,18 @@ def _is_plain(expression: Expression) -> bool:
 
 
 class _ColumnNames:
-    """Converts the column paths of a filter from physical names to logical names."""
+    """Converts the column paths of filters from physical names to logical names."""
 
-    def __init__(self, columns: Iterable[tuple[str, str]], schema: StructType) -> None:
+    def __init__(
+        self, columns: Iterable[tuple[str, str]], schema: StructType, ignored: frozenset[str]
+    ) -> None:
         self._schema = schema
+        self._ignored = ignored
         self._known: dict[tuple[str, ...], str] = {}
         for text, name in columns:
-            column = parse_expression(text)
-            if not isinstance(column, Column):
-                raise _UntranslatableError(text)
-            self._known[column.path] = name
+            column = _parsed_column(text)
+            if column is not None:
+                self._known[column.path] = name
 
     def logical(self, path: tuple[str, ...]) -> tuple[str, ...]:
         matches = [
@@ -108,12 +113,21 @@ class _ColumnNames:
             for known, name in self._known.items()
             if path[: len(known)] == known
         ]
-        if len(matches) != 1:  # a qualifier that is also a column's name
+        if len(matches) != 1 or matches[0][0] in self._ignored:
+            # If there are two matches, a qualifier is also a column's name.
             raise _UntranslatableError(".".join(path))
         try:
             return logical_path(self._schema, matches[0])
         except KeyError as error:
             raise _UntranslatableError(".".join(path)) from error
+
+
+def _parsed_column(text: str) -> Column | None:
+    try:
+        column = parse_expression(text)
+    except PredicateError:
+        return None
+    return column if isinstance(column, Column) else None
 
 
 def _in_zone(literal: Literal, time_zone: str) -> Literal:

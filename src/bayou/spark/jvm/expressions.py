@@ -8,7 +8,13 @@ from typing import Any
 
 from pyspark.sql import Column
 
-from bayou.spark.jvm.objects import JavaObject, java_class, scala_items, tested_with
+from bayou.spark.jvm.objects import (
+    JavaObject,
+    java_class,
+    scala_items,
+    scala_seq,
+    tested_with,
+)
 
 __all__ = ["CatalystExpression", "CatalystFilter", "ansi_cast", "bound_to", "legacy_cast"]
 
@@ -56,19 +62,26 @@ class CatalystFilter:
 
     Attributes:
         sql: the result of `Expression.sql()`.
-        columns: the SQL and the name of each column in the filter. The SQL may be qualified:
-            `t.id`.
+        columns: the SQL and the name of each column in the filters of the scan. The SQL may be
+            qualified: `t.id`.
     """
 
     sql: str
     columns: Sequence[tuple[str, str]]
 
     @classmethod
-    def of(cls, expression: JavaObject) -> CatalystFilter:
-        columns = scala_items(expression.references().toSeq())
-        return cls(
-            sql=expression.sql(), columns=tuple((str(c.sql()), str(c.name())) for c in columns)
+    def all_of(cls, expressions: Sequence[JavaObject]) -> list[CatalystFilter]:
+        """Return the filters of a scan."""
+        if not expressions:
+            return []
+        attribute_set = java_class(
+            expressions[0], "org.apache.spark.sql.catalyst.expressions.AttributeSet$"
         )
+        # The class has the static methods of `Iterable`, too.
+        companion = getattr(attribute_set, "MODULE$")
+        references = companion.apply(scala_seq(expressions[0], expressions))
+        columns = tuple((str(c.sql()), str(c.name())) for c in scala_items(references.toSeq()))
+        return [cls(sql=str(expression.sql()), columns=columns) for expression in expressions]
 
 
 @tested_with("4.3")

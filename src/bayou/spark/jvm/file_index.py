@@ -145,7 +145,7 @@ class _JavaFileIndex:
         with readable_errors():
             conditions = scala_items(partition_filters)
             conf = sql_conf(self._spark)
-            filters = [CatalystFilter.of(e) for e in (*conditions, *scala_items(data_filters))]
+            filters = CatalystFilter.all_of([*conditions, *scala_items(data_filters)])
             if conf != sql_conf(self._spark):
                 filters = []  # another session has become active in this thread of the JVM
             files, groups = self._index.files(filters, conf)

@@ -2,7 +2,7 @@
 
 A py4j call takes at least 0.1 ms, which is too long for a call for each file. The fields of files
 are transferred in temporary files, partition values as an Arrow batch. Method handles process the
-elements of an array inside the JVM.
+elements of an array inside the JVM; they are created once for each JVM.
 """
 
 from __future__ import annotations
@@ -39,23 +39,29 @@ _UNQUOTED = f"{string.ascii_letters}{string.digits}-._=/:\0".encode()
 """Bytes that a path and its URI have in common; NUL separates paths."""
 
 
-class _StatusHandles(NamedTuple):
-    """Method handles that create file statuses.
+class _Handles(NamedTuple):
+    """Method handles that create file statuses and directories.
 
     Attributes:
         read_strings: takes the `java.nio.file.Path` of a file of strings, and returns a `String[]`.
         from_uris: takes arrays of sizes, times and URIs, and an index. Returns the `FileStatus` of
             the file at the index.
         from_strings: like `from_uris`, with Hadoop paths that can contain any character.
+        directory: takes an `InternalRow[]`, a `FileStatus[]`, the starts and the ends of the slices
+            of the statuses, and an index. Returns the `PartitionDirectory` at the index.
     """
 
     read_strings: JavaObject
     from_uris: JavaObject
     from_strings: JavaObject
+    directory: JavaObject
 
 
-_STATUS_HANDLES: WeakKeyDictionary[Any, _StatusHandles] = WeakKeyDictionary()
+_HANDLES: WeakKeyDictionary[Any, _Handles] = WeakKeyDictionary()
 """The method handles of each JVM, by its gateway."""
+
+_CLASS_OBJECTS: WeakKeyDictionary[Any, dict[str, JavaObject]] = WeakKeyDictionary()
+"""The `java.lang.Class` objects of each JVM, by its gateway and by `Class.getName`."""
 
 
 @tested_with("4.2", "4.3")
@@ -89,9 +95,7 @@ class JavaFiles:
 
     def _statuses(self, uris: Any, sizes: Any, times: Any) -> JavaObject:
         """Create a `FileStatus` for each element of the columns, as an `Object[]`."""
-        handles = _STATUS_HANDLES.get(self._gateway)
-        if handles is None:
-            handles = _STATUS_HANDLES[self._gateway] = self._new_status_handles()
+        handles = self._own_handles()
         joined = _joined(uris)
         with self._temporary_file(joined) as file:
             strings = handles.read_strings.invokeWithArguments(self._objects(file))
@@ -103,17 +107,24 @@ class JavaFiles:
         )
         return self._mapped(self._streams.range(0, len(uris)), of_index).toArray()
 
-    def _new_status_handles(self) -> _StatusHandles:
+    def _own_handles(self) -> _Handles:
+        handles = _HANDLES.get(self._gateway)
+        if handles is None:
+            handles = _HANDLES[self._gateway] = self._new_handles()
+        return handles
+
+    def _new_handles(self) -> _Handles:
         types, lookup = self._types, self._handles.publicLookup()
         string, path = self._class("java.lang.String"), self._class("org.apache.hadoop.fs.Path")
         uri, nothing = self._class("java.net.URI"), self._java("java.lang.Void").TYPE
         parse = lookup.findStatic(uri, "create", types.methodType(uri, string))
         from_uri = lookup.findConstructor(path, types.methodType(nothing, uri))
         from_string = lookup.findConstructor(path, types.methodType(nothing, string))
-        return _StatusHandles(
+        return _Handles(
             read_strings=self._strings_reader(),
             from_uris=self._status_maker(self._handles.filterReturnValue(parse, from_uri)),
             from_strings=self._status_maker(from_string),
+            directory=self._directory_maker(),
         )
 
     def _strings_reader(self) -> JavaObject:
@@ -160,10 +171,33 @@ class JavaFiles:
         longs = self._class("[J")
         wanted = types.methodType(status.type().returnType(), longs)
         wanted = wanted.appendParameterTypes(self._classes(longs, strings, integer))
-        order = self._new_array(self._jvm.int, 6)
-        for position, argument in enumerate((0, 3, 1, 3, 2, 3)):
-            order[position] = argument
-        return handles.permuteArguments(status, wanted, order)
+        return handles.permuteArguments(status, wanted, self._order(0, 3, 1, 3, 2, 3))
+
+    def _directory_maker(self) -> JavaObject:
+        """Return a method handle from rows, statuses, starts, ends and an index to a directory."""
+        types, lookup, handles = self._types, self._handles.publicLookup(), self._handles
+        integer, integers = self._java("java.lang.Integer").TYPE, self._class("[I")
+        row = self._class("org.apache.spark.sql.catalyst.InternalRow")
+        rows = self._class("[Lorg.apache.spark.sql.catalyst.InternalRow;")
+        statuses = self._class("[Lorg.apache.hadoop.fs.FileStatus;")
+        directory = self._class("org.apache.spark.sql.execution.datasources.PartitionDirectory")
+        objects = self._class("[Ljava.lang.Object;")
+        copy = lookup.findStatic(
+            self._class("java.util.Arrays"),
+            "copyOfRange",
+            types.methodType(objects, objects, self._classes(integer, integer)),
+        ).asType(types.methodType(statuses, statuses, self._classes(integer, integer)))
+        element = handles.arrayElementGetter(integers)
+        for position in (2, 1):
+            copy = handles.collectArguments(copy, position, element)
+        make = lookup.findStatic(
+            directory, "apply", types.methodType(directory, row, self._classes(statuses))
+        )
+        make = handles.collectArguments(make, 1, copy)
+        make = handles.collectArguments(make, 0, handles.arrayElementGetter(rows))
+        parameters = self._classes(statuses, integers, integers, integer)
+        wanted = types.methodType(directory, rows, parameters)
+        return handles.permuteArguments(make, wanted, self._order(0, 4, 1, 2, 4, 3, 4))
 
     @contextmanager
     def _temporary_file(self, data: bytes) -> Iterator[JavaObject]:
@@ -219,26 +253,12 @@ class JavaFiles:
             offsets: the start of each directory in `statuses`, followed by the end of the last
                 directory; int32.
         """
-        row_class = self._class("org.apache.spark.sql.catalyst.InternalRow")
-        files_class = statuses.getClass()
-        integer = self._java("java.lang.Integer").TYPE
-        types, lookup = self._types, self._handles.publicLookup()
-        directory = self._class("org.apache.spark.sql.execution.datasources.PartitionDirectory")
-        apply = lookup.findStatic(
-            directory, "apply", types.methodType(directory, row_class, self._classes(files_class))
+        of_index = self._handles.insertArguments(
+            self._own_handles().directory,
+            0,
+            self._objects(rows, statuses, self._ints(offsets[:-1]), self._ints(offsets[1:])),
         )
-        objects = self._class("[Ljava.lang.Object;")
-        copy = lookup.findStatic(
-            self._class("java.util.Arrays"),
-            "copyOfRange",
-            types.methodType(objects, objects, self._classes(integer, integer)),
-        ).asType(types.methodType(files_class, files_class, self._classes(integer, integer)))
-        starts = self._getter(self._ints(offsets[:-1]), integer)
-        ends = self._getter(self._ints(offsets[1:]), integer)
-        slice_of = self._same_index(self._of_index(copy.bindTo(statuses), starts, ends))
-        row_of = self._getter(rows, row_class)
-        make = self._same_index(self._of_index(apply, row_of, slice_of))
-        directories = self._mapped(self._streams.range(0, len(offsets) - 1), make)
+        directories = self._mapped(self._streams.range(0, len(offsets) - 1), of_index)
         return scala_seq(self._jvm, directories.toList())
 
     def take(self, rows: JavaObject, indexes: Any) -> JavaObject:
@@ -269,14 +289,22 @@ class JavaFiles:
         return java_class(self._jvm, name)
 
     def _class(self, name: str) -> JavaObject:
-        loader = self._java("java.lang.Thread").currentThread().getContextClassLoader()
-        return self._java("java.lang.Class").forName(name, True, loader)
+        classes = _CLASS_OBJECTS.setdefault(self._gateway, {})
+        if name not in classes:
+            loader = self._java("java.lang.Thread").currentThread().getContextClassLoader()
+            classes[name] = self._java("java.lang.Class").forName(name, True, loader)
+        return classes[name]
 
     def _array(self, element: JavaObject, *items: JavaObject) -> JavaObject:
         array = self._new_array(element, len(items))
+        put = self._java("java.lang.reflect.Array").set  # `array[i] = item` asks for the length
         for i, item in enumerate(items):
-            array[i] = item
+            put(array, i, item)
         return array
+
+    def _order(self, *arguments: int) -> JavaObject:
+        """Create the `int[]` of `permuteArguments`."""
+        return self._ints(pa.array(arguments, pa.int32()))
 
     def _classes(self, *classes: JavaObject) -> JavaObject:
         return self._array(self._java("java.lang.Class"), *classes)
@@ -303,14 +331,6 @@ class JavaFiles:
         filters = self._array(self._java("java.lang.invoke.MethodHandle"), *getters)
         return self._handles.filterArguments(handle, 0, filters)
 
-    def _same_index(self, handle: JavaObject) -> JavaObject:
-        """Return a method handle that takes one argument, and passes it to `handle` twice."""
-        one_index = self._types.methodType(
-            handle.type().returnType(), self._java("java.lang.Integer").TYPE
-        )
-        order = self._new_array(self._jvm.int, 2)
-        return self._handles.permuteArguments(handle, one_index, order)
-
     def _mapped(self, indexes: JavaObject, handle: JavaObject) -> JavaObject:
         return indexes.mapToObj(self._function("java.util.function.IntFunction", handle))
 
@@ -320,13 +340,13 @@ class JavaFiles:
 
     def _longs(self, numbers: Any) -> JavaObject:
         """Convert an int64 Arrow array without nulls to a `long[]`."""
-        array = self._new_array(self._jvm.long, len(numbers))
+        array = self._new_array(self._java("long"), len(numbers))
         self._little_endian(numbers, 8).asLongBuffer().get(array)
         return array
 
     def _ints(self, numbers: Any) -> JavaObject:
         """Convert an int32 Arrow array without nulls to an `int[]`."""
-        array = self._new_array(self._jvm.int, len(numbers))
+        array = self._new_array(self._java("int"), len(numbers))
         self._little_endian(numbers, 4).asIntBuffer().get(array)
         return array
 

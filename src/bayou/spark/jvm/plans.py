@@ -169,7 +169,7 @@ def _scan_filters(
     if not children:
         value = _relation_option(node, name)
         if value is not None:
-            yield value, [CatalystFilter.of(condition) for condition in conditions]
+            yield value, CatalystFilter.all_of(conditions)
 
 
 def _conjuncts(condition: JavaObject) -> list[JavaObject]:

@@ -50,11 +50,11 @@ class WriterState:
 @tested_with("4.2", "4.3")
 def reader_state(reader: Any) -> ReaderState:
     """The state of a `DataFrameReader` or `DataStreamReader`."""
-    java = reader._jreader
-    schema = _get(java, "userSpecifiedSchema")
+    private = _PrivateFields(reader._jreader)
+    schema = private["userSpecifiedSchema"]
     return ReaderState(
-        source=_get(java, "source"),
-        options=_options(java),
+        source=private["source"],
+        options=_options(private),
         schema=StructType.fromJson(json.loads(schema.get().json())) if schema.isDefined() else None,
     )
 
@@ -62,28 +62,28 @@ def reader_state(reader: Any) -> ReaderState:
 @tested_with("4.2", "4.3")
 def writer_state(writer: Any) -> WriterState:
     """The state of a `DataFrameWriter`."""
-    java = writer._jwrite
+    private = _PrivateFields(writer._jwrite)
     return WriterState(
-        source=_get(java, "source"),
-        options=_options(java),
-        mode=str(_get(java, "curmode")),
-        partition_columns=_names(java, "partitioningColumns"),
-        clustering_columns=_names(java, "clusteringColumns"),
-        bucket_columns=_names(java, "bucketColumnNames"),
-        sort_columns=_names(java, "sortColumnNames"),
+        source=private["source"],
+        options=_options(private),
+        mode=str(private["curmode"]),
+        partition_columns=_names(private, "partitioningColumns"),
+        clustering_columns=_names(private, "clusteringColumns"),
+        bucket_columns=_names(private, "bucketColumnNames"),
+        sort_columns=_names(private, "sortColumnNames"),
     )
 
 
 @tested_with("4.2", "4.3")
 def stream_writer_state(writer: Any) -> WriterState:
     """The state of a `DataStreamWriter`."""
-    java = writer._jwrite
+    private = _PrivateFields(writer._jwrite)
     return WriterState(
-        source=_get(java, "source"),
-        options=_options(java),
-        mode=str(_get(java, "outputMode")),
-        partition_columns=_names(java, "partitioningColumns"),
-        clustering_columns=_names(java, "clusteringColumns"),
+        source=private["source"],
+        options=_options(private),
+        mode=str(private["outputMode"]),
+        partition_columns=_names(private, "partitioningColumns"),
+        clustering_columns=_names(private, "clusteringColumns"),
     )
 
 
@@ -91,38 +91,61 @@ def stream_writer_state(writer: Any) -> WriterState:
 @contextmanager
 def restored_options(target: Any) -> Iterator[None]:
     """Context manager that restores the options of a reader or writer afterwards."""
-    java = target._jreader if hasattr(target, "_jreader") else target._jwrite
-    field = _field(java, "extraOptions")
-    options = field.get(java)
+    private = _PrivateFields(target._jreader if hasattr(target, "_jreader") else target._jwrite)
+    options = private["extraOptions"]
     try:
         yield
     finally:
-        field.set(java, options)
+        private["extraOptions"] = options
 
 
-def _get(java: JavaObject, name: str) -> Any:
-    return _field(java, name).get(java)
+_FIELDS: dict[tuple[Any, str], dict[str, JavaObject]] = {}
+"""The `java.lang.reflect.Field`s of classes, by py4j client and qualified name of the class."""
 
 
-def _field(java: JavaObject, name: str) -> JavaObject:
-    """Return a field of an object's class or superclass, and make it accessible."""
-    own_class = java.getClass()
-    for declared in (own_class, own_class.getSuperclass()):
-        fields = {f.getName(): f for f in declared.getDeclaredFields()}
-        if name in fields:
-            fields[name].setAccessible(True)
-            return fields[name]
-    return own_class.getDeclaredField(name)  # raises the JVM's NoSuchFieldException
+class _PrivateFields:
+    """The values of the private fields of an object, by name. The superclass's are included."""
+
+    def __init__(self, java: JavaObject) -> None:
+        self._java = java
+        self._class = java.getClass()
+        key = (java._gateway_client, self._class.getName())
+        if key not in _FIELDS:
+            _FIELDS[key] = _accessible_fields(self._class)
+        self._fields = _FIELDS[key]
+
+    def __getitem__(self, name: str) -> Any:
+        return self._field(name).get(self._java)
+
+    def __setitem__(self, name: str, value: JavaObject) -> None:
+        self._field(name).set(self._java, value)
+
+    def _field(self, name: str) -> JavaObject:
+        if name not in self._fields:
+            return self._class.getDeclaredField(name)  # raises the JVM's NoSuchFieldException
+        return self._fields[name]
 
 
-def _options(java: JavaObject) -> dict[str, str]:
-    options = _get(java, "extraOptions").originalMap()
-    entries = java_class(java, "scala.jdk.javaapi.CollectionConverters").asJava(options).entrySet()
+def _accessible_fields(own_class: JavaObject) -> dict[str, JavaObject]:
+    fields = {}
+    for declared in (own_class.getSuperclass(), own_class):
+        for declared_field in declared.getDeclaredFields():
+            declared_field.setAccessible(True)
+            fields[str(declared_field.getName())] = declared_field
+    return fields
+
+
+def _options(private: _PrivateFields) -> dict[str, str]:
+    options = private["extraOptions"].originalMap()
+    if options.isEmpty():
+        return {}
+    converters = java_class(options, "scala.jdk.javaapi.CollectionConverters")
+    entries = converters.asJava(options).entrySet()
     pairs = ((entry.getKey(), entry.getValue()) for entry in java_items(entries))
     # PySpark 4.2 passes options that are None as null, later versions omit them.
     return {str(key): str(value) for key, value in pairs if value is not None}
 
 
-def _names(java: JavaObject, name: str) -> tuple[str, ...] | None:
-    columns = _get(java, name)
+def _names(private: _PrivateFields, name: str) -> tuple[str, ...] | None:
+    columns = private[name]
     return tuple(scala_items(columns.get())) if columns.isDefined() else None
