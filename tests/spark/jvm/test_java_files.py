@@ -10,6 +10,8 @@ from bayou.spark.jvm.objects import java_class
 
 pytestmark = pytest.mark.spark
 
+FEW = "bayou.spark.jvm.java_files._FEW_FILES"
+
 PATHS = ["/t/a b.parquet", "/t/é%20#?.parquet", "/t/" + "x" * 300, "s3://bucket/k:1", "gs://b/k"]
 
 
@@ -20,6 +22,13 @@ def test_local_paths_get_a_scheme_and_s3_that_of_hadoop():
     assert hadoop_uris(pa.array([], pa.string())).to_pylist() == []
 
 
+@pytest.fixture(params=[0, 6], ids=["method handles", "one by one"])
+def few_files(request, monkeypatch):
+    """Creates the files of a test in one of the two ways."""
+    monkeypatch.setattr(FEW, request.param)
+
+
+@pytest.mark.usefixtures("few_files")
 def test_statuses_arrive_in_the_jvm_as_they_are(spark):
     uris = hadoop_uris(pa.array(PATHS))
     sizes = pa.array([0, 1, 127, 128, 1 << 45], pa.int64())
@@ -43,6 +52,7 @@ PLAIN = [
 ]
 
 
+@pytest.mark.usefixtures("few_files")
 @pytest.mark.parametrize("uris", [PLAIN, [*PLAIN, "file:/t/a b+c/50%/~x;y.parquet"]])
 def test_paths_are_those_that_hadoop_parses_from_a_string(spark, uris):
     numbers = pa.array(range(len(uris)), pa.int64())
@@ -53,6 +63,7 @@ def test_paths_are_those_that_hadoop_parses_from_a_string(spark, uris):
         assert str(status.getPath().toUri().toString()) == str(path(uri).toUri().toString())
 
 
+@pytest.mark.usefixtures("few_files")
 def test_slices_and_chunks_of_columns_become_statuses(spark):
     java = JavaFiles(spark)
     uris = pa.array(["file:/a", "file:/bb", "file:/c"])
@@ -65,6 +76,7 @@ def test_slices_and_chunks_of_columns_become_statuses(spark):
 
 def test_more_files_than_are_transferred_at_once_keep_their_order(spark, monkeypatch):
     monkeypatch.setattr("bayou.spark.jvm.java_files._FILES_AT_ONCE", 2)
+    monkeypatch.setattr(FEW, 0)
     numbers = pa.array(range(5), pa.int64())
     uris = pa.array([f"file:/t/{n}" for n in range(5)])
     folder = Path(spark.sparkContext._temp_dir)
@@ -78,6 +90,7 @@ def test_more_files_than_are_transferred_at_once_keep_their_order(spark, monkeyp
 def test_a_temporary_file_that_cannot_be_written_is_an_error_that_names_the_folder(
     spark, monkeypatch, tmp_path
 ):
+    monkeypatch.setattr(FEW, 0)
     missing = str(tmp_path / "missing")
     monkeypatch.setattr(spark.sparkContext, "_temp_dir", missing)
     numbers = pa.array([1], pa.int64())

@@ -2,7 +2,8 @@
 
 A py4j call takes at least 0.1 ms, which is too long for a call for each file. The fields of files
 are transferred in temporary files, partition values as an Arrow batch. Method handles process the
-elements of an array inside the JVM; they are created once for each JVM.
+elements of an array inside the JVM; they are created once for each JVM. Up to `_FEW_FILES` files
+are created one by one, which takes fewer calls.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ def hadoop_uris(paths: Any) -> Any:
 
 _FILES_AT_ONCE = 100_000
 """Files whose fields are transferred together; limits the memory that the transfer needs."""
+
+_FEW_FILES = 6
+"""Up to this number, files need fewer calls than method handles for their arrays."""
 
 _UNQUOTED = f"{string.ascii_letters}{string.digits}-._=/:\0".encode()
 """Bytes that a path and its URI have in common; NUL separates paths."""
@@ -86,7 +90,13 @@ class JavaFiles:
             sizes: bytes, int64.
             times: modification times in ms since the epoch, int64.
         """
-        statuses = self._new_array(self._java("org.apache.hadoop.fs.FileStatus"), len(uris))
+        status = self._java("org.apache.hadoop.fs.FileStatus")
+        if len(uris) <= _FEW_FILES:
+            path = self._java("org.apache.hadoop.fs.Path")
+            files = zip(uris.to_pylist(), sizes.to_pylist(), times.to_pylist(), strict=True)
+            created = (status(size, False, 0, 0, time, path(uri)) for uri, size, time in files)
+            return self._array(status, *created)
+        statuses = self._new_array(status, len(uris))
         for start in range(0, len(uris), _FILES_AT_ONCE):
             columns = (column.slice(start, _FILES_AT_ONCE) for column in (uris, sizes, times))
             created = self._statuses(*columns)
@@ -253,6 +263,10 @@ class JavaFiles:
             offsets: the start of each directory in `statuses`, followed by the end of the last
                 directory; int32.
         """
+        if len(offsets) == 2:  # all files are in one directory
+            directory = "org.apache.spark.sql.execution.datasources.PartitionDirectory"
+            row = self._java("java.lang.reflect.Array").get(rows, 0)
+            return scala_seq(self._jvm, [self._java(directory).apply(row, statuses)])
         of_index = self._handles.insertArguments(
             self._own_handles().directory,
             0,
