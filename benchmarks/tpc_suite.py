@@ -124,6 +124,11 @@ def run(  # noqa: PLR0917 - as the other benchmarks
                         times[variant].cpu.append(cpu_seconds(session.pid) - cpu)
                     results.add((answer["rows"], answer["digest"]))
             assert len(results) == 1, f"{name}: the results differ: {results}"
+            medians = (
+                f"{variant} {median(of.wall):.2f} s, CPU {median(of.cpu):.2f} s"
+                for variant, of in times.items()
+            )
+            console.print(f"{name}: {'; '.join(medians)}")
     title = f"{suite.title}, scale factor {scale:g}"
     console.print(_grid(suite, title, measured))
     if plot is not None:
