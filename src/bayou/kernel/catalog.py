@@ -134,9 +134,9 @@ class MaintainingCatalog(CommittingCatalog, Protocol):
         """Whether a client may run a maintenance operation.
 
         Args:
-            operation: `OPTIMIZE`, `REORG`, `VACUUM` or `LOG CLEANUP`. Every client may write
-                checkpoints, log compaction files and checksums (PROTOCOL.md, Maintenance Operations
-                on Catalog-managed Tables).
+            operation: `OPTIMIZE`, `REORG`, `VACUUM` or `LOG CLEANUP`. Checkpoints, log compaction
+                files and checksums need no permission (PROTOCOL.md, Maintenance Operations on
+                Catalog-managed Tables).
         """
         ...
 

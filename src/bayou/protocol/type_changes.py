@@ -77,7 +77,7 @@ def is_readable_change(before: DataType, after: DataType) -> bool:
 
 
 def is_automatic_widening(before: DataType, after: DataType) -> bool:
-    """Whether schema evolution may widen a column, with `AutomaticWidening.SAME_FAMILY_TYPE`."""
+    """Whether `AutomaticWidening.SAME_FAMILY_TYPE` permits a change from `before` to `after`."""
     integer_to_other = before in _INTEGERS and after not in _INTEGERS
     return is_widening(before, after) and not integer_to_other
 

@@ -185,7 +185,7 @@ _NO_DEFAULTS = CommitSettings()
 
 
 def commit_settings(engine: Engine) -> CommitSettings:
-    """Return an engine's commit settings; without `CommitDefaults`, no defaults are set."""
+    """Return an engine's commit settings; empty settings if it isn't a `CommitDefaults`."""
     # isinstance would evaluate the property a second time, which reads the settings of a session.
     settings: CommitSettings = getattr(engine, "commit_settings", _NO_DEFAULTS)
     return settings

@@ -180,7 +180,8 @@ def _decimal_type(value: Decimal) -> DataType:
     precision = max(len(digits) + max(0, exponent), scale, 1)
     if precision > 38:
         raise PredicateError(
-            f"{value}: the number has more than 38 digits, the maximum of a decimal.",
+            f"{value}: the number has more than 38 digits, the maximum of a decimal. Use fewer "
+            "digits, or a double.",
             expression=str(value),
         )
     return DecimalType(precision, scale)

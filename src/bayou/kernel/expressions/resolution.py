@@ -258,7 +258,8 @@ def _value(expression: Expression, schema: StructType, other: DataType | None) -
             source_type = type_of(value, schema)
             if not can_cast(source_type, data_type):
                 raise PredicateError(
-                    f"{_name(operand)} has type {source_type} and can't be cast to {data_type}.",
+                    f"{_name(operand)} has type {source_type} and can't be cast to {data_type}. "
+                    "Use an expression of another type.",
                     expression=_name(operand),
                 )
             return Cast(value, data_type, safe)
@@ -353,7 +354,7 @@ def _unknown_column(
     if not isinstance(level, StructType):
         return PredicateError(
             f"Column {column!r} doesn't exist: {'.'.join(parents)!r} has type {level}, which has "
-            "no fields.",
+            "no fields. Correct the column's path.",
             expression=column,
         )
     by_lower_name = {field_name.lower(): field_name for field_name in level.names}

@@ -49,7 +49,7 @@ class DataFiles:
 def data_files(
     batch: ScanFileBatch, schema: StructType, partition_columns: Sequence[str], time_zone: str
 ) -> DataFiles:
-    """Convert the selected scan files of a batch.
+    """Convert the selected scan files of a batch to `DataFiles`.
 
     Args:
         time_zone: time zone of partition values that are timestamps without a zone.
@@ -95,7 +95,7 @@ def concat_data_files(
 
 
 def vector_keys(files: pa.RecordBatch) -> pa.Array[Any]:
-    """Return a string that identifies each file's deletion vector; null for a file without one."""
+    """For each file, return a string that identifies its deletion vector; null without one."""
     vector = files.column("deletion_vector")
     offset = pc.fill_null(pc.cast(pc.struct_field(vector, "offset"), pa.string()), "")
     key = pc.binary_join_element_wise(

@@ -333,7 +333,8 @@ def _missing_column(table: str, schema: StructType, name: str, prefix: str) -> S
     kind = "field" if prefix else "column"
     names = ", ".join(schema.names[:50]) + (", ..." if len(schema) > 50 else "")
     return SchemaError(
-        f"{table}: {parent} has no {kind} {name!r}; it has {names or 'none'}.",
+        f"{table}: {parent} has no {kind} {name!r}; it has {names or 'none'}. Correct the "
+        "requested schema.",
         table=table,
         column=prefix + name,
     )

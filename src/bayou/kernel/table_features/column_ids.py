@@ -47,6 +47,7 @@ def with_column_ids(
     these names. In column mapping mode `none`, nothing is changed.
 
     Args:
+        configuration: the table's properties after the change.
         before: the table's properties before the change; None for a new table.
         nested_ids: whether elements, keys and values also get ids.
     """

@@ -177,7 +177,8 @@ def _check_locking(key: str, value: str) -> None:
 def _check_conditional_put(source: str, value: str) -> None:
     if str(value).strip().lower() == "disabled":
         raise ArgumentError(
-            f"{source}: without conditional puts, concurrent commits would replace each other. "
+            f"{source}: the value turns off conditional puts, and without conditional puts, "
+            "concurrent commits would replace each other. "
             "Remove the setting, or use a store that supports conditional puts.",
             argument="storage_options",
         )

@@ -60,7 +60,7 @@ def _field(kernel: Callable[[Any], Any]) -> Any:
 
 
 def _clock(call: Call) -> Binding:
-    """Return the types of `hour`, `minute` and `second`: timestamps with or without a time zone."""
+    """Return the types of `hour`, `minute` and `second`, for timestamps with or without a zone."""
     if call.types == (TIMESTAMP_NTZ,):
         return Binding(arguments=(TIMESTAMP_NTZ,), result=INTEGER)
     return fixed_parameters(TIMESTAMP, result=INTEGER)(call)

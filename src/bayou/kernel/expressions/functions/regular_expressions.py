@@ -121,7 +121,8 @@ def grouped_pattern(pattern: str) -> GroupedPattern:
         pc.match_substring_regex(pa.array([""]), translated)
     except pa.ArrowInvalid as error:
         raise PredicateError(
-            f"{pattern!r} isn't a valid regular expression: {error}.", expression=pattern
+            f"{pattern!r} isn't a valid regular expression: {error}. Correct the expression.",
+            expression=pattern,
         ) from error
     return GroupedPattern(
         pattern=translated,

@@ -177,7 +177,9 @@ def _matches(values: Sequence[Datum], result: Any) -> Datum:
         return pc.match_substring_regex(strings, to_re2(pattern.as_py()))
     except pa.ArrowInvalid as error:
         raise PredicateError(
-            f"{pattern.as_py()!r} isn't a valid regular expression: {error}.", expression="rlike"
+            f"{pattern.as_py()!r} isn't a valid regular expression: {error}. "
+            "Correct the expression.",
+            expression="rlike",
         ) from error
 
 

@@ -78,7 +78,9 @@ def cast_constant(constant: Literal, target: DataType) -> Expression:
 
 
 def _invalid(value: LiteralValue, target: DataType) -> PredicateError:
-    return PredicateError(f"{value!r} isn't a valid {target}.", expression=str(value))
+    return PredicateError(
+        f"{value!r} isn't a valid {target}. Correct the constant.", expression=str(value)
+    )
 
 
 _DECIMAL_CONTEXT = Context(prec=76)
