@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -15,6 +15,40 @@ from bayou.kernel.arrow.compute import pc
 
 _POSITION = "position"
 """Name of the last column of spilled files, which contains the positions."""
+
+
+class GroupedRows(NamedTuple):
+    """The rows of a batch in the order of their buckets, with the positions as last column.
+
+    Attributes:
+        buckets: numbers of the buckets.
+        ends: for each bucket, the index of the row after its last row.
+    """
+
+    rows: pa.RecordBatch
+    buckets: list[int]
+    ends: list[int]
+
+
+def group_rows(
+    batch: pa.RecordBatch, positions: pa.Array[Any], buckets: pa.Array[Any]
+) -> GroupedRows:
+    """Group the rows of a batch by bucket.
+
+    Args:
+        positions: the position of each row on the curve.
+        buckets: the bucket number of each row.
+    """
+    rows = pa.RecordBatch.from_arrays(
+        [*batch.columns, positions],
+        schema=batch.schema.append(pa.field(_POSITION, positions.type)),
+    )
+    order = pc.array_sort_indices(buckets)
+    runs = pc.run_end_encode(buckets.take(order))
+    ends = runs.run_ends.to_pylist()
+    if len(ends) > 1:
+        rows = rows.take(order)
+    return GroupedRows(rows, runs.values.to_pylist(), ends)
 
 
 class RowBuckets:
@@ -39,29 +73,15 @@ class RowBuckets:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add(self, batch: pa.RecordBatch, positions: pa.Array[Any], buckets: pa.Array[Any]) -> None:
-        """Add the rows of a batch to buckets. All batches must have the same schema.
-
-        Args:
-            positions: the position of each row on the curve.
-            buckets: the bucket number of each row.
-        """
+    def add(self, rows: GroupedRows) -> None:
+        """Add the rows of a batch. All batches must have the same schema."""
         if self._schema is None:
-            self._schema = batch.schema
-        rows = pa.RecordBatch.from_arrays(
-            [*batch.columns, positions],
-            schema=batch.schema.append(pa.field(_POSITION, positions.type)),
-        )
-        order = pc.array_sort_indices(buckets)
-        runs = pc.run_end_encode(buckets.take(order))
-        ends = runs.run_ends.to_pylist()
-        if len(ends) > 1:
-            rows = rows.take(order)
+            self._schema = rows.rows.schema.remove(rows.rows.num_columns - 1)
         start = 0
-        for number, end in zip(runs.values.to_pylist(), ends, strict=True):
-            self._buffered[number].append(rows.slice(start, end - start))
+        for number, end in zip(rows.buckets, rows.ends, strict=True):
+            self._buffered[number].append(rows.rows.slice(start, end - start))
             start = end
-        self._bytes += rows.nbytes
+        self._bytes += rows.rows.nbytes
         if self._bytes > self._limit:
             self._spill()
 

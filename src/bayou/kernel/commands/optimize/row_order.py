@@ -12,9 +12,11 @@ bucket (spilled to the local disk if needed), and the buckets are sorted one by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -24,8 +26,9 @@ from bayou.errors import SchemaError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.read_ahead import read_in_order
-from bayou.kernel.commands.optimize.row_buckets import RowBuckets
+from bayou.kernel.commands.optimize.row_buckets import GroupedRows, RowBuckets, group_rows
 from bayou.kernel.engine import Engine
+from bayou.kernel.scan.scan_definition import map_ahead
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
 from bayou.protocol.schema import StructType
@@ -63,21 +66,33 @@ def curve_positions(curve: Curve, coordinates: Sequence[pa.Array[Any]], bits: in
     points: list[_Numbers] = [c.cast(pa.uint64()) for c in coordinates]
     if curve == "hilbert" and len(points) > 1:
         points = _hilbert_transpose(points, bits)
-    positions: pa.Array[Any] = _interleave(points, bits).cast(pa.int64())
+    return _interleave(points, bits)
+
+
+def _interleave(points: Sequence[_Numbers], bits: int) -> pa.Array[Any]:
+    """Interleave the bits of all dimensions, highest bits first."""
+    positions: Any = None
+    for number, point in enumerate(points):
+        spread = _spread_bits(bits, len(points), len(points) - 1 - number).take(point)
+        positions = spread if positions is None else pc.bit_wise_or(positions, spread)
     return positions
 
 
-def _interleave(points: Sequence[_Numbers], bits: int) -> _Numbers:
-    """Interleave the bits of all dimensions, highest bits first."""
-    position: _Numbers = None
-    for bit in range(bits - 1, -1, -1):
-        for point in points:
-            one = pc.bit_wise_and(pc.shift_right(point, _number(bit)), _number(1))
-            if position is None:
-                position = one
-            else:
-                position = pc.bit_wise_or(pc.shift_left(position, _number(1)), one)
-    return position
+@lru_cache
+def _spread_bits(bits: int, distance: int, first: int) -> pa.Array[Any]:
+    """Return, for each number of `bits` bits, the number with its bits `distance` bits apart.
+
+    Args:
+        first: number of zero bits below the lowest bit.
+    """
+    shifts = [distance * bit + first for bit in range(bits)]
+    return pa.array(
+        [
+            sum((n >> bit & 1) << shift for bit, shift in enumerate(shifts))
+            for n in range(1 << bits)
+        ],
+        pa.int64(),
+    )
 
 
 def _hilbert_transpose(points: list[_Numbers], bits: int) -> list[_Numbers]:
@@ -144,14 +159,6 @@ class RowPositions:
         values = [_values(batch, path) for path in self.order.columns]
         numbers = [_range_numbers(b, v) for b, v in zip(self.bounds, values, strict=True)]
         return curve_positions(self.order.curve, numbers, bits_per_dimension(len(numbers)))
-
-    def bucket_of(self, positions: pa.Array[Any], cuts: pa.Array[Any]) -> pa.Array[Any]:
-        """Return the 0-based number of the bucket of each position.
-
-        Args:
-            cuts: the first position of each bucket except for the first bucket.
-        """
-        return _range_numbers(cuts, positions)
 
     def cut_points(self, parts: int) -> pa.Array[Any]:
         """Split the curve into parts with about equal row counts.
@@ -263,6 +270,28 @@ def ordered_rows(
         yield OrderedRows(positions.num_rows, rows)
 
 
+def add_rows(
+    buckets: RowBuckets,
+    batches: Iterable[pa.RecordBatch],
+    positions: RowPositions,
+    cuts: pa.Array[Any],
+) -> None:
+    """Add rows to buckets. Threads compute the positions of the rows and group them by bucket.
+
+    Args:
+        cuts: the first position of each bucket except for the first bucket.
+    """
+
+    def grouped(batch: pa.RecordBatch) -> GroupedRows:
+        batch_positions = positions.of(batch)
+        return group_rows(batch, batch_positions, _range_numbers(cuts, batch_positions))
+
+    filled = (batch for batch in batches if batch.num_rows)
+    with map_ahead(grouped, filled, pa.cpu_count()) as groups:
+        for rows in groups:
+            buckets.add(rows)
+
+
 @closeable
 def _sorted(
     buckets: RowBuckets,
@@ -270,18 +299,15 @@ def _sorted(
     positions: RowPositions,
     memory_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
-    cuts: pa.Array[Any] | None = None
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        if cuts is None:
-            size = batch.nbytes / batch.num_rows * positions.num_rows
-            # Sorting a bucket creates a copy of it.
-            parts = 1 if size <= memory_bytes / 2 else 1 + int(4 * size / memory_bytes)
-            cuts = positions.cut_points(min(parts, _MAX_BUCKETS))
-        batch_positions = positions.of(batch)
-        buckets.add(batch, batch_positions, _range_numbers(cuts, batch_positions))
-    for number in range(0 if cuts is None else len(cuts) + 1):
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return
+    size = first.nbytes / first.num_rows * positions.num_rows
+    # Sorting a bucket creates a copy of it.
+    parts = 1 if size <= memory_bytes / 2 else 1 + int(4 * size / memory_bytes)
+    cuts = positions.cut_points(min(parts, _MAX_BUCKETS))
+    add_rows(buckets, chain([first], batches), positions, cuts)
+    for number in range(len(cuts) + 1):
         table, bucket_positions = buckets.take(number)
         if table.num_rows:
             ordered = table.take(pc.sort_indices(bucket_positions))
@@ -388,6 +414,9 @@ def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any
     """Count the `bounds` (ascending) that are <= each value; the count for a null is 0."""
     if len(bounds) == 0:
         return pa.repeat(pa.scalar(0, pa.int64()), len(values))
+    if not pa.types.is_decimal(bounds.type):
+        found = pc.search_sorted(bounds, values.cast(bounds.type), side="right")
+        return pc.fill_null(found, 0).cast(pa.int64())
     both = pa.concat_arrays([bounds, values.cast(bounds.type)])
     # The sort is stable: a bound precedes equal values.
     order = pc.array_sort_indices(both, null_placement="at_start").cast(pa.int64())

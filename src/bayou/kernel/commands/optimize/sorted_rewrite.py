@@ -18,7 +18,12 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.read_ahead import read_in_order
 from bayou.kernel.commands.optimize.rewrite import RewriteTask, write_rewritten
 from bayou.kernel.commands.optimize.row_buckets import RowBuckets
-from bayou.kernel.commands.optimize.row_order import RowPositions, RowSample, sampled_rows
+from bayou.kernel.commands.optimize.row_order import (
+    RowPositions,
+    RowSample,
+    add_rows,
+    sampled_rows,
+)
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
 
@@ -80,10 +85,7 @@ def split_item(
         read_in_order(engine, task.scan_state, task.files) as batches,
         RowBuckets(memory_bytes) as buckets,
     ):
-        for batch in batches:
-            if batch.num_rows:
-                positions = parts.positions.of(batch)
-                buckets.add(batch, positions, parts.positions.bucket_of(positions, parts.cuts))
+        add_rows(buckets, batches, parts.positions, parts.cuts)
         for number in range(len(parts.cuts) + 1):
             table, bucket_positions = buckets.take(number)
             if table.num_rows:
