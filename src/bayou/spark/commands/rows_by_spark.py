@@ -317,7 +317,7 @@ class _TaskRows:
                 raise multiple_matches_error(self._task.state.transaction_state.table)
             first = pa.concat_arrays([pa.array([True]), pc.invert(duplicate)])
             rows = rows.filter(first)
-        rows = rows.filter(pc.greater_equal(rows.column(ACTION), 0))
+        rows = _filtered(rows, pc.greater_equal(rows.column(ACTION), 0))
         if rows.num_rows == 0:
             return None
         numbers = rows.column(ACTION)
@@ -325,7 +325,7 @@ class _TaskRows:
             self.action_counts[entry["values"]] += entry["counts"]
         updates = [n for n, action in enumerate(self._actions) if action.kind == "update"]
         updated = pc.is_in(numbers, value_set=pa.array(updates, numbers.type))
-        changed = rows.filter(updated)
+        changed = _filtered(rows, updated)
         updated_positions: Any = changed.column(POSITION).cast(pa.int64())
         return MatchedRows(
             file=file,
@@ -384,19 +384,20 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-    """Group sorted rows by `FILE`; each batch of new rows is a group."""
+    """Group sorted rows by `FILE`, and remove this column; each batch of new rows is a group."""
     current: str | None = None
     pending: list[pa.RecordBatch] = []
     for batch in batches:
         files: Any = batch.column(FILE)
         runs = pc.run_end_encode(files)
+        others = batch.drop_columns([FILE])
         start = 0
         for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             if name != current:
                 if pending and current is not None:
                     yield current, pending
                 current, pending = name, []
-            rows = batch.slice(start, end - start)
+            rows = others.slice(start, end - start)
             start = end
             if name.startswith(NEW_ROWS):
                 yield name, [rows]
@@ -404,6 +405,10 @@ def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.R
                 pending.append(rows)
     if pending and current is not None:
         yield current, pending
+
+
+def _filtered(rows: pa.RecordBatch, mask: Any) -> pa.RecordBatch:
+    return rows if mask.true_count == len(mask) else rows.filter(mask)
 
 
 def _key(path: str) -> str:

@@ -80,6 +80,41 @@ def test_new_versions_keep_the_tables_rules(begun):
     assert bayou.table(path).snapshot().version == 1
 
 
+def test_a_file_is_not_read_if_all_columns_have_new_values(tmp_path):
+    path = str(tmp_path / "t")
+    engine = for_path(path, {})
+    doubled = generated_column(StructField(name="twice", data_type=LONG), "id * 2")
+    schema = StructType((StructField(name="id", data_type=LONG), doubled))
+    create_table(
+        engine,
+        Table.for_path(engine, path),
+        TableDefinition(schema=schema, properties={"delta.enableDeletionVectors": "true"}),
+        CreationMode.CREATE,
+        engine_info="test",
+    )
+    bayou.write(path, pa.table({"id": [1, 2, 3, 4]}), mode="append")
+    operation = begin_delete(
+        engine, Table.for_path(engine, path).latest_snapshot(engine), engine_info="test"
+    )
+    with operation.candidates(engine) as candidates:
+        (candidate,) = candidates
+    found = MatchedRows(
+        file=candidate.file,
+        deleted=BitMap64([0]),
+        updated=pa.array([1, 2], pa.int64()),
+        values=pa.record_batch({"id": [20, 30]}),
+    )
+    file = tmp_path / "t" / candidate.file.path
+    hidden = file.rename(tmp_path / "hidden")
+    task = MatchedRowsTask(state=operation.task.state, assigned=("id",))
+    changes = task.run(engine, [found])
+    hidden.rename(file)
+    commit_row_changes(engine, operation.transaction, changes, {})
+    assert (changes.num_updated_rows, changes.num_deleted_rows) == (2, 1)
+    rows = bayou.table(path).to_arrow().sort_by("id").to_pylist()
+    assert rows == [{"id": n, "twice": 2 * n} for n in (4, 20, 30)]
+
+
 def test_generated_columns_follow_and_identity_columns_stay(tmp_path):
     path = str(tmp_path / "t")
     engine = for_path(path, {})

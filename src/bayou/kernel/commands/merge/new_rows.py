@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -48,13 +48,12 @@ class RowBuilder:
         target = before.select(self._names).rename_columns(names)
         return self._updated(target, decisions.clauses, decisions.sources)
 
-    def updated_from_source(self, decisions: Sequence[FileDecisions]) -> Iterator[pa.RecordBatch]:
+    def updated_from_source(self, decisions: FileDecisions) -> Iterator[pa.RecordBatch]:
         """Yield the new versions of updated rows; the new values must not depend on target rows."""
-        for file in decisions:
-            for first in range(0, len(file.positions), _BATCH_ROWS):
-                part = file.slice(first, _BATCH_ROWS)
-                no_columns = pa.RecordBatch.from_arrays([pa.nulls(len(part.positions))], ["row"])
-                yield self._updated(no_columns, part.clauses, part.sources)
+        for first in range(0, len(decisions.positions), _BATCH_ROWS):
+            part = decisions.slice(first, _BATCH_ROWS)
+            no_columns = pa.RecordBatch.from_arrays([pa.nulls(len(part.positions))], ["row"])
+            yield self._updated(no_columns, part.clauses, part.sources)
 
     def inserted(self, rows: pa.Int64Array) -> Iterator[pa.RecordBatch]:
         """Yield the rows to insert for the source rows with the numbers `rows`.

@@ -107,7 +107,6 @@ class _Run:
         self._decisions = Decisions(engine, plan, source.matcher, source.rows, task.scan_state)
         self._new = RowBuilder(engine, plan, task.state.transaction_state, source.rows)
         self._current: FileDecisions | None = None
-        self._from_source: list[FileDecisions] = []
         self._clauses = plan.target_clauses
         self._counts = [0] * len(self._clauses)
         self._scan_seconds = 0.0
@@ -115,20 +114,15 @@ class _Run:
     def run(self, files: Iterable[ScanFile], *, inserting: bool) -> MergeResult:
         state = self._state
         # New values depend only on the source, so the old rows don't have to be read.
-        source_only = (
-            state.deletion_vectors
-            and not state.change_data_feed
-            and not state.row_tracking
-            and not self._plan.updates_need_target
-        )
-        changed = self._changed_files(files, source_only=source_only)
+        source_only = not state.needs_old_rows and not self._plan.updates_need_target
+        changed = self._changed_files(files)
         first = next(changed, None)
         changes = apply_row_changes(
             self._engine,
             state,
             [] if first is None else itertools.chain([first], changed),
             new_versions=None if source_only else self._new_versions,
-            updated=self._new.updated_from_source(self._from_source),
+            updated_rows=self._updated_rows if source_only else None,
             inserted=self._inserted() if inserting else (),
             record_changes=None if first is not None else False,
         )
@@ -139,37 +133,35 @@ class _Run:
             clause_counts=tuple(self._counts),
         )
 
-    def _changed_files(
-        self, files: Iterable[ScanFile], *, source_only: bool
-    ) -> Iterator[FileChange]:
+    def _changed_files(self, files: Iterable[ScanFile]) -> Iterator[FileChange]:
         since = time.perf_counter()
         for decisions in self._decisions.of_files(files):
             self._scan_seconds += time.perf_counter() - since
-            yield self._changed_file(decisions, source_only=source_only)
+            yield self._changed_file(decisions)
             since = time.perf_counter()
         self._scan_seconds += time.perf_counter() - since
 
-    def _changed_file(self, decisions: FileDecisions, *, source_only: bool) -> FileChange:
+    def _changed_file(self, decisions: FileDecisions) -> FileChange:
         for number in range(len(self._counts)):
             self._counts[number] += pc.equal(decisions.clauses, number).true_count
         numbers = [n for n, c in enumerate(self._clauses) if c.action == "update"]
         updates = pa.array(numbers, pa.int8())
         updated = pc.is_in(decisions.clauses, value_set=updates)
-        updates_of_file = decisions.of(updated)
-        if source_only:
-            self._from_source.append(updates_of_file)
-        else:
-            self._current = updates_of_file
+        self._current = decisions.of(updated)
         return FileChange(
             file=decisions.file,
             deleted=to_bitmap(decisions.positions.filter(pc.invert(updated))),
-            updated=to_bitmap(updates_of_file.positions),
+            updated=to_bitmap(self._current.positions),
             rewrite=not self._state.deletion_vectors,
         )
 
     def _new_versions(self, change: FileChange, before: pa.RecordBatch) -> pa.RecordBatch:
         assert self._current is not None  # called before `_changed_files` yields the next file
         return self._new.updated_from_file(self._current, before)
+
+    def _updated_rows(self, _: FileChange) -> Iterator[pa.RecordBatch]:
+        assert self._current is not None  # called before `_changed_files` yields the next file
+        return self._new.updated_from_source(self._current)
 
     def _inserted(self) -> Iterator[pa.RecordBatch]:
         if self._plan.not_matched:

@@ -26,6 +26,8 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
 from bayou.kernel.table_features.constraints import RowConstraints
 
+_BATCH_ROWS = 1 << 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedRows:
@@ -76,11 +78,13 @@ class MatchedRowsTask(PickledTask):
             inserted: new rows; missing columns get their default or generated values.
         """
         run = _Run(engine, self)
+        reads = self.state.needs_old_rows or not run.assigns_all
         return apply_row_changes(
             engine,
             self.state,
             run.changes(rows),
-            new_versions=run.new_versions if self.assigned else None,
+            new_versions=run.new_versions if self.assigned and reads else None,
+            updated_rows=None if reads else run.updated_rows,
             inserted=inserted,
             record_changes=self.record_changes,
         )
@@ -95,6 +99,11 @@ class _Run:
         self._rules = RowConstraints(engine, task.state.transaction_state)
         self._current: MatchedRows | None = None
 
+    @property
+    def assigns_all(self) -> bool:
+        """Whether no column of an updated row keeps its value."""
+        return all(f.name in self._assigned or f.name in self._generated for f in self._schema)
+
     def changes(self, rows: Iterable[MatchedRows]) -> Iterator[FileChange]:
         for rows_of_file in rows:
             self._current = rows_of_file
@@ -104,6 +113,14 @@ class _Run:
                 updated=to_bitmap(rows_of_file.updated),
                 rewrite=self._rewrites,
             )
+
+    def updated_rows(self, _: FileChange) -> Iterator[pa.RecordBatch]:
+        rows = self._current
+        assert rows is not None  # this is called before `changes` yields the next file
+        assert rows.values is not None  # updated rows have values
+        for first in range(0, rows.values.num_rows, _BATCH_ROWS):
+            batch = rows.values.slice(first, _BATCH_ROWS)
+            yield self._rules.apply(batch, unchanged_columns=())
 
     def new_versions(self, _: FileChange, before: pa.RecordBatch) -> pa.RecordBatch:
         rows = self._current

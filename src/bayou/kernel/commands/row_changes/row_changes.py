@@ -75,6 +75,13 @@ The old rows have the table's columns and `RowChangeState.metadata_columns`. The
 have exactly the table's columns and satisfy the constraints (`RowConstraints.apply`).
 """
 
+UpdatedRows: TypeAlias = Callable[[FileChange], Iterable[pa.RecordBatch]]
+"""Function that returns the updated rows of a file without the old rows.
+
+The updated rows must have exactly the table's columns and satisfy the constraints. Requires that
+`RowChangeState.needs_old_rows` is False.
+"""
+
 
 def apply_row_changes(
     engine: Engine,
@@ -82,7 +89,7 @@ def apply_row_changes(
     changes: Iterable[FileChange],
     *,
     new_versions: NewVersions | None = None,
-    updated: Iterable[pa.RecordBatch] = (),
+    updated_rows: UpdatedRows | None = None,
     inserted: Iterable[pa.RecordBatch] = (),
     record_changes: bool | None = None,
     data_change: bool = True,
@@ -101,9 +108,9 @@ def apply_row_changes(
         changes: at most one for each file. A file without changed rows is skipped if its
             `FileChange.rewrite` is False.
         new_versions: function that computes the updated rows from the old rows at the positions
-            `FileChange.updated`. If None, `updated` has the updated rows.
-        updated: updated rows with exactly the table's columns, and `_metadata.row_id` (int64) if
-            the table has row tracking. The caller must have checked their constraints.
+            `FileChange.updated`.
+        updated_rows: used instead of `new_versions` if the updated rows don't depend on the old
+            rows, which then aren't read.
         inserted: new rows; missing columns get default or generated values. `apply_row_changes`
             checks the constraints of these rows.
         record_changes: whether to write change data files. If None, they are written if the change
@@ -113,10 +120,15 @@ def apply_row_changes(
     if record_changes is None:
         record_changes = state.change_data_feed and data_change
     writer = _RowChangeWriter(
-        engine, state, new_versions, record_changes=record_changes, moves=not data_change
+        engine,
+        state,
+        new_versions,
+        updated_rows,
+        record_changes=record_changes,
+        moves=not data_change,
     )
     try:
-        rows = writer.rows(changes, updated, inserted)
+        rows = writer.rows(changes, inserted)
         writer.result.added = write_rows(
             engine, state.transaction_state, rows, additional_columns=state.materialized
         )
@@ -135,6 +147,7 @@ class _RowChangeWriter:
         engine: Engine,
         state: RowChangeState,
         new_versions: NewVersions | None,
+        updated_rows: UpdatedRows | None,
         *,
         record_changes: bool,
         moves: bool,
@@ -142,6 +155,7 @@ class _RowChangeWriter:
         self._engine = engine
         self._state = state
         self._new_versions = new_versions
+        self._updated_rows = updated_rows
         self._data_change = not moves
         self._changes = ChangeDataFiles(engine, state.transaction_state) if record_changes else None
         self._vectors = DeletionVectorFiles(engine, state.transaction_state)
@@ -150,17 +164,11 @@ class _RowChangeWriter:
         self.result = RowChanges()
 
     def rows(
-        self,
-        changes: Iterable[FileChange],
-        updated: Iterable[pa.RecordBatch],
-        inserted: Iterable[pa.RecordBatch],
+        self, changes: Iterable[FileChange], inserted: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of new files (copied, updated, inserted), and record change data."""
         for change in changes:
             yield from self._rows_of(change)
-        for batch in updated:
-            ids = batch.column(ROW_ID) if self._state.row_tracking else None
-            yield self._updated(batch.select(self._schema.names), ids)
         rules = RowConstraints(self._engine, self._state.transaction_state)
         for batch in inserted:
             rows = rules.apply(batch)
@@ -225,6 +233,9 @@ class _RowChangeWriter:
             yield from self._read(change, removed, None, copies=True)
         elif self._changes is not None or (self._new_versions is not None and num_updated):
             yield from self._read(change, removed, None if all_removed else removed, copies=False)
+        elif self._updated_rows is not None and num_updated:
+            for rows in self._updated_rows(change):
+                yield self._with_partition_strings(change, self._updated(rows, None))
         if change.rewrite or all_removed:
             self.result.remove(file.add, self._now, data_change=self._data_change)
         else:

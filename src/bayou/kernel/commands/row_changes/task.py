@@ -16,6 +16,7 @@ from bayou.kernel.commands.row_changes.row_search import Candidate, RowSearch
 from bayou.kernel.commands.row_changes.worker_state import RowChangeState
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Expression
+from bayou.kernel.scan.scan_definition import read_ahead
 from bayou.kernel.scan.scan_file import ScanFile
 
 
@@ -63,13 +64,15 @@ class RowChangeTask(PickledTask):
 
             new_versions = assign
         finder = _Finder(self, engine)
-        changed = apply_row_changes(
-            engine,
-            self.state,
-            finder.changes(files),
-            new_versions=new_versions,
-            record_changes=self.records_changes,
-        )
+        # A thread searches the next file while this thread changes the rows of a file.
+        with read_ahead(finder.changes(files), 1) as changes:
+            changed = apply_row_changes(
+                engine,
+                self.state,
+                changes,
+                new_versions=new_versions,
+                record_changes=self.records_changes,
+            )
         changed.remove_files(finder.whole, data_change=data_change)
         changed.scan_seconds = finder.seconds
         return changed

@@ -53,6 +53,11 @@ class RowChangeState(PickledTask):
         """
         return TableProperties(self.transaction_state.configuration).row_tracking
 
+    @property
+    def needs_old_rows(self) -> bool:
+        """Whether changed rows are read, even if all columns of the new rows are known."""
+        return not self.deletion_vectors or self.change_data_feed or self.row_tracking
+
     @cached_property
     def materialized(self) -> Mapping[str, str]:
         """Physical names of the materialized row tracking columns, by metadata column."""
