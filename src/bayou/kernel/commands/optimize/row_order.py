@@ -66,10 +66,11 @@ def curve_positions(curve: Curve, coordinates: Sequence[pa.Array[Any]], bits: in
     points: list[_Numbers] = [c.cast(pa.uint64()) for c in coordinates]
     if curve == "hilbert" and len(points) > 1:
         points = _hilbert_transpose(points, bits)
-    return _interleave(points, bits)
+    positions: pa.Array[Any] = _interleave(points, bits)
+    return positions
 
 
-def _interleave(points: Sequence[_Numbers], bits: int) -> pa.Array[Any]:
+def _interleave(points: Sequence[_Numbers], bits: int) -> Any:
     """Interleave the bits of all dimensions, highest bits first."""
     positions: Any = None
     for number, point in enumerate(points):
@@ -416,7 +417,8 @@ def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any
         return pa.repeat(pa.scalar(0, pa.int64()), len(values))
     if not pa.types.is_decimal(bounds.type):
         found = pc.search_sorted(bounds, values.cast(bounds.type), side="right")
-        return pc.fill_null(found, 0).cast(pa.int64())
+        ranges: pa.Array[Any] = pc.fill_null(found, 0).cast(pa.int64())
+        return ranges
     both = pa.concat_arrays([bounds, values.cast(bounds.type)])
     # The sort is stable: a bound precedes equal values.
     order = pc.array_sort_indices(both, null_placement="at_start").cast(pa.int64())
