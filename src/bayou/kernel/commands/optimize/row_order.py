@@ -23,12 +23,11 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import SchemaError
-from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable, map_ahead
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.read_ahead import read_in_order
 from bayou.kernel.commands.optimize.row_buckets import GroupedRows, RowBuckets, group_rows
 from bayou.kernel.engine import Engine
-from bayou.kernel.scan.scan_definition import map_ahead
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
 from bayou.protocol.schema import StructType

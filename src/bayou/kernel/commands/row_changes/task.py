@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.closeable import read_ahead
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.row_changes.assignments import Assignments
 from bayou.kernel.commands.row_changes.result import RowChanges
@@ -16,7 +17,6 @@ from bayou.kernel.commands.row_changes.row_search import Candidate, RowSearch
 from bayou.kernel.commands.row_changes.worker_state import RowChangeState
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Expression
-from bayou.kernel.scan.scan_definition import read_ahead
 from bayou.kernel.scan.scan_file import ScanFile
 
 
