@@ -136,7 +136,7 @@ def test_a_frozen_schema_leaves_fields_out_and_says_so(tmp_path, upsert):
     commit = frozen.history(1)[0]
     said = commit["tags"] if upsert == "false" else json.loads(commit["userMetadata"])
     assert said.pop("bayou.checkedVersion", "0") == "0"  # of an append without offsets
-    assert said == {"ignoredFields": "more, other"}
+    assert said == {"leftOut": "more, other"}
     assert sorted(r["user_id"] for r in frozen.read().to_pylist()) == ["u1", "u2", "u3"]
 
 

@@ -57,7 +57,7 @@ class LogReporter:
             offsets=",".join(f"{p}:{s.start}-{s.end}" for p, s in sorted(event.spans.items())),
             new_columns=",".join(event.new_columns),
             routed=",".join(f"{table.table}:{table.rows}" for table in event.tables),
-            ignored_fields=",".join(event.ignored),
+            fields_left_out=",".join(event.ignored),
             retries=event.retries,
         )
 

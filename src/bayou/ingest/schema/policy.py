@@ -75,7 +75,7 @@ def commit_tags(report: BatchReport, new_columns: Sequence[str]) -> dict[str, st
     They contain the names of ignored fields and of new columns, and the number of filtered records.
     """
     info = {
-        "ignoredFields": ", ".join(report.ignored),
+        "leftOut": ", ".join(report.ignored),
         "newColumns": ", ".join(new_columns),
         "filtered": str(report.filtered or ""),
     }
