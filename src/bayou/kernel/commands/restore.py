@@ -264,8 +264,8 @@ def _commit_info(commit: CommitActions) -> CommitInfo:
 def _vacuum_runs(target: TableState, start: CommitActions) -> CommitConflictError:
     return CommitConflictError(
         f"{target.path}: version {target.version} can't be restored, because a vacuum that "
-        f"started at version {start.version} or later may still be deleting files of this "
-        "version. Nothing was changed. Repeat the restore when the vacuum has ended. If the "
+        f"started at version {start.version} or later may still be deleting files that the "
+        "restore needs. Nothing was changed. Repeat the restore when the vacuum has ended. If the "
         "vacuum was killed, set ignore_missing_files to restore without checking that all files "
         "exist.",
         table=target.path,

@@ -281,9 +281,9 @@ def _require_mapping(state: TableState, change: str) -> None:
     if state.column_mapping == "none":
         raise UnsupportedFeatureError(
             f"{state.path}: a column can't be {change} without column mapping "
-            f"(DELTA_UNSUPPORTED_{'DROP' if change == 'dropped' else 'RENAME'}_COLUMN). Enable it "
-            "with alter.set_table_properties({'delta.columnMapping.mode': 'name'}); the table then "
-            "requires reader version 2 and writer version 5.",
+            f"(DELTA_UNSUPPORTED_{'DROP' if change == 'dropped' else 'RENAME'}_COLUMN). Enable "
+            "column mapping with alter.set_table_properties({'delta.columnMapping.mode': 'name'}); "
+            "the table then requires reader version 2 and writer version 5.",
             table=state.path,
             features=["columnMapping"],
         )
