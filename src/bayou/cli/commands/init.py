@@ -117,8 +117,8 @@ def init(
                 if written.schema_file is None
                 else str(written.schema_file),
                 "columns": ", ".join(written.columns),
-                "looked at": f"{written.sampled:,} records, "
-                f"{written.refused:,} of them aren't JSON objects",
+                "sampled": f"{written.sampled:,} records, "
+                f"{written.sampled - written.refused:,} of them JSON objects",
             },
             event="written",
         )
