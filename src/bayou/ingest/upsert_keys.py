@@ -271,7 +271,7 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 
 
 def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Return a mask of the batch's rows that arrived before a bare tombstone in the deleted keys.
+    """Return a mask of the batch's rows that arrived before the stored bare tombstone of their key.
 
     If dead letters are replayed, a batch can have rows that arrived before a stored tombstone.
     These rows must not restore the key, even if their ordering value is higher: the tombstone's

@@ -119,7 +119,7 @@ def test_the_payload_of_a_connect_envelope_is_the_key_whatever_its_type(tmp_path
     rows.send(*((envelope, None) for envelope in envelopes))
     assert rows.column("id") == ["true"]
     assert rows.reasons() == [
-        "the Kafka key of a record without a value is null instead of a value of 'id'"
+        "the record has no value, and its Kafka key is null. The key must have the value of 'id'"
     ]
     rows.send((b"true", None))
     assert rows.column("id") == []

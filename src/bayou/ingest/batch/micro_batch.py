@@ -486,9 +486,9 @@ class MicroBatchWriter:
                 raise PipelineError(
                     f"topic {key!r}: {self._target.path} was rolled back while this pipeline "
                     f"wrote to it. The table is at offset {covered} of partition {partition}, "
-                    f"but the next batch begins at {span.start}. Start the pipeline again "
-                    "to read the missing records from Kafka, or restore the table before the "
-                    "start.",
+                    f"but the next batch begins at {span.start}. Start the pipeline again; it "
+                    "reads the missing records from Kafka. To undo the rollback instead, restore the "
+                    "table to the version before it, and then start the pipeline.",
                     topic=key,
                 )
 

@@ -1,8 +1,9 @@
 """Verifies the table of an upsert: it has the row of each key's last record, and no deleted keys.
 
 The table has only one row for each key, so an offset without a row isn't an error. Instead, the
-verification computes the expected rows as the batches of the pipeline would. It starts with the
-rows and deleted keys whose records Kafka has deleted, and applies the records that Kafka still has.
+verification computes the expected rows as the batches of the pipeline would. If Kafka no longer has
+the last record of a key, the table's row or deleted key is taken as it is. The records that Kafka
+still has are then applied to these.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ class RoutedTables:
         """Add missing partition and clustering columns, with the types that other tables have.
 
         Args:
-            columns: the columns of the record fields of each table.
+            columns: for each table, the columns that its records' fields become.
         """
         layout_columns: dict[str, StructField] = {}
         for name in self._shared:

@@ -259,7 +259,7 @@ class ChangeReader:
             value = string
         if value is None:
             raise _UnfitError(
-                "the Kafka key of a record without a value is null instead of a value of "
+                "the record has no value, and its Kafka key is null. The key must have the value of "
                 f"{columns[0]!r}"
             )
         return self._encode_key({columns[0]: value})

@@ -322,7 +322,7 @@ class SnapshotWriter:
         removed: Mapping[int, EncodedFile],
         new: NewSnapshot,
     ) -> EncodedEntries | MovedEntries:
-        """Return the live entries of a manifest for the manifest that replaces it.
+        """Return the entries of the manifest that replaces `manifest`: its live entries, updated.
 
         Entries of removed files get the status DELETED, all other entries get EXISTING.
         """

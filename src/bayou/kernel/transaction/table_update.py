@@ -258,7 +258,7 @@ class CommitLines:
 def update_high_water_marks(
     update: TableUpdate, contents: CommitContents
 ) -> tuple[Metadata | None, Mapping[str, str] | None]:
-    """Return the commit's tags, and the metadata with new high water marks of identity columns.
+    """Return the metadata with new high water marks of identity columns, and the commit's tags.
 
     The metadata is None if the commit doesn't change it. The tags are None if there are none.
     """
