@@ -487,8 +487,8 @@ class MicroBatchWriter:
                     f"topic {key!r}: {self._target.path} was rolled back while this pipeline "
                     f"wrote to it. The table is at offset {covered} of partition {partition}, "
                     f"but the next batch begins at {span.start}. Start the pipeline again; it "
-                    "reads the missing records from Kafka. To undo the rollback instead, restore the "
-                    "table to the version before it, and then start the pipeline.",
+                    "reads the missing records from Kafka. To undo the rollback instead, restore "
+                    "the table to the version before it, and then start the pipeline.",
                     topic=key,
                 )
 

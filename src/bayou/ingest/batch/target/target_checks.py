@@ -246,7 +246,8 @@ def check_not_restored(
             "have removed rows, but the table still records the offsets of these rows, so their "
             "records won't be read again. To continue without these rows, set "
             f"{topic.restore_setting(restored)}. To recover the rows, RESTORE the table to "
-            f"version {restored - 1}. This makes a new version: set the setting to its number instead. "
+            f"version {restored - 1}. This makes a new version: set the setting to its number "
+            "instead. "
             "To read all records again, set another table-path.",
             topic=key,
         )
