@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import types
 
 from bayou.errors import ArgumentError, StorageError
 from bayou.protocol.schema import StructType
@@ -43,10 +44,24 @@ class NamedTable:
         """Create a catalog table with this name for the existing Delta table at `path`."""
         schema = spark.read.format("delta").load(path).schema
         columns = ", ".join(
-            f"{quote_identifier(f.name)} {f.dataType.simpleString()}" for f in schema.fields
+            f"{quote_identifier(f.name)} {_type_sql(f.dataType)}" for f in schema.fields
         )
         location = _literal(path)
         plain_sql(spark, f"CREATE TABLE {self.name} ({columns}) USING delta LOCATION {location}")
+
+
+def _type_sql(data_type: types.DataType) -> str:
+    """Return a type as SQL, with the names of nested fields in backticks."""
+    match data_type:
+        case types.StructType(fields=fields):
+            nested = (f"{quote_identifier(f.name)}: {_type_sql(f.dataType)}" for f in fields)
+            return f"struct<{', '.join(nested)}>"
+        case types.ArrayType(elementType=element):
+            return f"array<{_type_sql(element)}>"
+        case types.MapType(keyType=key, valueType=value):
+            return f"map<{_type_sql(key)}, {_type_sql(value)}>"
+        case _:
+            return data_type.simpleString()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

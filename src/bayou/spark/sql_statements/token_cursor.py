@@ -256,7 +256,7 @@ class TokenCursor:
     def duplicate_column_error(self, column: str) -> StatementError:
         """Return the error for a column that a SET clause assigns twice."""
         return StatementError(
-            f"SQL statement: column {column} is set twice; there is a conflict from these SET "
+            f"SQL statement: column {column} is set twice. There is a conflict from these SET "
             "columns (DELTA_CONFLICT_SET_COLUMN). Set each column once.",
             statement=self.text,
         )

@@ -125,7 +125,7 @@ def _update_values(
         if whole and len(of_field) > 1:
             paths = ", ".join(".".join(a.path) for a in of_field)
             raise SchemaError(
-                f"{table}: column {name!r} is set more than once; there is a conflict from these "
+                f"{table}: column {name!r} is set more than once. There is a conflict from these "
                 f"SET columns: {paths} (DELTA_CONFLICT_SET_COLUMN). Set it once in each clause.",
                 table=table,
                 column=name,

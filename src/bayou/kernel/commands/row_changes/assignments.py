@@ -89,7 +89,7 @@ def assigned_fields(
         if conflict is not None:
             raise SchemaError(
                 f"{state.table}: {'.'.join(path)!r} and {'.'.join(conflict)!r} set the same "
-                "column; there is a conflict from these SET columns (DELTA_CONFLICT_SET_COLUMN). "
+                "column. There is a conflict from these SET columns (DELTA_CONFLICT_SET_COLUMN). "
                 "Set each column once.",
                 table=state.table,
                 column=".".join(path),
