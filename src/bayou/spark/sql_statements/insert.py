@@ -121,7 +121,7 @@ class Insert(TableStatement):
         partition = self._fixed_values(context, snapshot)
         frame = self._rows(context, snapshot, partition)
         settings = {**target.options, "path": target.location}
-        replaced = self._replaced_rows(context, snapshot, partition)
+        replaced = self._replaced_rows(context, partition)
         if replaced is not None:
             settings["replaceWhere"] = replaced
         if self.schema_evolution:
@@ -185,18 +185,14 @@ class Insert(TableStatement):
                 fixed[name.lower()] = constant
         return fixed
 
-    def _replaced_rows(
-        self, context: StatementContext, snapshot: Snapshot, partition: Mapping[str, str]
-    ) -> str | None:
+    def _replaced_rows(self, context: StatementContext, partition: Mapping[str, str]) -> str | None:
         """Return the condition (SQL) that selects the rows to replace.
 
         Returns None for an append, a full overwrite, or a dynamic partition overwrite.
         """
         if self.replace_where is not None or not (self.overwrite and partition):
             return self.replace_where
-        if len(partition) < len(snapshot.partition_columns) and overwrites_dynamically(
-            context.spark
-        ):
+        if overwrites_dynamically(context.spark):
             return None  # the write replaces the partitions that have rows of the query
         return " AND ".join(
             f"{quote_identifier(name)} <=> {value}" for name, value in partition.items()
