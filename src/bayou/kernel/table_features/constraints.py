@@ -195,7 +195,9 @@ class RowConstraints:
 
     def _conditions(self) -> Any:
         for sql in self._state.conditions:
-            yield self._condition("replaceWhere", sql, exact=False)
+            check = self._condition("replaceWhere", sql, exact=False)
+            if any(referenced_columns(check[2])):  # without columns, delta-spark checks no rows
+                yield check
         for name, sql in column_metadata.check_constraints(self._state.configuration).items():
             yield self._condition(f"CHECK constraint {name}", sql, exact=True)
         for path, _, field in nested_types(self._schema):

@@ -206,6 +206,14 @@ def test_replace_where_on_data_columns_keeps_the_rows_beside_them(path, properti
         assert told == [("delete", 4), ("delete", 5), ("insert", 4), ("insert", 8)]
 
 
+def test_a_condition_without_columns_checks_no_rows(path):
+    bayou.write(path, table([1, 2]))
+    write(path, table([3]), OVERWRITE, replace_where="1 = 2")
+    assert found(path) == [1, 2, 3]
+    write(path, table([4]), OVERWRITE, replace_where="1 = 1")
+    assert found(path) == [4]
+
+
 def test_a_row_that_the_condition_does_not_mean_is_refused_and_shown(partitioned):
     with pytest.raises(ConstraintViolationError, match=r"p = 'b'.*p = 'a'"):
         write(partitioned, table([7], "a"), OVERWRITE, replace_where="p = 'b'")
