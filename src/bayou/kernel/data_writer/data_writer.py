@@ -28,7 +28,7 @@ from bayou.kernel.expressions.model import LiteralValue
 from bayou.kernel.scan.scan_file import data_file_path
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID
 from bayou.kernel.table_features.column_mapping import column_mapping_mode
-from bayou.kernel.table_features.constraints import RowConstraints
+from bayou.kernel.table_features.generated_columns_and_constraints import RowConstraints
 from bayou.kernel.table_features.variant import fill_null_variants
 from bayou.kernel.transaction_state import TransactionState, WriteContext
 from bayou.protocol.actions import AddCDCFile, AddFile

@@ -10,7 +10,7 @@ from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.data_writer.change_data_files import ChangeDataFiles
 from bayou.kernel.data_writer.data_writer import delete_data_files, write_data, write_rows
 from bayou.kernel.engine import Engine
-from bayou.kernel.table_features.constraints import RowConstraints
+from bayou.kernel.table_features.generated_columns_and_constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import AddCDCFile, AddFile
 

@@ -26,7 +26,7 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.transform import read_scan_file
-from bayou.kernel.schema_enforcement import conform_to_schema
+from bayou.kernel.batch_conversion import conform_to_schema
 from bayou.protocol.column_metadata import CONSTRAINT_PREFIX
 from bayou.protocol.schema import BOOLEAN, VOID, ArrayType, MapType, StructField, StructType
 

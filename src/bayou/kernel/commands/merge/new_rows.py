@@ -15,7 +15,7 @@ from bayou.kernel.commands.merge.join import Pairs, joined_rows
 from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
-from bayou.kernel.table_features.constraints import RowConstraints
+from bayou.kernel.table_features.generated_columns_and_constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
 
 _BATCH_ROWS = 1 << 16

@@ -11,7 +11,7 @@ import pyarrow as pa
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_schema
-from bayou.kernel.schema_enforcement import conform_to_schema
+from bayou.kernel.batch_conversion import conform_to_schema
 from bayou.kernel.transaction.schema_evolution import check_names
 from bayou.protocol.schema import StructField, StructType
 

@@ -14,7 +14,7 @@ from bayou.kernel.arrow.types import to_arrow_type
 from bayou.kernel.engine import Engine, ExpressionEvaluator
 from bayou.kernel.expressions.model import Column, Expression, Literal, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression
-from bayou.kernel.table_features.constraints import RowConstraints
+from bayou.kernel.table_features.generated_columns_and_constraints import RowConstraints
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.column_metadata import (
     CURRENT_DEFAULT_KEY,

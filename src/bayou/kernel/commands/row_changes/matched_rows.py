@@ -24,7 +24,7 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_INDEX_COLUMN
-from bayou.kernel.table_features.constraints import RowConstraints
+from bayou.kernel.table_features.generated_columns_and_constraints import RowConstraints
 
 _BATCH_ROWS = 1 << 16
 

@@ -1,4 +1,4 @@
-"""Schema enforcement: conversion of rows to the columns and types of a table."""
+"""Conversion of batches to the columns and Arrow types of a table."""
 
 from __future__ import annotations
 

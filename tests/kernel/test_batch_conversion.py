@@ -10,7 +10,7 @@ import pytest
 
 from bayou.errors import ConstraintViolationError, SchemaError
 from bayou.kernel.arrow.types import from_arrow_schema, to_arrow_schema
-from bayou.kernel.schema_enforcement import conform_to_schema
+from bayou.kernel.batch_conversion import conform_to_schema
 from bayou.protocol.schema import StructType
 
 

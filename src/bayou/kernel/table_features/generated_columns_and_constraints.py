@@ -23,7 +23,7 @@ from bayou.kernel.engine import Engine, ExpressionEvaluator, PredicateEvaluator
 from bayou.kernel.expressions.functions import check_exact
 from bayou.kernel.expressions.model import Expression, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
-from bayou.kernel.schema_enforcement import conform_to_schema
+from bayou.kernel.batch_conversion import conform_to_schema
 from bayou.kernel.table_features.char_varchar import LengthLimits
 from bayou.kernel.table_features.identity_columns import IdentityValues
 from bayou.kernel.transaction_state import TransactionState
