@@ -30,7 +30,7 @@ from bayou.kernel.commands.convert import convert
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
 from bayou.kernel.commands.optimize.purge import plan_purge
-from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import run_plan
 from bayou.kernel.commands.restore import restore
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.row_changes.update import update

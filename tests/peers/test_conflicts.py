@@ -13,7 +13,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.errors import CommitConflictError
 from bayou.kernel import Operation, Snapshot, Table, write_data
 from bayou.kernel.commands.optimize.optimize import plan_optimize
-from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import run_plan
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.row_changes.update import update
 

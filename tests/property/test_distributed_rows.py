@@ -21,7 +21,7 @@ from bayou.errors import MultipleMatchesError
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
-from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import run_plan
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.row_changes.update import update
 from support.examples import examples

@@ -17,7 +17,7 @@ from bayou.kernel.checkpoint.parts import plan_checkpoint, write_checkpoint_part
 from bayou.kernel.commands.clone import clone
 from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
 from bayou.kernel.commands.optimize.purge import plan_purge
-from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import run_plan
 from bayou.kernel.commands.restore import restore
 from bayou.kernel.commands.vacuum.referenced_files import referenced_files
 from bayou.kernel.commands.vacuum.vacuum import vacuum

@@ -13,7 +13,7 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Engine, Operation, Snapshot, Table
-from bayou.kernel.transaction.table_update import to_remove
+from bayou.kernel.transaction.commit_table_actions import to_remove
 from bayou.protocol.actions import DeletionVectorDescriptor
 from support.vectors import write_vectors
 

@@ -20,7 +20,7 @@ from bayou.errors import (
 from bayou.kernel import Engine, Operation, Table, Transaction, write_data
 from bayou.kernel.commands.alter.drop_feature import drop_feature
 from bayou.kernel.commands.optimize.optimize import plan_optimize
-from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import run_plan
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
 from bayou.kernel.transaction.commit import (

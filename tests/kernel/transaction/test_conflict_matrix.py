@@ -28,7 +28,7 @@ from bayou.kernel.commands.alter.properties import set_properties
 from bayou.kernel.commands.alter.protocol import add_feature
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.commands.optimize.optimize import plan_optimize
-from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import run_plan
 from bayou.kernel.commands.restore import restore
 from bayou.kernel.commands.row_changes.delete import delete
 from bayou.kernel.commands.row_changes.update import update

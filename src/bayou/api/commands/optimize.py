@@ -13,7 +13,7 @@ from bayou.kernel.commands.optimize.clustering import plan_clustering
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
 from bayou.kernel.commands.optimize.purge import plan_purge
-from bayou.kernel.commands.optimize.rewrite_plan import (
+from bayou.kernel.commands.optimize.rewrite_execution import (
     RewriteLimits,
     RewritePlan,
     planned_metrics,

@@ -38,7 +38,7 @@ from bayou.kernel.scan.scan_file import ScanFile, vector_file_path
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit import discard_unless_committed
-from bayou.kernel.transaction.commit_rebase import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
+from bayou.kernel.transaction.in_commit_timestamps import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
 from bayou.protocol import features
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol
 from bayou.protocol.column_metadata import (

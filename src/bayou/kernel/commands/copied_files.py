@@ -23,7 +23,7 @@ from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan_file import ScanFile, vector_file_path
-from bayou.kernel.transaction.table_update import current_time_ms, to_remove
+from bayou.kernel.transaction.commit_table_actions import current_time_ms, to_remove
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from bayou.protocol.deletion_vectors import file_path, stored_vector, vector_in_file
 from bayou.protocol.file_names import (

@@ -36,8 +36,8 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.commit_table_actions import current_time_ms, to_remove
 from bayou.kernel.transaction.conflict_checker import operation_of
-from bayou.kernel.transaction.table_update import current_time_ms, to_remove
 from bayou.protocol import features
 from bayou.protocol.actions import Action, CommitInfo
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN

@@ -19,11 +19,11 @@ from bayou.errors import (
 )
 from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.batch_conversion import conform_to_schema
 from bayou.kernel.engine import Engine, ExpressionEvaluator, PredicateEvaluator
 from bayou.kernel.expressions.functions import check_exact
 from bayou.kernel.expressions.model import Expression, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
-from bayou.kernel.batch_conversion import conform_to_schema
 from bayou.kernel.table_features.char_varchar import LengthLimits
 from bayou.kernel.table_features.identity_columns import IdentityValues
 from bayou.kernel.transaction_state import TransactionState

@@ -30,13 +30,13 @@ from bayou.kernel.table_features.writer_support import (
     check_writable,
     normalize_properties,
 )
+from bayou.kernel.transaction.commit_table_actions import TableUpdate
 from bayou.kernel.transaction.iceberg_files import check_purged
 from bayou.kernel.transaction.metadata_update import (
     MetadataRequest,
     UpdatedMetadata,
     update_metadata,
 )
-from bayou.kernel.transaction.table_update import TableUpdate
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.protocol import features, properties
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, UserMetadata

@@ -31,7 +31,7 @@ from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.replay import CommitActions
 from bayou.kernel.log.segment import log_path
 from bayou.kernel.metrics import TransactionMetrics
-from bayou.kernel.transaction.commit_contents import PartitionKey
+from bayou.kernel.transaction.commit_file_actions import PartitionKey
 from bayou.kernel.transaction.committers import Committer, LogCommitter
 from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet, check_winner, operation_of
 from bayou.kernel.transaction.post_commit_hooks import PostCommitHook, run_hooks

@@ -13,7 +13,7 @@ from bayou.kernel.table_features.iceberg_compat import (
     deletion_vectors_not_purged,
     iceberg_compat_version,
 )
-from bayou.kernel.transaction.commit_contents import num_records
+from bayou.kernel.transaction.commit_file_actions import num_records
 from bayou.protocol import features
 from bayou.protocol.actions import Action, AddFile
 

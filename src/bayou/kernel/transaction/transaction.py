@@ -26,17 +26,17 @@ from bayou.kernel.transaction.commit import (
     TransactionCommitResult,
     commit_with_retries,
 )
-from bayou.kernel.transaction.commit_contents import CommitContents
-from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet
-from bayou.kernel.transaction.iceberg_files import checked_actions
-from bayou.kernel.transaction.post_commit_hooks import due_hooks
-from bayou.kernel.transaction.table_update import (
+from bayou.kernel.transaction.commit_file_actions import CommitContents
+from bayou.kernel.transaction.commit_table_actions import (
     CommitLines,
     TableUpdate,
     current_time_ms,
     to_remove,
     update_high_water_marks,
 )
+from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet
+from bayou.kernel.transaction.iceberg_files import checked_actions
+from bayou.kernel.transaction.post_commit_hooks import due_hooks
 from bayou.kernel.transaction_state import TransactionState, WriteContext
 from bayou.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile
 from bayou.protocol.file_names import canonical_path

@@ -32,7 +32,7 @@ from bayou.kernel.commands.optimize.optimize import (
 )
 from bayou.kernel.commands.optimize.purge import plan_purge
 from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import (
+from bayou.kernel.commands.optimize.rewrite_execution import (
     RewriteLimits,
     RewritePlan,
     RunItems,

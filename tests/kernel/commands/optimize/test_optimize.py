@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import ArgumentError, PredicateError, SchemaError, SerializationError
-from bayou.kernel import Operation, ScanFile, col, lit
+from bayou.kernel import col, lit
 from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
 from bayou.kernel.commands.optimize.purge import plan_purge
 from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import by_partition
 
 DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 ROWS = [[{"id": i, "day": f"d{i % 2}", "s": {"f": i}}] for i in range(6)]
@@ -85,29 +83,6 @@ def test_files_with_many_deleted_rows_are_rewritten(engine, snapshot, written, m
     assert [f.path for item in found.items for f in item.files] == [path]
     assert plan(engine, snapshot, min_bytes=1, max_deleted_rows_ratio=0.2).items == ()
     assert len(plan(engine, snapshot, min_bytes=1, max_deleted_rows_ratio=0.0).items) == 1
-
-
-def test_partition_values_of_one_meaning_are_one_partition(engine, snapshot, written):
-    written([{"n": 1, "x": 1}], partition_by=["n"])
-    state = snapshot()
-    builder = state.build_update_table_transaction("test/1", Operation.OPTIMIZE)
-    writing = builder.build(engine).transaction_state(engine)
-    (file,) = state.scan_builder().build().scan_files(engine).flat_map(lambda b: b.rows())
-    texts = ["1", "01", "", None, "2"]
-    files = [
-        ScanFile(
-            table_root=file.table_root,
-            add=msgspec.structs.replace(file.add, partition_values={"n": text}),
-        )
-        for text in texts
-    ]
-    groups = by_partition(writing, files)
-    found = [[f.partition_values["n"] for f in group] for group in groups]
-    assert found == [
-        ["1", "01"],
-        ["", None],
-        ["2"],
-    ]
 
 
 def zorder(engine, snapshot, columns, **options):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import bayou
 from bayou.kernel import Operation
 from bayou.kernel.commands.optimize.purge import plan_purge
-from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import run_plan
 from bayou.protocol.schema import StructType
 
 

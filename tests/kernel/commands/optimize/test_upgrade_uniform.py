@@ -14,7 +14,7 @@ import bayou
 from bayou.engines import for_path
 from bayou.errors import IcebergCompatError
 from bayou.kernel import Operation
-from bayou.kernel.commands.optimize.rewrite_plan import run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import run_plan
 from bayou.kernel.commands.optimize.upgrade_uniform import plan_upgrade, upgrade_uniform
 
 ROWS = pa.table(

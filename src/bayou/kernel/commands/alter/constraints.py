@@ -16,6 +16,7 @@ from bayou.errors import (
 )
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.batch_conversion import conform_to_schema
 from bayou.kernel.commands.alter.alteration import Alteration, AlterationMetrics
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.functions import check_exact
@@ -26,7 +27,6 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.transform import read_scan_file
-from bayou.kernel.batch_conversion import conform_to_schema
 from bayou.protocol.column_metadata import CONSTRAINT_PREFIX
 from bayou.protocol.schema import BOOLEAN, VOID, ArrayType, MapType, StructField, StructType
 

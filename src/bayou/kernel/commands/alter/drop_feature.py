@@ -29,7 +29,7 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.kernel.operation import Operation
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.kernel.transaction.table_update import current_time_ms
+from bayou.kernel.transaction.commit_table_actions import current_time_ms
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Protocol
 

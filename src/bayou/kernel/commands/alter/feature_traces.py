@@ -18,7 +18,7 @@ from bayou.kernel.checkpoint.state_files import (
 from bayou.kernel.commands.alter.alteration import Alteration, with_schema
 from bayou.kernel.commands.optimize.optimize import rewrite_states
 from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import RewritePlan, run_plan
 from bayou.kernel.commands.vacuum.table_folder import TableFolder
 from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.data_writer.data_writer import delete_data_files
@@ -34,9 +34,9 @@ from bayou.kernel.table_features.column_mapping import (
 )
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit import discard_unless_committed
-from bayou.kernel.transaction.commit_contents import num_records
+from bayou.kernel.transaction.commit_file_actions import num_records
+from bayou.kernel.transaction.commit_table_actions import current_time_ms, to_remove
 from bayou.kernel.transaction.schema_evolution import check_names
-from bayou.kernel.transaction.table_update import current_time_ms, to_remove
 from bayou.protocol.actions import AddFile, RemoveFile
 from bayou.protocol.file_names import data_file_path_to_uri
 from bayou.protocol.properties import COLUMN_MAPPING_MODE

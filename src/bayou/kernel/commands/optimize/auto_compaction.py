@@ -15,10 +15,11 @@ from contextlib import contextmanager
 
 from bayou.errors import BayouError
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.commands.optimize.bin_packing import by_partition, pack
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.kernel.commands.optimize.optimize import optimize_parameters, rewrite_states
 from bayou.kernel.commands.optimize.rewrite import RewriteTask, typed_partition_values
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack, run_plan
+from bayou.kernel.commands.optimize.rewrite_execution import RewritePlan, run_plan
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import (
     Comparison,
@@ -34,12 +35,12 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
 from bayou.kernel.transaction.commit import TransactionCommitResult
-from bayou.kernel.transaction.commit_contents import (
+from bayou.kernel.transaction.commit_file_actions import (
     SMALL_FILE_BYTES,
     PartitionKey,
     partition_key,
 )
-from bayou.kernel.transaction.table_update import current_time_ms
+from bayou.kernel.transaction.commit_table_actions import current_time_ms
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bayou.kernel.commands.optimize.bin_packing import pack
 from bayou.kernel.commands.optimize.optimize import (
     optimize_parameters,
     rewrite_states,
     target_size,
 )
 from bayou.kernel.commands.optimize.rewrite import RewriteTask
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, pack
+from bayou.kernel.commands.optimize.rewrite_execution import RewritePlan
 from bayou.kernel.commands.optimize.row_order import RowOrder
 from bayou.kernel.commands.optimize.z_cubes import (
     CLUSTERING_PROVIDER,
@@ -24,7 +25,7 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
 from bayou.kernel.table_features.column_mapping import physical_path
-from bayou.kernel.transaction.table_update import current_time_ms
+from bayou.kernel.transaction.commit_table_actions import current_time_ms
 
 
 def plan_clustering(

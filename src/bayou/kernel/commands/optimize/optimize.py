@@ -9,8 +9,9 @@ import msgspec
 
 from bayou.errors import ArgumentError, PredicateError, SchemaError
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.commands.optimize.bin_packing import by_partition, pack
 from bayou.kernel.commands.optimize.rewrite import RewriteTask
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
+from bayou.kernel.commands.optimize.rewrite_execution import RewritePlan
 from bayou.kernel.commands.optimize.row_order import RowOrder
 from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
@@ -24,8 +25,8 @@ from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ScanState
 from bayou.kernel.table_features.column_mapping import physical_path
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.kernel.transaction.commit_contents import num_records
-from bayou.kernel.transaction.table_update import current_time_ms
+from bayou.kernel.transaction.commit_file_actions import num_records
+from bayou.kernel.transaction.commit_table_actions import current_time_ms
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.schema import StructType
 from bayou.protocol.sql import unquoted_identifier

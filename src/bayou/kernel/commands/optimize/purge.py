@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.commands.optimize.bin_packing import by_partition, pack
 from bayou.kernel.commands.optimize.optimize import (
     partition_filter,
     predicate_parameter,
@@ -15,7 +16,7 @@ from bayou.kernel.commands.optimize.optimize import (
     target_size,
 )
 from bayou.kernel.commands.optimize.rewrite import RewriteTask
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan, by_partition, pack
+from bayou.kernel.commands.optimize.rewrite_execution import RewritePlan
 from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Predicate
@@ -24,7 +25,7 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.transform import data_file_errors
 from bayou.kernel.table_features.column_mapping import to_physical_schema
-from bayou.kernel.transaction.table_update import current_time_ms
+from bayou.kernel.transaction.commit_table_actions import current_time_ms
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
 
 _REQUESTS = 16

@@ -20,7 +20,7 @@ from bayou.kernel.commands.alter.properties import set_properties
 from bayou.kernel.commands.alter.row_tracking import enable_row_tracking
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.kernel.commands.optimize.purge import plan_reorg
-from bayou.kernel.commands.optimize.rewrite_plan import RewritePlan
+from bayou.kernel.commands.optimize.rewrite_execution import RewritePlan
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation

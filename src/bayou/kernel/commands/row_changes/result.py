@@ -11,7 +11,7 @@ from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.data_writer.data_writer import delete_data_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.kernel.transaction.table_update import current_time_ms, to_remove
+from bayou.kernel.transaction.commit_table_actions import current_time_ms, to_remove
 from bayou.protocol.actions import Action, AddCDCFile, AddFile, RemoveFile
 
 

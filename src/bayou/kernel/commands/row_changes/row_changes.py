@@ -34,7 +34,7 @@ from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN
 from bayou.kernel.scan.transform import read_scan_file
 from bayou.kernel.table_features.generated_columns_and_constraints import RowConstraints
-from bayou.kernel.transaction.table_update import current_time_ms, to_remove
+from bayou.kernel.transaction.commit_table_actions import current_time_ms, to_remove
 from bayou.protocol import stats
 from bayou.protocol.actions import AddFile, ChangeType
 

@@ -36,7 +36,7 @@ from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.writer_support import check_writable
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.kernel.transaction.table_update import current_time_ms
+from bayou.kernel.transaction.commit_table_actions import current_time_ms
 from bayou.protocol.property_strings import PropertyValueError
 
 _LOG = logging.getLogger(__name__)

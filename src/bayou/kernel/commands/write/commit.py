@@ -26,7 +26,7 @@ from bayou.kernel.operation import Operation
 from bayou.kernel.snapshot import Snapshot
 from bayou.kernel.table import Table
 from bayou.kernel.transaction.commit import discard_unless_committed
-from bayou.kernel.transaction.commit_contents import num_records
+from bayou.kernel.transaction.commit_file_actions import num_records
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import Action, AddCDCFile, AddFile

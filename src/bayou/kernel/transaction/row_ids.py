@@ -1,7 +1,6 @@
-"""Parts of a commit that depend on its version: timestamps, row ids and row commit versions.
+"""Row ids and row commit versions of a commit's `add` actions (PROTOCOL.md, Row Tracking).
 
-Each attempt computes these parts again, because they depend on the commits that won before it
-(PROTOCOL.md, In-Commit Timestamps and Row Tracking).
+Each attempt of a commit assigns them again, because they depend on the commits that won before it.
 """
 
 from __future__ import annotations
@@ -13,68 +12,17 @@ import msgspec
 
 from bayou.errors import ArgumentError
 from bayou.json_decoding import decode_json
-from bayou.kernel.log.commit_times import commit_timestamp, in_commit_time
 from bayou.kernel.log.replay import CommitActions
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.scan.scan_file import ScanFile
-from bayou.kernel.transaction.commit_contents import num_records
-from bayou.protocol.actions import AddFile, CommitInfo, DomainMetadata, Metadata
+from bayou.kernel.transaction.commit_file_actions import num_records
+from bayou.protocol.actions import AddFile, DomainMetadata
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
-ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
-ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 
 class _HighWaterMark(msgspec.Struct, frozen=True, rename="camel"):
     row_id_high_water_mark: int = -1
-
-
-def in_commit_timestamp(
-    now: int, state: TableState | None, winners: Sequence[CommitActions]
-) -> int:
-    """Return the in-commit timestamp of a new commit, ms since the epoch.
-
-    This is the later of `now` and the previous commit's timestamp plus 1. If the previous commit
-    has no in-commit timestamp, its timestamp is the modification time of its file or
-    `commitInfo.timestamp`, whichever is later.
-    """
-    if state is None:
-        return now
-    previous = commit_timestamp(state)
-    for winner in winners:
-        timestamp = in_commit_time(winner.actions)
-        # Readers also increase file times that aren't ascending.
-        previous = max(_file_time(winner), previous + 1) if timestamp is None else timestamp
-    return max(now, previous + 1)
-
-
-def metadata_after(state: TableState | None, winners: Sequence[CommitActions]) -> Metadata | None:
-    """Return the table's metadata after the winning commits; None if the table is new."""
-    metadata = None if state is None else state.metadata
-    for winner in winners:
-        metadata = next((a for a in winner.actions if isinstance(a, Metadata)), metadata)
-    return metadata
-
-
-def commit_info_after(
-    state: TableState | None, winners: Sequence[CommitActions]
-) -> CommitInfo | None:
-    """Return `commitInfo` of the last winning commit, or of the read version if no commit won."""
-    if winners:
-        return next((a for a in winners[-1].actions if isinstance(a, CommitInfo)), None)
-    return None if state is None else state.replay_state.commit_info
-
-
-def with_enablement(metadata: Metadata, version: int, timestamp: int) -> Metadata:
-    """Return the metadata with the version and time at which in-commit timestamps are enabled."""
-    return msgspec.structs.replace(
-        metadata,
-        configuration={
-            **metadata.configuration,
-            ENABLEMENT_VERSION: str(version),
-            ENABLEMENT_TIMESTAMP: str(timestamp),
-        },
-    )
 
 
 def high_water_mark(state: TableState | None, winners: Sequence[CommitActions]) -> int:
@@ -121,13 +69,6 @@ def with_row_ids(
     return tracked, DomainMetadata(
         domain=ROW_TRACKING_DOMAIN, configuration=configuration, removed=False
     )
-
-
-def _file_time(winner: CommitActions) -> int:
-    """Return a commit file's modification time or `commitInfo.timestamp`, whichever is later."""
-    info = next((a for a in winner.actions if isinstance(a, CommitInfo)), None)
-    timestamp = None if info is None else info.integer("timestamp")
-    return max(winner.file.modification_time, timestamp or 0)
 
 
 def _num_rows(table: str, add: AddFile) -> int:

@@ -12,7 +12,7 @@ from bayou.errors import BayouError, CommitConflictError, DataFileError, Storage
 from bayou.kernel import Operation, Table
 from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
 from bayou.kernel.commands.optimize.rewrite import rewrite
-from bayou.kernel.commands.optimize.rewrite_plan import (
+from bayou.kernel.commands.optimize.rewrite_execution import (
     RewriteLimits,
     RewriteResult,
     commit_rewrites,

@@ -1,4 +1,4 @@
-"""Execution and commits of planned file rewrites, and grouping of files into bins.
+"""Execution and commits of planned file rewrites.
 
 A plan stays in the process that commits. Its items (`RewriteTask`) may run in other processes. By
 default, `run_plan` runs them in threads. It commits the results of the items in batches.
@@ -7,7 +7,7 @@ default, `run_plan` runs them in threads. It commits the results of the items in
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -24,23 +24,19 @@ from bayou.kernel.commands.optimize.metrics import (
     ZOrderStats,
     history_metrics,
 )
-from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite, typed_partition_values
+from bayou.kernel.commands.optimize.rewrite import RewriteTask, rewrite
 from bayou.kernel.commands.optimize.z_cubes import ClusteringStats
 from bayou.kernel.data_writer.data_writer import delete_data_files
-from bayou.kernel.data_writer.partitioner import zoneless_values
 from bayou.kernel.engine import Engine
 from bayou.kernel.expressions.model import Literal, Predicate
 from bayou.kernel.log.table_state import TableState, load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.scan.scan import ScanBuilder
-from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit import TransactionCommitResult, discard_unless_committed
-from bayou.kernel.transaction.table_update import current_time_ms, to_remove
+from bayou.kernel.transaction.commit_table_actions import current_time_ms, to_remove
 from bayou.kernel.transaction.transaction import Transaction
-from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.actions import Action, AddFile
-from bayou.protocol.partition_values import PartitionValue
 
 _LOG = logging.getLogger(__name__)
 
@@ -310,39 +306,3 @@ def _metrics(
         else None,
         clustering_stats=plan.clustering,
     )
-
-
-_Key: TypeAlias = tuple[PartitionValue | tuple[str, str], ...]
-
-
-def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[list[ScanFile]]:
-    """Group files by their parsed partition values.
-
-    Timestamps that are serialized without a time zone form separate groups, because their value
-    depends on the reader's time zone.
-    """
-    groups: dict[_Key, list[ScanFile]] = {}
-    keys: dict[tuple[tuple[str, str | None], ...], _Key] = {}
-    for file in files:
-        serialized = tuple(file.partition_values.items())
-        key = keys.get(serialized)
-        if key is None:
-            typed = typed_partition_values(state, file.partition_values, file.path)
-            local = zoneless_values(state, file.partition_values)
-            key = keys[serialized] = (*typed.values(), *sorted(local.items()))
-        groups.setdefault(key, []).append(file)
-    return list(groups.values())
-
-
-def pack(files: Iterable[ScanFile], max_bytes: int) -> Iterator[list[ScanFile]]:
-    """Group consecutive files into bins of at most `max_bytes`; a larger file is a bin alone."""
-    current: list[ScanFile] = []
-    size = 0
-    for file in files:
-        if current and size + file.size > max_bytes:
-            yield current
-            current, size = [], 0
-        current.append(file)
-        size += file.size
-    if current:
-        yield current

@@ -16,14 +16,15 @@ from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.table_features.iceberg_compat import iceberg_compat_version
 from bayou.kernel.table_features.identity_columns import with_high_water_marks
-from bayou.kernel.transaction import commit_rebase
-from bayou.kernel.transaction.commit_contents import CommitContents
+from bayou.kernel.transaction import in_commit_timestamps, row_ids
+from bayou.kernel.transaction.commit_file_actions import CommitContents
 from bayou.kernel.transaction.committers import CatalogCommitter, Committer, LogCommitter
 from bayou.kernel.transaction.conflict_checker import isolation_level
 from bayou.protocol import features
 from bayou.protocol.actions import (
     Action,
     AddFile,
+    CommitInfo,
     DomainMetadata,
     Metadata,
     Protocol,
@@ -220,12 +221,12 @@ class CommitLines:
         update = self.update
         time = current_time_ms()
         in_commit_timestamp = None
-        before = commit_rebase.metadata_after(update.read_state, winners)
+        before = _metadata_after(update.read_state, winners)
         # A winning commit may have enabled in-commit timestamps. In this case `self.metadata` is
         # None, because two commits that change metadata conflict.
         after = self.metadata or before
         if after is not None and TableProperties(after.configuration).in_commit_timestamps:
-            in_commit_timestamp = commit_rebase.in_commit_timestamp(
+            in_commit_timestamp = in_commit_timestamps.in_commit_timestamp(
                 time, update.read_state, winners
             )
         info = commit_info(
@@ -250,7 +251,7 @@ class CommitLines:
             (info, *head, *rest),
             self.contents.tally,
             before,
-            commit_rebase.commit_info_after(update.read_state, winners),
+            _commit_info_after(update.read_state, winners),
         )
         return [encode_action(a) for a in (info, *head, *tracked)] + self.contents.lines
 
@@ -287,6 +288,23 @@ def current_time_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def _metadata_after(state: TableState | None, winners: Sequence[CommitActions]) -> Metadata | None:
+    """Return the table's metadata after the winning commits; None if the table is new."""
+    metadata = None if state is None else state.metadata
+    for winner in winners:
+        metadata = next((a for a in winner.actions if isinstance(a, Metadata)), metadata)
+    return metadata
+
+
+def _commit_info_after(
+    state: TableState | None, winners: Sequence[CommitActions]
+) -> CommitInfo | None:
+    """Return `commitInfo` of the last winning commit, or of the read version if no commit won."""
+    if winners:
+        return next((a for a in winners[-1].actions if isinstance(a, CommitInfo)), None)
+    return None if state is None else state.replay_state.commit_info
+
+
 def _table_actions(
     update: TableUpdate, metadata: Metadata | None, version: int, in_commit_timestamp: int | None
 ) -> list[Action]:
@@ -295,7 +313,7 @@ def _table_actions(
         actions.append(update.protocol)
     if metadata is not None:
         if in_commit_timestamp is not None and update.enables_timestamps:
-            metadata = commit_rebase.with_enablement(metadata, version, in_commit_timestamp)
+            metadata = in_commit_timestamps.with_enablement(metadata, version, in_commit_timestamp)
         actions.append(metadata)
     actions += update.copied_transaction_ids.values()
     actions += [
@@ -310,8 +328,8 @@ def _with_row_ids(
 ) -> list[Action]:
     if not update.tracks_rows or not contents.adds:
         return list(contents.adds)
-    mark = commit_rebase.high_water_mark(update.read_state, winners)
-    adds, domain = commit_rebase.with_row_ids(update.table, contents.adds, mark, version)
+    mark = row_ids.high_water_mark(update.read_state, winners)
+    adds, domain = row_ids.with_row_ids(update.table, contents.adds, mark, version)
     return [domain, *adds]
 
 
