@@ -1,7 +1,7 @@
 """Inspection of topics and their tables without running a pipeline.
 
 `topic_status` reports the recorded offsets and the lag, `run_plan` previews a run, and
-`offset_proof` verifies that a table has each record exactly once. Importing this package imports
+`verify_offsets` verifies that a table has each record exactly once. Importing this package imports
 neither Spark nor pydantic.
 """
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         group_letters,
         list_letters,
     )
-    from bayou.ingest.inspection.offset_proof import OffsetProof, PartitionProof, prove_offsets
     from bayou.ingest.inspection.property_comparison import PropertyChange, compare_properties
     from bayou.ingest.inspection.run_plan import TopicPlan, plan_run
     from bayou.ingest.inspection.schema_changes import SchemaChange, compare_schemas, schema_rows
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         topic_status_reports,
     )
     from bayou.ingest.inspection.unconditional_commits import unconditional_commits_warning
+    from bayou.ingest.inspection.verify_offsets import OffsetProof, PartitionProof, prove_offsets
 
 __all__ = [
     "DeadLetter",
@@ -71,8 +71,8 @@ __getattr__ = lazy_import.lazy_getattr(
         "DeadLetter": "bayou.ingest.inspection.dead_letters",
         "LetterGroup": "bayou.ingest.inspection.dead_letters",
         "ListedTopic": "bayou.ingest.inspection.topic_status",
-        "OffsetProof": "bayou.ingest.inspection.offset_proof",
-        "PartitionProof": "bayou.ingest.inspection.offset_proof",
+        "OffsetProof": "bayou.ingest.inspection.verify_offsets",
+        "PartitionProof": "bayou.ingest.inspection.verify_offsets",
         "PartitionStatusReport": "bayou.ingest.inspection.topic_status",
         "PropertyChange": "bayou.ingest.inspection.property_comparison",
         "SchemaChange": "bayou.ingest.inspection.schema_changes",
@@ -87,7 +87,7 @@ __getattr__ = lazy_import.lazy_getattr(
         "list_letters": "bayou.ingest.inspection.dead_letters",
         "list_topics": "bayou.ingest.inspection.topic_status",
         "plan_run": "bayou.ingest.inspection.run_plan",
-        "prove_offsets": "bayou.ingest.inspection.offset_proof",
+        "prove_offsets": "bayou.ingest.inspection.verify_offsets",
         "schema_file_changes": "bayou.ingest.inspection.schema_comparison",
         "schema_rows": "bayou.ingest.inspection.schema_changes",
         "table_report": "bayou.ingest.inspection.table_summary",

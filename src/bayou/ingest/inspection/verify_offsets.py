@@ -8,7 +8,7 @@ from the brokers. If the brokers have a record at one of these offsets, and `pro
 doesn't filter the record out, the record is missing: the offset is a gap.
 
 An upsert's table has one row for each key, so offsets without rows aren't gaps. For upserts, all
-records are read again, see `key_proof`.
+records are read again, see `verify_upsert`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from bayou.ingest.broker import describe_topic
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.inspection.filtered_records import FilterHistory
 from bayou.ingest.inspection.kafka_records import kafka_records
-from bayou.ingest.inspection.key_proof import KeyProof, prove_keys
 from bayou.ingest.inspection.topic_status import TopicTables
+from bayou.ingest.inspection.verify_upsert import KeyProof, prove_keys
 from bayou.ingest.migration import Ledger
 from bayou.ingest.offsets import (
     KafkaTopic,
