@@ -186,7 +186,7 @@ def test_paths_of_a_log_are_resolved_in_one_place():
         if re.search(r"\b(decode_data_file_uri|stored_vector)\(", file.read_text())
     }
     assert found == {
-        "kernel/checkpoint/contents.py",  # sidecars, by their names only
+        "kernel/checkpoint/read.py",  # sidecars, by their names only
         "kernel/deletion_vectors/read.py",  # where in the file
         "kernel/commands/clone.py",  # where in the file
         "kernel/commands/copied_files.py",  # where in the file

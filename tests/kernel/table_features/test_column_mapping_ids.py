@@ -1,91 +1,122 @@
-"""PROTOCOL.md, Column Mapping: what a writer gives to columns, and writes to files."""
+"""Ids of columns, fields, elements, keys and values: unique, kept, and those of the files."""
 
 from __future__ import annotations
 
-import io
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from bayou.api.rows.read import PlannedRead
-from bayou.errors import TablePropertyError
-from bayou.kernel import ByteRange, Operation, Table, write_data
-from bayou.kernel.arrow.types import from_arrow_schema
-from bayou.kernel.table_features.column_mapping import physical_name
-from bayou.protocol.schema import StructType
+from bayou.kernel.table_features.column_mapping import (
+    ID_KEY,
+    NESTED_IDS_KEY,
+    PHYSICAL_NAME_KEY,
+    physical_write_schema,
+    without_mapping,
+)
+from bayou.kernel.table_features.column_mapping_ids import (
+    MAX_COLUMN_ID,
+    nested_paths,
+    with_column_ids,
+)
+from bayou.protocol.schema import (
+    LONG,
+    STRING,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+from support.examples import examples
 
-ROWS = pa.table({"a b": [1, 2], "s": [{"x,y": "u"}, {"x,y": None}], "part": ["p", "q"]})
-
-
-def append(engine, table, rows=ROWS, mode=None, **builder):
-    start = table.create_transaction_builder(engine, "test/1", Operation.WRITE)
-    start = start.with_schema(from_arrow_schema(rows.schema)).with_schema_evolution()
-    if mode is not None:
-        start = start.with_table_properties({"delta.columnMapping.mode": mode})
-    if "by" in builder:
-        start = start.with_partition_columns(builder["by"])
-    transaction = start.build(engine)
-    state = transaction.transaction_state(engine)
-    adds = write_data(engine, state, rows.to_batches())
-    transaction.commit(engine, adds)
-    return adds
-
-
-def read(engine, table):
-    snapshot = table.latest_snapshot(engine)
-    return PlannedRead.plan(engine, snapshot, None, None, None).to_arrow()
+MAPPED = {"delta.columnMapping.mode": "name"}
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
-def test_a_new_table_gets_ids_and_names_of_its_own(engine, table_path, mode):
-    table = Table.for_path(engine, table_path)
-    add, _ = append(engine, table, mode=mode, by=["part"])
-    snapshot = table.latest_snapshot(engine)
-    field, struct, part = snapshot.schema
-    assert (snapshot.protocol.min_reader_version, snapshot.protocol.min_writer_version) == (2, 7)
-    assert snapshot.properties["delta.columnMapping.maxColumnId"] == "4"
-    assert isinstance(struct.data_type, StructType)
-    assert [f.metadata["delta.columnMapping.id"] for f in (field, struct, part)] == [1, 2, 4]
-    assert physical_name(field).startswith("col-")
-    assert list(add.partition_values) == [physical_name(part)]
-    assert "part=" not in add.path
-    assert physical_name(field) in (add.stats or "")
-    (data,) = engine.files.read_files([ByteRange(path=f"{table.path}/{add.path}")])
-    schema = pq.read_schema(io.BytesIO(bytes(data)))
-    assert schema.names == [physical_name(field), physical_name(struct)]
-    assert schema.field(0).metadata[b"PARQUET:field_id"] == b"1"
-    assert schema.field(1).type.field(0).metadata[b"PARQUET:field_id"] == b"3"
-    assert read(engine, table).sort_by("a b").to_pylist() == ROWS.to_pylist()
+def struct_of(types: list[DataType]) -> StructType:
+    return StructType(tuple(StructField(name=f"f{i}", data_type=t) for i, t in enumerate(types)))
 
 
-def test_a_table_that_turns_mapping_on_keeps_its_names(engine, table_path):
-    table = Table.for_path(engine, table_path)
-    plain = pa.table({"n": [1]})
-    append(engine, table, plain)
-    append(engine, table, plain.append_column("new one", pa.array(["x"])), mode="name")
-    fields = table.latest_snapshot(engine).schema.fields
-    assert physical_name(fields[0]) == "n"
-    assert [f.metadata["delta.columnMapping.id"] for f in fields] == [1, 2]
-    assert read(engine, table).sort_by("new one").to_pylist() == [
-        {"n": 1, "new one": "x"},
-        {"n": 1, "new one": None},
-    ]
+TYPES = st.recursive(
+    st.sampled_from([LONG, STRING]),
+    lambda inner: (
+        st.builds(ArrayType, element_type=inner)
+        | st.builds(MapType, key_type=st.just(STRING) | inner, value_type=inner)
+        | st.lists(inner, min_size=1, max_size=2).map(struct_of)
+    ),
+    max_leaves=5,
+)
 
 
-def test_a_column_that_is_added_gets_the_next_id(engine, table_path):
-    table = Table.for_path(engine, table_path)
-    append(engine, table, mode="name")
-    append(engine, table, ROWS.append_column("late", pa.array([1, 2])))
-    late = table.latest_snapshot(engine).schema.fields[-1]
-    assert late.metadata["delta.columnMapping.id"] == 5
-    assert physical_name(late).startswith("col-")
-    assert len(read(engine, table)) == 4
+def fields_in(data_type: DataType) -> Iterator[StructField]:
+    match data_type:
+        case StructType(fields):
+            for field in fields:
+                yield field
+                yield from fields_in(field.data_type)
+        case ArrayType():
+            yield from fields_in(data_type.element_type)
+        case MapType():
+            yield from fields_in(data_type.key_type)
+            yield from fields_in(data_type.value_type)
 
 
-@pytest.mark.parametrize(("before", "after"), [("name", "none"), ("name", "id"), (None, "id")])
-def test_other_changes_of_the_mode_are_refused(engine, table_path, before, after):
-    table = Table.for_path(engine, table_path)
-    append(engine, table, pa.table({"n": [1]}), mode=before)
-    with pytest.raises(TablePropertyError, match=r"delta\.columnMapping\.mode"):
-        append(engine, table, pa.table({"n": [1]}), mode=after)
+def ids_of(schema: StructType) -> list[int]:
+    """All ids, checked against the paths of the schema."""
+    ids: list[int] = []
+    for field in fields_in(schema):
+        nested = field.metadata.get(NESTED_IDS_KEY, {})
+        paths = list(nested_paths(field.metadata[PHYSICAL_NAME_KEY], field.data_type))
+        assert list(nested) == paths
+        ids += [field.metadata[ID_KEY], *nested.values()]
+    return ids
+
+
+def ids_in_files(arrow_type: Any, ids: list[int]) -> list[int]:
+    """The field ids of an Arrow type, at every level."""
+    children = (
+        [arrow_type.key_field, arrow_type.item_field]
+        if pa.types.is_map(arrow_type)
+        else [arrow_type.field(i) for i in range(arrow_type.num_fields)]
+    )
+    for child in children:
+        ids.append(int(child.metadata[b"PARQUET:field_id"]))
+        ids_in_files(child.type, ids)
+    return ids
+
+
+def assign(
+    schema: StructType, before: Mapping[str, str] | None, *, nested: bool = True
+) -> tuple[StructType, dict[str, str]]:
+    properties = {**(before or {}), **MAPPED}
+    return with_column_ids("t", schema, properties, before, nested_ids=nested)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.lists(TYPES, min_size=1, max_size=3), st.lists(TYPES, max_size=2), st.booleans())
+def test_ids_are_unique_and_kept_when_columns_are_added(
+    first: list[DataType], later: list[DataType], late: bool
+) -> None:
+    schema, properties = assign(struct_of(first), None, nested=not late)
+    if late:  # Iceberg compatibility is enabled for an existing table
+        schema, properties = assign(schema, properties)
+    before = ids_of(schema)
+    added = tuple(StructField(name=f"g{i}", data_type=t) for i, t in enumerate(later))
+    schema, properties = assign(StructType((*schema, *added)), properties)
+    after = ids_of(schema)
+    assert after[: len(before)] == before
+    assert len(set(after)) == len(after)
+    assert max(after) == int(properties[MAX_COLUMN_ID])
+    stored = physical_write_schema(schema, "name")
+    assert sorted(ids_in_files(pa.struct(list(stored)), [])) == sorted(after)
+    again, unchanged = assign(schema, properties)
+    assert (again, unchanged) == (schema, properties)
+    assert without_mapping(schema) == StructType((*struct_of(first), *added))
+
+
+@given(st.lists(TYPES, min_size=1, max_size=3))
+def test_without_compatibility_only_fields_have_ids(types: list[DataType]) -> None:
+    schema, _ = assign(struct_of(types), None, nested=False)
+    assert all(NESTED_IDS_KEY not in field.metadata for field in fields_in(schema))

@@ -1,4 +1,4 @@
 """Checkpoints: reading and writing classic and V2 checkpoints, sidecars and the checkpoint hint.
 
-`contents` reads a checkpoint and `write` writes one. `parts` divides the writing among processes.
+`read` reads a checkpoint and `write` writes one. `parts` divides the writing among processes.
 """

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
-from bayou.kernel.checkpoint.contents import check_paths, unreadable_checkpoint
 from bayou.kernel.checkpoint.parsed_stats import stats_to_json
+from bayou.kernel.checkpoint.read import check_paths, unreadable_checkpoint
 from bayou.kernel.engine import Engine, FileSplit
 from bayou.kernel.scan.scan_file import ADD_TYPE
 

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import CorruptTableError, TableError
-from bayou.kernel.checkpoint.contents import locate_checkpoint_files
 from bayou.kernel.checkpoint.parsed_stats import full_stats_type
+from bayou.kernel.checkpoint.read import locate_checkpoint_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.slices import replay_checkpoint_adds
 from bayou.kernel.log.table_state import load_table_state

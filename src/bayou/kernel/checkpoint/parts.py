@@ -26,8 +26,8 @@ from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint.format import CheckpointFormat
 from bayou.kernel.checkpoint.rows import RowCounts, metadata_rows, part_rows, tail_rows
 from bayou.kernel.checkpoint.state_files import base_checkpoint
-from bayou.kernel.checkpoint.v2 import sidecar_path, write_top_file
 from bayou.kernel.checkpoint.write import finish_checkpoint, load_for_checkpoint, write_checkpoint
+from bayou.kernel.checkpoint.write_v2 import sidecar_path, write_top_file
 from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.log.file_action_keys import FileActionKeys

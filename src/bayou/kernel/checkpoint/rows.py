@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
-from bayou.kernel.checkpoint.contents import CheckpointContents
 from bayou.kernel.checkpoint.format import CheckpointFormat
+from bayou.kernel.checkpoint.read import CheckpointContents
 from bayou.kernel.checkpoint.schema import METADATA_SCHEMA, actions_to_array
 from bayou.kernel.checkpoint.state_files import (
     checkpoint_adds,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bayou.errors import StorageError
 from bayou.kernel.checkpoint.add_files import CheckpointAdds, StatsForm, read_checkpoint_adds
-from bayou.kernel.checkpoint.contents import (
+from bayou.kernel.checkpoint.read import (
     CheckpointContents,
     check_paths,
     locate_checkpoint_files,

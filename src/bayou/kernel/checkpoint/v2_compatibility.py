@@ -7,12 +7,12 @@ the protocol in the copy, and report that they don't support the reader feature 
 
 from __future__ import annotations
 
-from bayou.kernel.checkpoint.contents import read_checkpoint
 from bayou.kernel.checkpoint.format import CheckpointFormat
+from bayou.kernel.checkpoint.read import read_checkpoint
 from bayou.kernel.checkpoint.rows import metadata_rows
 from bayou.kernel.checkpoint.schema import METADATA_SCHEMA
-from bayou.kernel.checkpoint.v2 import write_top_file
 from bayou.kernel.checkpoint.write import checkpoint_rows
+from bayou.kernel.checkpoint.write_v2 import write_top_file
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.log.listing import Checkpoint
 from bayou.kernel.log.segment import log_path

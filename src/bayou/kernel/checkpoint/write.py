@@ -20,7 +20,7 @@ from bayou.kernel.catalog import Catalog, InlineCommit
 from bayou.kernel.checkpoint.format import CheckpointFormat
 from bayou.kernel.checkpoint.rows import RowCounts, metadata_rows, part_rows, tail_rows
 from bayou.kernel.checkpoint.state_files import base_checkpoint
-from bayou.kernel.checkpoint.v2 import write_v2_checkpoint
+from bayou.kernel.checkpoint.write_v2 import write_v2_checkpoint
 from bayou.kernel.crc.read import FileTotals, checksum_totals, compare_totals, read_checksum
 from bayou.kernel.crc.write import checksum_from_state, put_checksum
 from bayou.kernel.engine import ByteRange, Engine, FileSplit

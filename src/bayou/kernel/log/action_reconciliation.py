@@ -18,13 +18,13 @@ import pyarrow as pa
 from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.schema import REMOVE_TYPE, removes_to_array
-from bayou.kernel.log.double_stats import (
+from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys
+from bayou.kernel.log.widened_double_stats import (
     ChangeToDouble,
     DatedMetadata,
     exact_double_files,
     newest_change_to_double,
 )
-from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys
 from bayou.kernel.scan.scan_file import ADD_TYPE, adds_to_array
 from bayou.protocol.actions import (
     Action,

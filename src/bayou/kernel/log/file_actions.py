@@ -20,8 +20,8 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.catalog import InlineCommit
 from bayou.kernel.checkpoint.add_files import read_checkpoint_adds
-from bayou.kernel.checkpoint.contents import CheckpointContents, locate_checkpoint_files
 from bayou.kernel.checkpoint.parsed_stats import full_stats_type
+from bayou.kernel.checkpoint.read import CheckpointContents, locate_checkpoint_files
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys, key_strings
 from bayou.kernel.log.replay import read_commits

@@ -19,7 +19,7 @@ from bayou.errors import StorageError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.serialization import WireFormat, array_from_bytes, array_to_bytes
 from bayou.kernel.checkpoint.add_files import read_checkpoint_adds
-from bayou.kernel.checkpoint.contents import CheckpointContents, unreadable_checkpoint
+from bayou.kernel.checkpoint.read import CheckpointContents, unreadable_checkpoint
 from bayou.kernel.engine import Engine, FileSplit, FileStatus
 from bayou.kernel.log.file_action_keys import FileActionKeys
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.schema import REMOVE_TYPE
 from bayou.kernel.log.action_reconciliation import ActionColumns, ReconciledFiles, reconcile
-from bayou.kernel.log.double_stats import ChangeToDouble
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR, FileActionKeys
+from bayou.kernel.log.widened_double_stats import ChangeToDouble
 from bayou.kernel.scan.scan_file import ADD_TYPE
 
 _PART_BYTES = 16 * 1024 * 1024

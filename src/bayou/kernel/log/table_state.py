@@ -19,7 +19,7 @@ from bayou.errors import (
 )
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.catalog import Catalog
-from bayou.kernel.checkpoint.contents import CheckpointContents, read_checkpoint
+from bayou.kernel.checkpoint.read import CheckpointContents, read_checkpoint
 from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache
 from bayou.kernel.crc.read import FileTotals, checksum_totals, usable_checksum
 from bayou.kernel.elapsed_time import ElapsedTime

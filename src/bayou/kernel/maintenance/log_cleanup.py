@@ -28,7 +28,7 @@ from bayou.kernel.catalog import (
     permits_maintenance,
     ratified_files,
 )
-from bayou.kernel.checkpoint.contents import locate_checkpoint_files, unreadable_checkpoint
+from bayou.kernel.checkpoint.read import locate_checkpoint_files, unreadable_checkpoint
 from bayou.kernel.checkpoint.v2_compatibility import write_compatibility_checkpoint
 from bayou.kernel.engine import Engine, FileStatus
 from bayou.kernel.log.commit_times import last_version_at_or_before

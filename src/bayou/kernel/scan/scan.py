@@ -17,9 +17,9 @@ from bayou.kernel.arrow.closeable import CloseableIterator, closeable, read_ahea
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.row import FilteredColumnarBatch
 from bayou.kernel.checkpoint.add_files import CheckpointAdds, read_checkpoint_adds
-from bayou.kernel.checkpoint.contents import locate_checkpoint_files
 from bayou.kernel.checkpoint.fallback import live_files_without_checkpoint
 from bayou.kernel.checkpoint.parsed_stats import full_stats_type
+from bayou.kernel.checkpoint.read import locate_checkpoint_files
 from bayou.kernel.checkpoint.stats import cache_statistics, with_cached_statistics
 from bayou.kernel.crc.read import FileTotals, compare_totals
 from bayou.kernel.engine import Engine, FileSplit

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.checkpoint.add_files import StatsForm, stats_forms
-from bayou.kernel.checkpoint.contents import CheckpointContents
+from bayou.kernel.checkpoint.read import CheckpointContents
 from bayou.kernel.checkpoint.stats import CheckpointStatisticsCache
 from bayou.kernel.crc.read import FileTotals
 from bayou.kernel.expressions.model import Predicate

@@ -12,8 +12,8 @@ import msgspec
 from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureError
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.table_features.column_dependencies import check_not_referenced
-from bayou.kernel.table_features.column_ids import with_column_ids
 from bayou.kernel.table_features.column_mapping import without_mapping
+from bayou.kernel.table_features.column_mapping_ids import with_column_ids
 from bayou.kernel.table_features.iceberg_compat import (
     has_nested_field_ids,
     with_required_properties,

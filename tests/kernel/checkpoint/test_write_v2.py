@@ -6,7 +6,7 @@ import pytest
 
 from bayou.errors import StorageError
 from bayou.kernel import Snapshot
-from bayou.kernel.checkpoint import v2
+from bayou.kernel.checkpoint import write_v2
 from bayou.kernel.checkpoint.write import checkpoint
 from support.faults import Fault, FaultInjectingEngine
 from support.log_writer import LogWriter, add, metadata, protocol, remove, txn
@@ -43,7 +43,7 @@ def test_a_table_that_asks_for_it_gets_sidecars(log):
 
 
 def test_many_files_make_several_sidecars(log, monkeypatch):
-    monkeypatch.setattr(v2, "_MAX_SIDECAR_ROWS", 1)
+    monkeypatch.setattr(write_v2, "_MAX_SIDECAR_ROWS", 1)
     log.commit(*HEAD, add("a"))
     checkpoint(log.engine, log.table)
     log.commit(add("b"))
