@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bayou.errors import CommitConflictError, PipelineError
-from bayou.ingest.batch.target import topic_tables
+from bayou.ingest.batch.target import target_and_dead_letters
 from bayou.ingest.config.table_paths import ledger_path
 from bayou.ingest.migration.ledger import Ledger, Part
 from bayou.ingest.offsets import OffsetSpan
@@ -56,10 +56,10 @@ def test_two_pipelines_that_make_a_table_at_once_double_nothing(
     pipeline = new_pipeline(upserts=upserts)
     pipeline.produce({"id": 1}, {"id": 2}, b"bad", {"id": 3}, {"id": 1})
     log = f"{pipeline.path}/_delta_log"
-    made = topic_tables.for_path
+    made = target_and_dead_letters.for_path
 
     def rival():
-        monkeypatch.setattr(topic_tables, "for_path", made)
+        monkeypatch.setattr(target_and_dead_letters, "for_path", made)
         monkeypatch.setattr(prepared_topic, "describe_topic", as_it_began)
         pipeline.take_in()
 
@@ -71,7 +71,7 @@ def test_two_pipelines_that_make_a_table_at_once_double_nothing(
     def engine(path, options):
         return EngineWithRival(made(path, options), log, rival, looks=looks)
 
-    monkeypatch.setattr(topic_tables, "for_path", engine)
+    monkeypatch.setattr(target_and_dead_letters, "for_path", engine)
     monkeypatch.setattr("bayou.ingest.batch.micro_batch.retry_delay", lambda _: 0)
     with suppress(PipelineError):  # "run one copy only"
         pipeline.take_in()
@@ -89,13 +89,13 @@ def test_of_two_first_runs_that_begin_at_the_end_the_first_one_says_where(
     pipeline.more = "      starting-offsets: latest\n"
     pipeline.write_file()
     pipeline.produce({"id": 1}, {"id": 2})
-    made, describe = topic_tables.for_path, prepared_topic.describe_topic
+    made, describe = target_and_dead_letters.for_path, prepared_topic.describe_topic
 
     def as_it_began(name, properties):
         return replace(describe(name, properties), bounds={0: OffsetSpan(start=0, end=1)})
 
     def rival():
-        monkeypatch.setattr(topic_tables, "for_path", made)
+        monkeypatch.setattr(target_and_dead_letters, "for_path", made)
         monkeypatch.setattr(prepared_topic, "describe_topic", as_it_began)
         pipeline.take_in()
 
@@ -103,7 +103,7 @@ def test_of_two_first_runs_that_begin_at_the_end_the_first_one_says_where(
         log = f"{pipeline.path}_dead_letters/_delta_log"
         return EngineWithRival(made(path, options), log, rival, looks=3)
 
-    monkeypatch.setattr(topic_tables, "for_path", engine)
+    monkeypatch.setattr(target_and_dead_letters, "for_path", engine)
     pipeline.take_in()
     assert pipeline.table.to_arrow()["id"].to_pylist() == [2]
 

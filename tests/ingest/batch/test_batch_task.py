@@ -12,7 +12,7 @@ from bayou.engines import for_path
 from bayou.ingest.batch import batch_task
 from bayou.ingest.batch.batch_task import BatchTask
 from bayou.ingest.batch.record_reader import RecordReading
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA
 from bayou.ingest.decode import DecodePlan, record_columns
 from bayou.kernel import Operation, Table

@@ -14,8 +14,8 @@ from bayou.errors import (
 )
 from bayou.ingest import TopicTable
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_table import TargetTable
-from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.config import load_configuration
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.schema.record_schema import RecordSchema

@@ -12,10 +12,10 @@ import bayou
 from bayou.engines import for_path
 from bayou.errors import PipelineError
 from bayou.ingest import TopicTable
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_checks import check_not_restored
 from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.batch.target.target_upserts import TargetUpserts
-from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import describe_topic
 from bayou.kernel import Table
 from bayou.kernel.commands.optimize import auto_compaction

@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 import bayou
 from bayou.ingest.inspection import prove_offsets
 from bayou.ingest.offsets import OffsetSpan, join_spans
-from bayou.ingest.seen_offsets import spans
+from bayou.ingest.offsets_of_rows import spans
 
 
 def proof(pipeline):

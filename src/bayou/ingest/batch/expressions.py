@@ -18,7 +18,7 @@ from bayou.errors import PredicateError
 from bayou.ingest.batch.failing_rows import FailingRows
 from bayou.ingest.batch.masks import apply_masks
 from bayou.ingest.batch.metadata_columns import HEADERS
-from bayou.ingest.batch.rows import kafka_times
+from bayou.ingest.batch.row_layout import kafka_times
 from bayou.ingest.config import TopicConfig
 from bayou.ingest.dead_letters.records import header_lists
 from bayou.ingest.decode import Decoded

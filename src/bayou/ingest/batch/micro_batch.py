@@ -21,11 +21,11 @@ from bayou.errors import (
 from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes
 from bayou.ingest.batch.batch_bytes import record_limit, shorten_spans
 from bayou.ingest.batch.batch_task import BatchTask, BatchTaskResult, crashing_offsets
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.startup_session import StartupSession, spark_session
 from bayou.ingest.batch.target.table_definition import lacks_layout_columns
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_upserts import TargetUpserts, empty_rows
-from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import KafkaSource
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import merge_fields

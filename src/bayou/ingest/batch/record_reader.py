@@ -11,7 +11,7 @@ import pyarrow as pa
 from bayou.ingest.batch.expressions import RowExpressions
 from bayou.ingest.batch.filtered_decoder import FilteredDecoder
 from bayou.ingest.batch.masks import apply_masks
-from bayou.ingest.batch.rows import RowLayout, with_key_json, with_partition_strings
+from bayou.ingest.batch.row_layout import RowLayout, with_key_json, with_partition_strings
 from bayou.ingest.dead_letters.records import dead_letter_rows
 from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
 from bayou.ingest.decode.formats import RecordDecoder, RecordFormat

@@ -21,7 +21,7 @@ from bayou.ingest.config.table_paths import (
 )
 from bayou.ingest.config.topic import TopicConfig
 from bayou.ingest.topic_key import section_key, topic_key
-from bayou.ingest.upsert_keys import UpsertKeys
+from bayou.ingest.upsert_order import UpsertKeys
 from bayou.suggestions import did_you_mean
 
 

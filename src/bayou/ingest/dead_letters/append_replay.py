@@ -14,13 +14,14 @@ from bayou.engines import for_path
 from bayou.errors import PipelineError, SchemaError
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.stored_columns import input_properties, record_columns_of
 from bayou.ingest.batch.target.target_checks import check_keys
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.decode import Decoded, DecodePlan
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
+from bayou.ingest.offsets_of_rows import TopicOffsets
 from bayou.ingest.schema.new_columns import with_new_columns, within_limit
 from bayou.ingest.schema.policy import (
     check_masks,
@@ -29,7 +30,6 @@ from bayou.ingest.schema.policy import (
     row_layout,
 )
 from bayou.ingest.schema.record_schema import RecordSchema
-from bayou.ingest.seen_offsets import TopicOffsets
 from bayou.kernel import Operation, delete_data_files, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.data_writer.data_writer import uses_partition_folders

@@ -15,8 +15,8 @@ from pyroaring import BitMap64
 from bayou.api import SnapshotHandle
 from bayou.errors import PipelineError
 from bayou.ingest.batch.filter_history import filter_properties
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_table import TargetTable
-from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters.append_replay import (
     AppendReplay,

@@ -24,8 +24,8 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.append_replay import ReplayResult
 from bayou.ingest.offsets import covered_offsets
+from bayou.ingest.offsets_of_rows import TopicOffsets
 from bayou.ingest.retries import retry_delay
-from bayou.ingest.seen_offsets import TopicOffsets
 from bayou.ingest.topic_table.writer import DirectWriter
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.alter.properties import set_properties

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.ingest.batch.expressions import unseen_fields
-from bayou.ingest.batch.rows import RowLayout
-from bayou.ingest.batch.target.topic_tables import TopicTables
+from bayou.ingest.batch.row_layout import RowLayout
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.config import Topic
 from bayou.ingest.inspection.run_cost import RunCost, run_cost
 from bayou.ingest.offsets import KafkaTopic

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bayou.engines import for_path
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.row_layout import RowLayout
 from bayou.kernel import Operation, Table, write_data
 from bayou.version import ENGINE_INFO
 

@@ -20,8 +20,8 @@ from bayou.ingest.batch.expressions import unseen_fields
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.target.existing_rows import existing_offsets
 from bayou.ingest.batch.target.foreign_files import check_new_folder
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_state import TargetState
-from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import describe_topic, first_start
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import additions

@@ -18,6 +18,7 @@ from bayou.ingest.broker import describe_topic, first_start, topic_names
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.inspection.kafka_records import first_record_time
+from bayou.ingest.local_state import is_running_locally
 from bayou.ingest.maintenance import LastRun, completed_task, last_runs
 from bayou.ingest.offsets import (
     KafkaTopic,
@@ -27,7 +28,6 @@ from bayou.ingest.offsets import (
     resume_positions,
 )
 from bayou.ingest.routing.inspection import RoutedTableStatus, routed_statuses
-from bayou.ingest.state import is_running_locally
 from bayou.ingest.topic_errors import topic_error
 
 

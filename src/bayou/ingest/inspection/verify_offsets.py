@@ -33,8 +33,8 @@ from bayou.ingest.offsets import (
     next_offsets,
     recorded_start,
 )
+from bayou.ingest.offsets_of_rows import SeenOffsets, TopicOffsets, spans
 from bayou.ingest.routing.inspection import routed_snapshots
-from bayou.ingest.seen_offsets import SeenOffsets, TopicOffsets, spans
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 

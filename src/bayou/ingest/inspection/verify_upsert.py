@@ -22,7 +22,7 @@ from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.inspection.filtered_records import FilterHistory
 from bayou.ingest.inspection.kafka_records import kafka_records
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
-from bayou.ingest.seen_offsets import TopicOffsets
+from bayou.ingest.offsets_of_rows import TopicOffsets
 from bayou.ingest.upsert import (
     BARE,
     DELETED,

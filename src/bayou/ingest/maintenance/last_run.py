@@ -17,7 +17,7 @@ import msgspec
 
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import MaintenanceReport, MaintenanceTask
-from bayou.ingest.state import topic_folder
+from bayou.ingest.local_state import topic_folder
 
 
 class LastRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from bayou.api import SnapshotHandle, table
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.routing.registry import absolute_path, check_table, registered_tables
+from bayou.ingest.routing.table_registrations import absolute_path, check_table, registered_tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from bayou.ingest.batch.batch_task import BatchTaskResult
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
 from bayou.ingest.batch.startup_session import StartupSession
-from bayou.ingest.batch.target.topic_tables import TopicTables
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.broker import KafkaSource
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import merge_fields

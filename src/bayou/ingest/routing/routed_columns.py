@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bayou.ingest.batch.expressions import RowExpressions, route_value, row_filter
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.table_definition import lacks_layout_columns
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import DecodePlan

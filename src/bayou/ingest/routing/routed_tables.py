@@ -19,15 +19,16 @@ from bayou.ingest.background_task import run_parallel
 from bayou.ingest.batch.expressions import KAFKA_INPUTS
 from bayou.ingest.batch.metadata_columns import KAFKA_COLUMNS, RECORD_COLUMNS
 from bayou.ingest.batch.target.foreign_files import foreign_file
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_table import TargetTable
-from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.config import Topic
 from bayou.ingest.config.configuration import auxiliary_tables
 from bayou.ingest.config.processing import names_in
 from bayou.ingest.config.routing import RouteTable, pattern_of
 from bayou.ingest.config.table_paths import normalized_table_path
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
-from bayou.ingest.routing.registry import (
+from bayou.ingest.offsets_of_rows import TopicOffsets
+from bayou.ingest.routing.table_registrations import (
     REGISTRATIONS,
     RegisteredTable,
     absolute_path,
@@ -40,7 +41,6 @@ from bayou.ingest.routing.registry import (
 )
 from bayou.ingest.schema.policy import SchemaPolicy
 from bayou.ingest.schema.record_schema import RecordSchema
-from bayou.ingest.seen_offsets import TopicOffsets
 from bayou.kernel.engine import Engine
 from bayou.protocol.schema import StructField, StructType
 

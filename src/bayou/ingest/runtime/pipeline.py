@@ -19,6 +19,7 @@ from bayou.ingest.batch.startup_session import StartupSession
 from bayou.ingest.broker import TopicEndOffsets
 from bayou.ingest.config import Configuration, Topic, without_delta_spark
 from bayou.ingest.events import Reporter, TopicSummary
+from bayou.ingest.local_state import create_folder
 from bayou.ingest.runtime.scheduler import Scheduler
 from bayou.ingest.runtime.session import (
     LOG_NAME,
@@ -32,7 +33,6 @@ from bayou.ingest.runtime.topic_restarts import TopicRestarts
 from bayou.ingest.runtime.topic_run import TopicRun
 from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.spark_errors import translate_errors
-from bayou.ingest.state import create_folder
 from bayou.kernel.transaction.background_hooks import BackgroundHooks
 from bayou.spark.session.prerequisites import check_java
 

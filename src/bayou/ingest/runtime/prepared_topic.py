@@ -11,8 +11,8 @@ from bayou.ingest.batch.expressions import unseen_fields
 from bayou.ingest.batch.micro_batch import MicroBatchWriter
 from bayou.ingest.batch.target.existing_rows import cover_existing_rows
 from bayou.ingest.batch.target.foreign_files import check_new_folder
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_table import TargetTable
-from bayou.ingest.batch.target.topic_tables import TopicTables
 from bayou.ingest.broker import KafkaSource, describe_topic, first_start
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters.table import DeadLetterTable

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from bayou.errors import BayouError, PipelineError, PrerequisiteError
 from bayou.ingest.background_task import BackgroundTask
-from bayou.ingest.state import create_folder, state_path_error
+from bayou.ingest.local_state import create_folder, state_path_error
 from bayou.spark import start_session
 from bayou.spark.jvm.objects import JvmError
 

@@ -20,6 +20,7 @@ from bayou.ingest.batch.batch_bytes import record_limit
 from bayou.ingest.batch.startup_session import StartupSession
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.events import Reporter, TopicSummary
+from bayou.ingest.local_state import topic_lock
 from bayou.ingest.migration import migrate_json
 from bayou.ingest.offsets import OffsetSpan, ranges_between
 from bayou.ingest.retries import attempt_failed_event, restart_interval, retry_delay
@@ -27,7 +28,6 @@ from bayou.ingest.runtime.prepared_topic import PreparedTopic, prepare_topic
 from bayou.ingest.runtime.shared_tables import SharedTables
 from bayou.ingest.runtime.topic_upkeep import TopicUpkeep
 from bayou.ingest.spark_errors import SparkFailedError, to_bayou_error, translate_errors
-from bayou.ingest.state import topic_lock
 from bayou.ingest.topic_errors import report_topic_errors
 
 _RETRIED = (KafkaError, StorageError, SparkFailedError)

@@ -9,7 +9,7 @@ from bayou.errors import ConfigurationError, PredicateError
 from bayou.ingest.batch.expressions import derived_columns, route_value, row_filter
 from bayou.ingest.batch.masks import has_field, mask_problem
 from bayou.ingest.batch.metadata_columns import KAFKA_COLUMNS
-from bayou.ingest.batch.rows import TIME_PARTS
+from bayou.ingest.batch.row_layout import TIME_PARTS
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.decode import read_json_schema
 from bayou.ingest.schema.policy import unfit_key

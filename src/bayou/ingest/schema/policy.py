@@ -22,7 +22,7 @@ from bayou.ingest.batch.expressions import (
 )
 from bayou.ingest.batch.masks import has_field, mask_problem
 from bayou.ingest.batch.record_reader import RecordReading
-from bayou.ingest.batch.rows import TIME_PARTS, RowLayout
+from bayou.ingest.batch.row_layout import TIME_PARTS, RowLayout
 from bayou.ingest.batch.target.target_state import TargetState
 from bayou.ingest.config import Topic
 from bayou.ingest.decode import DecodePlan, leaf_count, widened

@@ -24,7 +24,7 @@ from bayou.errors import (
     PipelineError,
 )
 from bayou.ingest.batch.record_reader import RecordReader
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.batch.target.target_upserts import TargetUpserts, empty_rows
 from bayou.ingest.config import Configuration, Topic

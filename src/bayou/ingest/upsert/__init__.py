@@ -1,9 +1,12 @@
-"""Upserts, which keep one row for each key: records are ordered and merged into the table."""
+"""Upserts, which keep one row for each key: records are ordered and merged into the table.
+
+`bayou.ingest.upsert_order` defines the order of a key's records, and finds the last one.
+"""
 
 from bayou.ingest.upsert.changes import Change, ChangeReader, key_columns
 from bayou.ingest.upsert.deleted_keys import DeletedKeys
 from bayou.ingest.upsert.merging import UPSERTS, UpsertResult, UpsertTable
-from bayou.ingest.upsert_keys import (
+from bayou.ingest.upsert_order import (
     BARE,
     DELETED,
     FORCED,

@@ -26,7 +26,7 @@ from bayou.ingest.decode import Decoded, DecodePlan, JsonDecoder
 from bayou.ingest.decode.exact_json import decode_exact_json, encode_exact_json, exact_decoder
 from bayou.ingest.decode.formats import RecordDecoder
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
-from bayou.ingest.upsert_keys import UpsertKeys
+from bayou.ingest.upsert_order import UpsertKeys
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType

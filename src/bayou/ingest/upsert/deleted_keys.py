@@ -20,7 +20,7 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle, table
 from bayou.errors import PipelineError
 from bayou.ingest.config.table_paths import deleted_keys_path
-from bayou.ingest.upsert_keys import BARE, DELETED, FORCED, UpsertKeys
+from bayou.ingest.upsert_order import BARE, DELETED, FORCED, UpsertKeys
 from bayou.kernel import Engine, Operation, Predicate, Snapshot, Table, col, lit, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import from_arrow_type, to_arrow_schema

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bayou.ingest.events import BatchReport
 from bayou.ingest.upsert.deleted_keys import DeletedKeys, rows_of_keys
-from bayou.ingest.upsert_keys import (
+from bayou.ingest.upsert_order import (
     BARE,
     DELETED,
     FORCED,

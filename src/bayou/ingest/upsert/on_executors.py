@@ -22,7 +22,7 @@ from bayou.engines import from_description
 from bayou.ingest.batch.arrow_transfer import decode_rows
 from bayou.ingest.upsert.deleted_keys import REMEMBERED_AT
 from bayou.ingest.upsert.merging import UPSERTS, UpsertResult, UpsertTable
-from bayou.ingest.upsert_keys import BARE, DELETED, FORCED, SUPERSEDED, UpsertKeys
+from bayou.ingest.upsert_order import BARE, DELETED, FORCED, SUPERSEDED, UpsertKeys
 from bayou.kernel import Snapshot, Table
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.engine.engine import EngineDescription

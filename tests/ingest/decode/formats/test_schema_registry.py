@@ -13,8 +13,8 @@ from bayou.errors import KafkaError
 from bayou.ingest.decode.formats import (
     Registry,
     RegistryAddress,
-    registry_connection,
     schema_registry,
+    schema_registry_http,
 )
 
 BODY = b'{"schema": "\\"string\\""}'
@@ -136,7 +136,7 @@ def test_an_answer_that_is_no_schema_stops_and_is_not_remembered(server, monkeyp
 
 def test_an_answer_has_a_largest_size(server, monkeypatch):
     monkeypatch.setattr(schema_registry, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(registry_connection, "MAX_RESPONSE_BYTES", 1 << 20)
+    monkeypatch.setattr(schema_registry_http, "MAX_RESPONSE_BYTES", 1 << 20)
     port, _ = server({"/schemas/ids/1": (200, None, BODY + b" " * (1 << 20))})
     with pytest.raises(KafkaError, match="response is larger than 1 MB"):
         registry(port).schema(1)
@@ -145,7 +145,7 @@ def test_an_answer_has_a_largest_size(server, monkeypatch):
 @pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_an_answer_that_never_ends_is_none(monkeypatch, begin):
     monkeypatch.setattr(schema_registry, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(registry_connection, "LONGEST_SECONDS", 0.1)
+    monkeypatch.setattr(schema_registry_http, "LONGEST_SECONDS", 0.1)
     ended = threading.Event()
 
     def drip(connection):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bayou.ingest.batch.rows import RowLayout, record_field_columns
+from bayou.ingest.batch.row_layout import RowLayout, record_field_columns
 from bayou.ingest.config import Topic
 from bayou.kernel import Snapshot
 from bayou.protocol.schema import StructType

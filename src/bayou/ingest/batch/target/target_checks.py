@@ -14,7 +14,7 @@ from bayou.errors import PipelineError
 from bayou.ingest.batch.metadata_columns import KAFKA_COLUMNS
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import KafkaTopic, check_not_recreated, covered_offsets
-from bayou.ingest.upsert_keys import UpsertKeys
+from bayou.ingest.upsert_order import UpsertKeys
 from bayou.kernel import Engine, Operation, Snapshot, Table
 from bayou.protocol.schema import STRING
 from bayou.version import INGEST_SUFFIX

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayou.api import SnapshotHandle
 from bayou.errors import ConcurrentTransactionError, PipelineError, SchemaError
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.stored_columns import record_columns_of
 from bayou.ingest.batch.target.table_definition import TableDifference, table_differences
 from bayou.ingest.batch.target.target_checks import check_not_restored, check_target

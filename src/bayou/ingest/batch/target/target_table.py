@@ -18,7 +18,7 @@ from bayou.errors import (
     UnsupportedFeatureError,
 )
 from bayou.ingest.batch.filter_history import filter_properties
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.stored_columns import input_properties
 from bayou.ingest.batch.target.table_definition import (
     apply_definition,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import pyarrow as pa
 
 from bayou.errors import CommitConflictError, ConcurrentTransactionError
-from bayou.ingest.batch.rows import RowLayout
+from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.target_checks import is_restore_app_id
 from bayou.ingest.batch.target.target_table import TargetTable, schema_errors
 from bayou.ingest.config import Topic

@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from bayou.ingest.config.section import Section, in_clear
 from bayou.ingest.decode.formats import RegistryAddress
-from bayou.ingest.decode.formats.registry_connection import CLIENT_PACKAGES
+from bayou.ingest.decode.formats.schema_registry_http import CLIENT_PACKAGES
 
 SubjectNameStrategy = Literal["topic-name", "record-name", "topic-record-name"]
 

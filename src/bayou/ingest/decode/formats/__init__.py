@@ -4,8 +4,8 @@ from bayou.ingest.decode.formats.avro import avro_schema_columns
 from bayou.ingest.decode.formats.decoder import RecordDecoder
 from bayou.ingest.decode.formats.flattening import flat_columns
 from bayou.ingest.decode.formats.record_format import RecordFormat
-from bayou.ingest.decode.formats.registry_connection import RegistryAddress
 from bayou.ingest.decode.formats.schema_registry import Registry
+from bayou.ingest.decode.formats.schema_registry_http import RegistryAddress
 from bayou.ingest.decode.formats.timestamps import (
     is_timestamp_format,
     schema_without,

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from bayou.errors import KafkaError
-from bayou.ingest.decode.formats.registry_connection import (
+from bayou.ingest.decode.formats.schema_registry_http import (
     NoResponseError,
     RegistryAddress,
     RegistryConnection,

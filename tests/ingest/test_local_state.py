@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from bayou.errors import PipelineError, PrerequisiteError
-from bayou.ingest.state import topic_lock
+from bayou.ingest.local_state import topic_lock
 
 
 def test_topics_of_odd_names_have_folders_of_their_own(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from bayou.errors import PipelineError
 from bayou.ingest.config import load_configuration
 from bayou.ingest.offsets import KafkaTopic, covered_offsets, next_offsets
-from bayou.ingest.routing.registry import (
+from bayou.ingest.routing.table_registrations import (
     RegisteredTable,
     absolute_path,
     check_table,

@@ -8,7 +8,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from bayou.ingest.batch.rows import RowLayout, record_field_columns
+from bayou.ingest.batch.row_layout import RowLayout, record_field_columns
 from bayou.ingest.decode import DecodePlan, JsonDecoder, record_columns
 
 RECORD = record_columns(

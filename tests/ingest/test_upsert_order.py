@@ -8,7 +8,7 @@ import math
 import pyarrow as pa
 
 from bayou.ingest.upsert import DELETED, UpsertKeys
-from bayou.ingest.upsert_keys import last_of_each_key
+from bayou.ingest.upsert_order import last_of_each_key
 
 MOMENT = dt.datetime(2024, 1, 5, tzinfo=dt.UTC)
 
