@@ -8,7 +8,7 @@ from bayou.errors import CommitConflictError
 from bayou.spark.commands.delete_update import run_delete
 from bayou.spark.expressions.expressions import parse_condition
 from bayou.spark.hooks.hooks import ENABLED
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 from bayou.spark.write.self_reads import version_read
 
 pytestmark = pytest.mark.spark

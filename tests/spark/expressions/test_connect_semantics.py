@@ -18,7 +18,7 @@ from bayou.protocol.schema import (
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.kernel_eligibility import KernelExpressions
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 
 
 class ClientSession:

@@ -30,7 +30,7 @@ from bayou.protocol.schema import BOOLEAN, DOUBLE, FLOAT, StructField, StructTyp
 from bayou.protocol.sql import quote_identifier
 from bayou.spark import enable
 from bayou.spark.commands.merge_by_spark import merge_deterministic_source
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 from bayou.spark.types import to_spark
 
 _ROWS_PER_TASK = 200_000

@@ -47,7 +47,7 @@ from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.kernel_eligibility import KernelExpressions, fall_back_to_spark
 from bayou.spark.expressions.row_expressions import check_row_expression
 from bayou.spark.expressions.store_assignment import check_null_structs
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.write.self_reads import rows_read
 
 ItemT = TypeVar("ItemT")

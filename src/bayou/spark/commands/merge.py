@@ -37,7 +37,7 @@ from bayou.spark.expressions.store_assignment import check_null_structs
 from bayou.spark.jvm.plans import plan_alias
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import automatic_widening
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 from bayou.spark.write.self_reads import rows_read, snapshot_read
 

@@ -40,7 +40,7 @@ from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.kernel_eligibility import KernelExpressions
 from bayou.spark.expressions.session_semantics import matches_session, session_matches_kernel
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 
 _MAX_IN_VALUES = 100
 """Maximum length of an IN list in a Spark plan. A plan contains several copies of the list."""

@@ -50,7 +50,7 @@ from bayou.spark.expressions.store_assignment import (
 from bayou.spark.expressions.struct_by_name import assign_by_name
 from bayou.spark.jvm.expressions import bound_to
 from bayou.spark.jvm.plans import is_deterministic
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import contains_type, from_spark
 from bayou.spark.write.self_reads import rows_read
 

@@ -64,7 +64,7 @@ from bayou.spark.session.settings import (
     OPTIMIZE_MIN_FILE_SIZE,
     ROW_OPERATIONS_LOCAL_BYTES,
 )
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.write.tasks import delete_task_files
 
 

@@ -21,7 +21,7 @@ from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_grammar import session_sql
 from bayou.spark.hooks.requests import WriteRequest
 from bayou.spark.session.storage_options import boolean_option
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 from bayou.spark.write import writer_hooks
 
 _MATCHES = "_bayou_matches"

@@ -42,7 +42,7 @@ from bayou.spark.executors.executor_tasks import (
 from bayou.spark.executors.jobs import TaggedJobs
 from bayou.spark.jvm.jobs import max_task_attempts
 from bayou.spark.jvm.plans import has_metadata_columns, observed_values
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 from bayou.spark.target_view import INTERNAL
 from bayou.spark.write.self_reads import snapshot_read
 from bayou.spark.write.tasks import task_number

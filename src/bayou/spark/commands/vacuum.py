@@ -33,7 +33,7 @@ from bayou.kernel.commands.vacuum.referenced_files import ReferencedFiles
 from bayou.kernel.commands.vacuum.vacuum import DeleteFiles, VacuumMetrics, vacuum
 from bayou.spark.executors.executor_tasks import number_of_tasks, run_tasks
 from bayou.spark.session.settings import VACUUM_LOCAL_FILES, conf_flag
-from bayou.spark.target import SPARK_ENGINE_INFO
+from bayou.spark.target_table import SPARK_ENGINE_INFO
 
 _COLUMNS = {
     "path": "string",

@@ -45,7 +45,7 @@ from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.expressions.expressions import parse_condition, parse_values
 from bayou.spark.hooks.hooks import subquery_resolver
 from bayou.spark.read.time_travel import parse_timestamp
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 
 _MANIFEST = "symlink_format_manifest"

@@ -13,7 +13,7 @@ from bayou.spark.exceptions import methods_raise_spark_exceptions
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.hooks.hooks import subquery_resolver
 from bayou.spark.session.settings import conf_flag
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 

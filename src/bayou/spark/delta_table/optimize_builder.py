@@ -10,7 +10,7 @@ from bayou.spark.delta_table.arguments import check_names, check_string
 from bayou.spark.delta_table.result_dataframes import optimize_frame
 from bayou.spark.exceptions import methods_raise_spark_exceptions
 from bayou.spark.expressions.session_grammar import session_sql
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 
 
 @methods_raise_spark_exceptions

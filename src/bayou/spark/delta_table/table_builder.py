@@ -23,7 +23,7 @@ from bayou.protocol.sql import parse_field
 from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.arguments import check_boolean, check_names, check_string
 from bayou.spark.exceptions import methods_raise_spark_exceptions
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.types import from_spark
 from bayou.spark.write.options import WriteOptions, with_session_defaults
 

@@ -30,7 +30,7 @@ from bayou.spark.expressions.store_assignment import (
 )
 from bayou.spark.expressions.struct_by_name import has_structs, same_fields
 from bayou.spark.session.connection import is_classic
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 
 ResultT = TypeVar("ResultT")
 

@@ -19,7 +19,7 @@ from bayou.spark.jvm.objects import JvmError
 from bayou.spark.jvm.plans import counted_relation, unfiltered_relation
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.hadoop_storage import with_session_storage
-from bayou.spark.session.loaded_version import WHOLE_TABLE, read_whole_table
+from bayou.spark.session.read_version_options import WHOLE_TABLE, read_whole_table
 from bayou.spark.session.settings import conf_flag
 from bayou.spark.session.storage_options import storage_options
 

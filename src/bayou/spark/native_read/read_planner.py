@@ -27,7 +27,7 @@ from bayou.spark.read.filters import table_columns
 from bayou.spark.read.options import SourceOptions, open_pinned
 from bayou.spark.read.time_travel import path_travel
 from bayou.spark.session.hadoop_storage import with_session_storage
-from bayou.spark.session.loaded_version import (
+from bayou.spark.session.read_version_options import (
     LOADED_VERSION,
     WHOLE_TABLE,
     loaded_version,

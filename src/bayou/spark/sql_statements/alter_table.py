@@ -26,7 +26,7 @@ from bayou.spark.sql_statements.column_definitions import (
 )
 from bayou.spark.sql_statements.context import Statement, StatementContext, TableStatement
 from bayou.spark.sql_statements.token_cursor import TokenCursor
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 
 _Column = tuple[str, ...]
 

@@ -24,9 +24,9 @@ from bayou.spark.jvm.objects import JvmError
 from bayou.spark.jvm.plans import first_relation_option, relation_options
 from bayou.spark.jvm.views import ViewPlan
 from bayou.spark.session.connection import is_classic
-from bayou.spark.session.loaded_version import LOADED_VERSION, WHOLE_TABLE, read_whole_table
+from bayou.spark.session.read_version_options import LOADED_VERSION, WHOLE_TABLE, read_whole_table
 from bayou.spark.sql_statements.token_cursor import TableName, is_path_name
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 from bayou.spark.target_view import TargetView
 
 

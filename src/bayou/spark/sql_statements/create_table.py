@@ -24,7 +24,7 @@ from bayou.spark.sql_statements.column_definitions import (
 )
 from bayou.spark.sql_statements.context import StatementContext, quoted_table_name
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import WriteOptions, with_session_defaults
 

@@ -13,7 +13,7 @@ from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.sql_statements.context import RowStatement, StatementContext, TableStatement
 from bayou.spark.sql_statements.token_cursor import TokenCursor
-from bayou.spark.target import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 
 _AFFECTED = StructType([StructField("num_affected_rows", LongType())])
 

@@ -21,7 +21,7 @@ from bayou.spark.expressions.assigned_columns import default_literal
 from bayou.spark.expressions.session_grammar import session_literal
 from bayou.spark.sql_statements.context import StatementContext, TableStatement
 from bayou.spark.sql_statements.token_cursor import TokenCursor
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 from bayou.spark.write.dataframes import NestedMatch, write_rows
 from bayou.spark.write.options import (
     WriteOptions,

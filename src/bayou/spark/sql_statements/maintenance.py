@@ -13,7 +13,7 @@ from bayou.spark.delta_table.result_dataframes import qualified
 from bayou.spark.sql_statements.column_definitions import parse_column_definition
 from bayou.spark.sql_statements.context import StatementContext, quoted_table_name
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from bayou.spark.sql_statements.context import (
 )
 from bayou.spark.sql_statements.delete_update import parse_assignments, path_sql
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

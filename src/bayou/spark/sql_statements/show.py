@@ -25,7 +25,7 @@ from bayou.spark.sql_statements.context import (
     quoted_table_name,
 )
 from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor, is_path_name
-from bayou.spark.target import TargetTable
+from bayou.spark.target_table import TargetTable
 from bayou.spark.types import to_spark
 
 

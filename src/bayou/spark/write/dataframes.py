@@ -30,7 +30,7 @@ from bayou.spark.hooks.hooks import plain_save
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import conf_flag
 from bayou.spark.types import as_nullable, from_spark, same_type
-from bayou.spark.write.executors import write_frame
+from bayou.spark.write.map_in_arrow import write_frame
 from bayou.spark.write.native_write import prepare_native_write
 from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.self_reads import predicates_read, version_read

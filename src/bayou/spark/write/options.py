@@ -32,7 +32,7 @@ from bayou.spark.session.storage_options import (
     path_option,
     storage_options,
 )
-from bayou.spark.target import SPARK_ENGINE_INFO
+from bayou.spark.target_table import SPARK_ENGINE_INFO
 
 _PROPERTY_PREFIX = "delta."
 _REPLACING = {

@@ -21,7 +21,7 @@ from bayou.kernel import Engine, Predicate, Snapshot, Table
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.spark.expressions.catalyst_filters import to_predicate
 from bayou.spark.jvm.plans import relation_filters, relation_options
-from bayou.spark.session.loaded_version import LOADED_VERSION, read_loaded_version
+from bayou.spark.session.read_version_options import LOADED_VERSION, read_loaded_version
 
 _COLLATIONS = "__COLLATIONS"
 

@@ -14,8 +14,8 @@ from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot
 from bayou.kernel.table_changes.change_plan import path_order
 from bayou.kernel.table_changes.streamed_commits import without_statistics
-from bayou.spark.log_replay import sorted_index
-from bayou.spark.log_replay.sorted_index import write_index
+from bayou.spark.log_replay import initial_snapshot_sort
+from bayou.spark.log_replay.initial_snapshot_sort import write_index
 from bayou.spark.streaming.driver_files import (
     ALIVE,
     IndexRequest,
@@ -78,7 +78,7 @@ def test_executors_sort_for_a_stream_of_a_large_table(spark, tmp_path, monkeypat
     for n in range(6):
         bayou.write(table, pa.table({"id": [n]}))
 
-    monkeypatch.setattr(sorted_index, "write_index", partial(_noted, jobs))
+    monkeypatch.setattr(initial_snapshot_sort, "write_index", partial(_noted, jobs))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     batches = []
     spark.conf.set(PARTITIONS, "2")
@@ -105,7 +105,7 @@ def test_executors_sort_for_a_stream_of_a_large_table(spark, tmp_path, monkeypat
 def test_a_stream_sorts_itself_where_the_jobs_fail(spark, tmp_path, monkeypatch, caplog):
     table = str(tmp_path / "t")
     bayou.write(table, pa.table({"id": [1]}))
-    monkeypatch.setattr(sorted_index, "write_index", _failing)
+    monkeypatch.setattr(initial_snapshot_sort, "write_index", _failing)
     reader = spark.readStream.format("delta")
     with pytest.raises(ArgumentError, match=f"{PARTITIONS}: 'few' isn't valid"):
         reader.option("bayou.streaming.initialSnapshot.numPartitions", "few").load(table)

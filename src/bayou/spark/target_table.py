@@ -17,7 +17,7 @@ from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.hadoop_storage import with_session_storage
-from bayou.spark.session.loaded_version import LOADED_VERSION, loaded_version
+from bayou.spark.session.read_version_options import LOADED_VERSION, loaded_version
 from bayou.spark.session.settings import conf_flag
 from bayou.spark.session.storage_options import storage_options
 from bayou.spark.target_view import TargetView
