@@ -325,6 +325,8 @@ def test_rows_cannot_only_move_into_a_new_table_or_by_a_data_column(path):
     bayou.write(path, ROWS)
     with pytest.raises(ArgumentError, match="dataChange"):
         write(path, table([5]), OVERWRITE, data_change=False, replace_where="id > 4")
+    with pytest.raises(ArgumentError, match="DELTA_REPLACE_WHERE_WITH_FILTER_DATA_CHANGE_UNSET"):
+        write(path, table([1]), OVERWRITE, data_change=False, replace_where="id > 4")  # no match
 
 
 def test_files_hold_at_most_so_many_records(path):

@@ -42,14 +42,7 @@ def remove_rows_where(
     engine: Engine, transaction: Transaction, table: TableState, write: TableWrite
 ) -> RowChanges:
     """Remove the rows for which `replace_where` is true; other rows of their files are retained."""
-    operation = _removal(engine, transaction, table, write)
-    if not write.data_change and operation.task.search.condition is not None:
-        raise ArgumentError(
-            f"{table.path}: dataChange=false requires a replaceWhere on partition columns only. "
-            "Remove dataChange=false, or use only partition columns in replaceWhere.",
-            argument="dataChange",
-        )
-    return operation.run(engine, data_change=write.data_change)
+    return _removal(engine, transaction, table, write).run(engine, data_change=write.data_change)
 
 
 def remove_partitions_of(
@@ -82,5 +75,12 @@ def _removal(
     assert write.replace_where is not None  # callers check this
     predicate = parse_predicate(write.replace_where)
     matching = CandidateFiles(engine, table, predicate, time_zone=write.time_zone)
+    if not write.data_change and matching.search.condition is not None:
+        raise ArgumentError(
+            f"{table.path}: dataChange=false requires a replaceWhere on partition columns only "
+            "(DELTA_REPLACE_WHERE_WITH_FILTER_DATA_CHANGE_UNSET). Remove dataChange=false, or use "
+            "only partition columns in replaceWhere.",
+            argument="dataChange",
+        )
     work = RowChangeTask(state=RowChangeState.of(engine, transaction), search=matching.search)
     return RowOperation(transaction=transaction, predicate=predicate, matching=matching, task=work)
