@@ -181,8 +181,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         return _write_to_unity(request, data, options, catalog, location)
     if location is not None:
         raise ArgumentError(
-            f"location: {request.path} isn't a table of Unity Catalog, so location can't be set. "
-            "Give the location in the argument path.",
+            f"location: {request.path!r} isn't a name in Unity Catalog, and only such names can "
+            "have a location. Remove location, and pass the table's path as path.",
             argument="location",
         )
     engine = for_path(request.path, options)

@@ -155,8 +155,8 @@ def recreated_error(
     return PipelineError(
         f"topic {key!r}: {table} has records of an earlier Kafka topic {name!r}, which was "
         f"deleted and recreated since (the topic's id was {was} and is now {now}). Set another "
-        "table-path for the new topic, or move this table and the tables beside it away to start "
-        "again.",
+        "table-path for the new topic. Or, to start again in the same place, move away this table "
+        "and its tables _dead_letters, _deleted_keys and _migration.",
         topic=key,
     )
 
@@ -248,8 +248,9 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
             raise PipelineError(
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
                 f"{topic.name!r}, but the topic ends at {bounds.end}: the topic was deleted and "
-                "recreated, or lost records. Set another table-path for the new topic, or move "
-                "this table and the tables beside it away to start again.",
+                "recreated, or lost records. Set another table-path for the new topic. Or, to "
+                "start again in the same place, move away this table and its tables "
+                "_dead_letters, _deleted_keys and _migration.",
                 topic=key,
             )
         if position < bounds.start:

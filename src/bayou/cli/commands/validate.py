@@ -113,10 +113,10 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return a topic's cell by its column, `route-by`; the cell lists the configured paths.
+    """Return the cell of a topic in the column `route-by`: the configured paths.
 
     Args:
         routes: the settings of `route-by`; None for a topic without `route-by`.
-        shown: whether the output has this column. If False, no cell is returned.
+        shown: whether the output has this column. If False, the result is empty.
     """
     return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

@@ -19,7 +19,7 @@ from bayou.kernel import Engine
 
 
 class KnownFiles:
-    """Finds files in a ledger by their paths, and renamed files by their records.
+    """Finds the ledger's entry of a file: by the file's path, or by its rows if it was renamed.
 
     `listed` contains the paths of the files in the folder to migrate.
     """

@@ -1,4 +1,7 @@
-"""Keys of file actions as columns. A scan drops the rows of a checkpoint that have these keys."""
+"""The keys of file actions, as Arrow columns.
+
+From a checkpoint's files, a scan drops those whose key a newer commit has.
+"""
 
 from __future__ import annotations
 

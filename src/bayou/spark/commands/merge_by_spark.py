@@ -68,8 +68,8 @@ def merge_by_spark(
     """Merge a DataFrame's rows into a table, and commit.
 
     Args:
-        snapshot: the version to merge into, unless the source or a subquery reads another version
-            of the table.
+        snapshot: the version to merge into. If the source or a subquery has read a later version
+            of the table, the merge is based on that version.
         started: start of the MERGE, from `time.perf_counter`.
     """
     return run_at_version_read(

@@ -74,7 +74,7 @@ class FileTasks:
         return _results(self._batches(rows), sampled=self.sampled)
 
     def adds(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the files as rows of `ADD_COLUMN`."""
+        """Yield one row for each file of the slices: its `add` action, in the type `ADD_COLUMN`."""
         for batch in self._batches(rows):
             yield batch.selected().select(["add"])
 
@@ -89,7 +89,7 @@ class FileTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SliceTasks(FileTasks):
-    """Tasks that replay slices of a log. The input rows contain the numbers of tasks.
+    """Replays slices of a log in Spark tasks. Each input row is an index into `tasks`.
 
     Attributes:
         tasks: the serialized `LogSlice`s of each task.

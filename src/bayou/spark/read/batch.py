@@ -185,8 +185,8 @@ class DeltaReader(PlannedReader):
     ) -> tuple[ReadTask, list[InputPartition]] | None:
         """List the files that may match the filter, and plan tasks that read them.
 
-        Returns None for a table with a large log in two cases: the read has no filter, or more than
-        `limit` files may match the filter. If `limit` is None, the result is never None.
+        If `limit` is None, the files are always planned. Otherwise, the result is None if the
+        table has a large log, and the read has no filter or more than `limit` files may match it.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:

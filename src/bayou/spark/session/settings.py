@@ -275,8 +275,8 @@ def parse_automatic_widening(value: str) -> AutomaticWidening:
         return AutomaticWidening(value.strip().lower())
     except ValueError:
         raise ArgumentError(
-            f"Setting {AUTOMATIC_WIDENING}: {value!r} isn't valid. It must be always, "
-            "same_family_type or never.",
+            f"Setting {AUTOMATIC_WIDENING}: {value!r} isn't valid. Use 'always', "
+            "'same_family_type' or 'never'.",
             argument=AUTOMATIC_WIDENING,
         ) from None
 

@@ -207,10 +207,11 @@ class HeldLease:
 
 
 def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: bool) -> None:
-    """Wait until no vacuum of Bayou can delete files of the version that RESTORE restores.
+    """Make sure that no vacuum of Bayou deletes files of the version that RESTORE restores.
 
-    Vacuums that have read an earlier version are ignored: they don't delete files of `version`. A
-    vacuum whose heartbeat doesn't change for a minute is ended, unless `dry_run` is True.
+    This waits a minute: a vacuum whose heartbeat doesn't change meanwhile was killed and is ended,
+    unless `dry_run` is True. A vacuum that has read a version before `version` is ignored, because
+    it deletes no file of `version`.
 
     Raises:
         CommitConflictError: a vacuum is running.

@@ -150,7 +150,7 @@ def _matches_empty(pattern: str) -> bool:
 
 
 def _is_last(tokens: Sequence[re.Match[str]], index: int) -> bool:
-    """Whether a match of the pattern can only end right after the token at an index."""
+    """Whether every match of the pattern ends with `tokens[index]`."""
     depth = 0
     skipping = False  # inside another alternative of a group
     for i in range(index + 1, len(tokens)):

@@ -172,7 +172,7 @@ class _Translator:
         return expression
 
     def _expression(self, node: exp.Expr) -> Expression:
-        """Translate a node. Its argument `negate` is ignored, except for LIKE and ILIKE."""
+        """Translate a node. The caller applies `negate`, except for LIKE and ILIKE."""
         match node:
             case exp.And():
                 return And(tuple(map(self.predicate, _flatten(node))))
