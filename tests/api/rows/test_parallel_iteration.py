@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayou
-from bayou.api.rows.parallel_iteration import available_cores, interleaved
+from bayou.api.rows.parallel_iteration import _ReaderPool, available_cores, interleaved
 from bayou.kernel import CloseableIterator
 from support.examples import examples
 from support.waiting import wait_until
@@ -176,6 +176,31 @@ def test_in_order_an_error_is_raised_and_everything_is_closed():
     with pytest.raises(ValueError, match="broken"):
         list(interleaved(iter(sources), workers=2, ahead=2, in_order=True))
     assert all(source.closed for source in sources if source.opened)
+
+
+def test_a_consumer_that_waits_when_the_process_ends_gets_an_error():
+    released, waiting = threading.Event(), threading.Event()
+
+    def items():
+        yield 1
+        waiting.set()
+        released.wait()
+
+    def open_items():
+        return CloseableIterator(items())
+
+    pool = _ReaderPool([open_items], iter(()), 2, in_order=False)
+    reader = threading.Thread(target=pool.read_sources)
+    reader.start()
+    received = pool.items()
+    assert next(received) == (0, 1)
+    waiting.wait()
+    stopper = threading.Timer(0.05, pool.stop)  # while `next` waits
+    stopper.start()
+    with pytest.raises(RuntimeError, match="process ends"):
+        next(received)
+    released.set()
+    reader.join()
 
 
 STOPPED_EARLY = """

@@ -132,14 +132,23 @@ class _ReaderPool(Generic[_T]):
                 self._changed.notify_all()
 
     def items(self) -> Iterator[tuple[int, _T]]:
-        """Yield the items of all sources; raise the first error of a thread immediately."""
+        """Yield the items of all sources; raise the first error of a thread immediately.
+
+        Raises:
+            RuntimeError: the pool was stopped because the process ends. A consumer in another
+                thread, such as DuckDB's, would otherwise wait forever, and the process for it.
+        """
         queue = 0
         while True:
             with self._changed:
-                while not (self._error or self._queues[queue] or self._is_complete(queue)):
+                while not (
+                    self._error or self._stopped or self._queues[queue] or self._is_complete(queue)
+                ):
                     self._changed.wait()
                 if self._error is not None:
                     raise self._error
+                if self._stopped:
+                    raise RuntimeError("The process ends, so no more rows are read.")
                 if self._queues[queue]:
                     item = self._queues[queue].popleft()
                     self._changed.notify_all()

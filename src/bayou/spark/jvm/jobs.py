@@ -18,10 +18,15 @@ def is_session_active(spark: Any) -> bool:
 
 @tested_with("4.3")
 def cancel_jobs(spark: Any, tag: str) -> None:
-    """Cancel the running jobs with a tag. Has no effect after the session was stopped."""
-    with contextlib.suppress(JvmError):
-        if is_session_active(spark):
-            spark.sparkContext.cancelJobsWithTag(tag)
+    """Cancel the running jobs with a tag. Has no effect after the session was stopped.
+
+    A first call can fail, because an interruption also ends the thread's connection to the JVM.
+    """
+    for _ in range(3):
+        with contextlib.suppress(JvmError):
+            if is_session_active(spark):
+                spark.sparkContext.cancelJobsWithTag(tag)
+            return
 
 
 @tested_with("4.2", "4.3")
