@@ -208,7 +208,7 @@ def test_the_arguments_are_checked(server, tmp_path):
             bayou.table(wrong)
     with pytest.raises(ArgumentError, match="can't be used with a table of Unity Catalog"):
         bayou.write(server.name(), rows(0, 1), catalog=object())
-    with pytest.raises(ArgumentError, match="Give the location in the argument path"):
+    with pytest.raises(ArgumentError, match="pass the table's path as path"):
         bayou.write(str(tmp_path / "t"), rows(0, 1), location=str(tmp_path))
 
 

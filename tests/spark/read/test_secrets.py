@@ -57,8 +57,8 @@ def test_secrets_that_spark_does_not_know_are_in_no_plan_of_a_stream(spark, path
         "kafka.ssl.keystore.key",
     )
     session = spark.newSession() if new else spark
-    session.createDataFrame([(1,)], "id INT")  # Spark redacts by the conf of the active session
     stream = session.readStream.format("delta").options(**dict.fromkeys(names, SECRET)).load(path)
+    session.createDataFrame([(1,)], "id INT")  # Spark redacts by the conf of the active session
     shown = io.StringIO()
     with redirect_stdout(shown):
         for mode in ("extended", "formatted", "cost", "codegen"):
