@@ -142,7 +142,7 @@ class _PlannedRead:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in commit order; files are read ahead in threads."""
         table = self.state.scan_state.table
-        # As in a read of rows, more threads than cores only wait for the responses of a server.
+        # As in row reads, more threads than cores only help to wait for responses of a server.
         workers = min((2 if "://" in table else 1) * available_cores(), _MAX_THREADS)
         files = self.scan.change_files(self.engine)
         with (

@@ -101,7 +101,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
             `replace_where`. `dynamic`: the rows of partitions for which there are new rows.
         schema_mode: the argument of `deltalake`: `merge` for `merge_schema`, `overwrite` for
             `overwrite_schema`.
-        predicate: the name of `replace_where` in `deltalake`.
+        predicate: the same as `replace_where`; `deltalake` uses this name.
         commit_metadata: entries that the commit adds to its `commitInfo`, which `history` returns:
             a string (`userMetadata`, as in Spark), or a dictionary of JSON values.
         transaction: an application id and a version, which make the write idempotent. If the table

@@ -197,7 +197,7 @@ def test_a_consumer_that_waits_when_the_process_ends_gets_an_error():
     waiting.wait()
     stopper = threading.Timer(0.05, pool.stop)  # while `next` waits
     stopper.start()
-    with pytest.raises(RuntimeError, match="process ends"):
+    with pytest.raises(RuntimeError, match="process is ending"):
         next(received)
     released.set()
     reader.join()

@@ -44,7 +44,7 @@ class DeltaDataset(pads.FileSystemDataset):
         condition: Predicate | str | None,
         expression: Any = None,
     ) -> None:
-        """Create a dataset with the snapshot's rows for which both conditions are true.
+        """Create a dataset with the rows for which `condition` and `expression` are true.
 
         Args:
             condition: condition that the kernel evaluates; None for all rows.

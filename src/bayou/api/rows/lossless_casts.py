@@ -36,8 +36,8 @@ def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.S
 
     Args:
         schema: the table's schema.
-        widens: whether the write changes a table's column to a wider type that the rows have. If
-            True, values aren't cast to a narrower type.
+        widens: whether the write widens the table's columns to the types of the rows. If True,
+            values aren't cast to a narrower type.
     """
     fields: list[Any] = []
     for field in rows:

@@ -58,7 +58,7 @@ def interleaved(
             if thread.ident is not None:
                 thread.join()
 
-    # If the process ends first: Python aborts it if a daemon thread returns from pyarrow too late.
+    # Python aborts the process if a daemon thread returns from pyarrow during the exit.
     atexit.register(stop)
     try:
         for thread in threads:
@@ -135,8 +135,9 @@ class _ReaderPool(Generic[_T]):
         """Yield the items of all sources; raise the first error of a thread immediately.
 
         Raises:
-            RuntimeError: the pool was stopped because the process ends. A consumer in another
-                thread, such as DuckDB's, would otherwise wait forever, and the process for it.
+            RuntimeError: the pool was stopped because the process is ending. Without this error, a
+                consumer in another thread, such as DuckDB's thread, would wait forever, and the
+                process would wait for this thread.
         """
         queue = 0
         while True:
@@ -148,7 +149,7 @@ class _ReaderPool(Generic[_T]):
                 if self._error is not None:
                     raise self._error
                 if self._stopped:
-                    raise RuntimeError("The process ends, so no more rows are read.")
+                    raise RuntimeError("The process is ending, so no more rows are read.")
                 if self._queues[queue]:
                     item = self._queues[queue].popleft()
                     self._changed.notify_all()
