@@ -26,7 +26,7 @@ class ArrowEngine:
     through `files`.
 
     The first engine of a process makes jemalloc pyarrow's default memory pool, which needs less
-    time and memory than mimalloc. It doesn't if the environment variable
+    time and memory than mimalloc. The pool isn't changed if the environment variable
     `ARROW_DEFAULT_MEMORY_POOL` is set, or if the program has set another pool than mimalloc.
 
     Args:

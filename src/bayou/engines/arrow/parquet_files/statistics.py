@@ -195,7 +195,7 @@ class StatisticsCollector:
         return null_count, (min(lows), max(highs)) if usable and lows else None
 
     def _upper_bound(self, string: str) -> str | None:
-        """Shorten a maximum to a string that isn't less in UTF-8 order; None if there is none."""
+        """Return a short upper bound of a maximum, in UTF-8 order; None if there is none."""
         if len(string) <= self._prefix_length:
             return string
         following = string[self._prefix_length]

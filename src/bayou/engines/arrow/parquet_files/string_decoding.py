@@ -92,7 +92,7 @@ def fitting_batches(batch: pa.RecordBatch, max_bytes: int = _MAX_BYTES) -> Itera
 
 
 def _string_leaves(schema: pa.Schema, leaves: set[int]) -> tuple[list[int], bool]:
-    """Among `leaves`, return the top-level string and binary columns.
+    """Return the `leaves` that are top-level string or binary columns.
 
     The second result is whether `leaves` contains strings or binary values in nested columns.
     """
