@@ -95,7 +95,7 @@ class UpsertKeys:
 def last_of_each_key(
     keys: UpsertKeys, rows: pa.Table, deleted: pa.Table, orderings: pa.Table
 ) -> pa.Table:
-    """From a batch, return the rows that may change the target or the deleted keys table.
+    """Return the rows of a batch that may change the target or the deleted keys table.
 
     Args:
         rows: the batch, with the column `DELETED`.

@@ -75,7 +75,7 @@ class RouteTable:
 
 
 class RouteTableConfig(Section):
-    """The table of one value: a section, or a string with the table-path."""
+    """The table for one value of route-by: a section, or only its table-path as a string."""
 
     table_path: str = Field(
         min_length=1,

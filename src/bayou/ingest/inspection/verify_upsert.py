@@ -2,8 +2,8 @@
 
 The table has only one row for each key, so an offset without a row isn't an error. Instead, the
 verification computes the expected rows as the batches of the pipeline would. If Kafka no longer has
-the last record of a key, the table's row or deleted key is taken as it is. The records that Kafka
-still has are then applied to these.
+the last record of a key, the verification starts with the table's row or deleted key, and applies
+the records that Kafka still has.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def rows_of_keys(
     names: Sequence[str],
     rows: pa.Table,
 ) -> pa.Table:
-    """From a table, read the rows whose key occurs in `rows`. The result may contain more rows.
+    """Read the rows of a table that have a key of `rows`. The result may contain other rows, too.
 
     Memory use doesn't depend on the size of the table, because each batch is filtered when it is
     read.
