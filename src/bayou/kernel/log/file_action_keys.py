@@ -1,6 +1,6 @@
 """The keys of file actions, as Arrow columns.
 
-From a checkpoint's files, a scan drops those whose key a newer commit has.
+A scan drops a file of a checkpoint if a newer commit has an action with the file's key.
 """
 
 from __future__ import annotations

@@ -84,7 +84,12 @@ def data_files(
 def concat_data_files(
     parts: Sequence[DataFiles], schema: StructType, partition_columns: Sequence[str]
 ) -> DataFiles:
-    """Concatenate `parts` in order; `schema` and `partition_columns` are those of the table."""
+    """Concatenate `parts` in order.
+
+    Args:
+        schema: the table's schema.
+        partition_columns: names of the table's partition columns.
+    """
     fields = [_field(schema, name) for name in partition_columns]
     return DataFiles(
         files=_concatenate([p.files for p in parts], _FILE_SCHEMA),

@@ -1,6 +1,6 @@
 """In-commit timestamps, and the version that enables them (PROTOCOL.md, In-Commit Timestamps).
 
-Each attempt of a commit computes its timestamp again, because it depends on the commits that won.
+Each attempt of a commit computes the timestamp again, because it depends on the winning commits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def in_commit_timestamp(
     previous = commit_timestamp(state)
     for winner in winners:
         timestamp = in_commit_time(winner.actions)
-        # Readers also increase file times that aren't ascending.
+        # Readers also increase a file time that isn't later than the previous timestamp.
         previous = max(_file_time(winner), previous + 1) if timestamp is None else timestamp
     return max(now, previous + 1)
 

@@ -1,6 +1,7 @@
 """Row ids and row commit versions of a commit's `add` actions (PROTOCOL.md, Row Tracking).
 
-Each attempt of a commit assigns them again, because they depend on the commits that won before it.
+Each attempt of a commit assigns the ids and versions again, because they depend on the winning
+commits.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from bayou.protocol.actions import Protocol
 def add_feature(
     engine: Engine, state: TableState, name: str, *, engine_info: str
 ) -> AlterationMetrics:
-    """Add to the protocol a table feature and all features that it requires.
+    """Add a table feature, and all features that it requires, to the protocol.
 
     Some features take effect only if a table property enables them.
     """

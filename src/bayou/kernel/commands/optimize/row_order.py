@@ -80,7 +80,7 @@ def _interleave(points: Sequence[_Numbers], bits: int) -> Any:
 
 @lru_cache
 def _spread_bits(bits: int, distance: int, first: int) -> pa.Array[Any]:
-    """Return, for each number of `bits` bits, the number with its bits `distance` bits apart.
+    """Return a lookup table that spreads a number of `bits` bits, one bit each `distance` bits.
 
     Args:
         first: number of zero bits below the lowest bit.
@@ -411,7 +411,7 @@ def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
 
 
 def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
-    """Count the `bounds` (ascending) that are <= each value; the count for a null is 0."""
+    """For each value, count the `bounds` (ascending) up to the value; 0 for a null."""
     if len(bounds) == 0:
         return pa.repeat(pa.scalar(0, pa.int64()), len(values))
     if not pa.types.is_decimal(bounds.type):

@@ -101,7 +101,7 @@ class _Run:
 
     @property
     def assigns_all(self) -> bool:
-        """Whether no column of an updated row keeps its value."""
+        """Whether all columns of an updated row are assigned or generated."""
         return all(f.name in self._assigned or f.name in self._generated for f in self._schema)
 
     def changes(self, rows: Iterable[MatchedRows]) -> Iterator[FileChange]:

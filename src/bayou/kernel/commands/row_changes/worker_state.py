@@ -55,7 +55,7 @@ class RowChangeState(PickledTask):
 
     @property
     def needs_old_rows(self) -> bool:
-        """Whether changed rows are read, even if all columns of the new rows are known."""
+        """Whether the old rows must be read, even if all columns of the new rows are known."""
         return not self.deletion_vectors or self.change_data_feed or self.row_tracking
 
     @cached_property

@@ -144,7 +144,7 @@ def _digest(path: str) -> int:
 
 
 def _in_any_folder(path: str) -> str:
-    """Return `//<name>` for the file name in `path`. It references all files with this name."""
+    """Return `//<file name>` for a path; the result references all files with this name."""
     return _ANY_FOLDER + path.rpartition("/")[2]
 
 

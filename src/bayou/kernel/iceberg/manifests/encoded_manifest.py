@@ -105,7 +105,7 @@ class EncodedManifest:
         return self.file.metadata[SCHEMA_KEY]
 
     def matching(self, wanted: Collection[int], live: int) -> list[int]:
-        """Among the first `live` entries, return the indexes of those with a hash in `wanted`."""
+        """Return the indexes of the entries, of the first `live`, whose hash is in `wanted`."""
         return matching_hashes(self.hashes[:live], wanted)
 
     def entries(self, numbers: Collection[int]) -> dict[int, bytes]:

@@ -4,8 +4,8 @@ pyiceberg's classes write the headers, the metadata and the blocks, check the se
 count files, rows and partitions. The subclasses in this module write manifests in blocks of 100
 entries, with an index, and add entries of older manifests without decoding them.
 
-pyiceberg 0.12 doesn't write format version 3. `ManifestWriterV3` and `ManifestListWriterV3` are
-replaced when it does.
+pyiceberg 0.12 doesn't write format version 3. When a release of pyiceberg writes it, replace
+`ManifestWriterV3` and `ManifestListWriterV3` with the writers of the release.
 
 Import this module only inside functions, because pyiceberg is an optional dependency.
 """
