@@ -166,7 +166,10 @@ def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
 
 
 def list_prefix(version: int) -> str:
-    """Return a name that sorts before a version's log files and after those of earlier versions."""
+    """Return the name at which a listing of the log starts, to list a version and later versions.
+
+    The name sorts before the version's log files, and after the log files of earlier versions.
+    """
     return f"{version:020d}"
 
 
