@@ -1,13 +1,14 @@
 """`TargetView`: the temporary view through which a statement changes a table.
 
 Conditions and values are computed from the view's columns, and values are assigned to the table's
-columns of the same names. The columns that a statement doesn't assign keep their values, also those
-that the view omits. delta-spark assigns the values in the same way.
+columns of the same names. All other columns keep their values, including columns that the view
+omits. delta-spark assigns the values in the same way.
 
 A view can show a column of the table under the name of another column, such as `SELECT a AS b, b AS
 a`. delta-spark then skips the files in which the condition isn't true for the table's own columns.
-The rows that UPDATE and DELETE change depend on the distribution of the rows over files. Bayou
-applies the condition to each row twice: with the columns of the view, and with the table's columns.
+In delta-spark, the rows that UPDATE and DELETE change therefore depend on the distribution of the
+rows over files. Bayou applies the condition to each row twice: with the columns of the view, and
+with the table's columns.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _VIEW = f"{INTERNAL}view_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetView:
-    """A temporary view whose columns are other columns than those of its table.
+    """A temporary view whose columns differ from the columns of its table.
 
     Attributes:
         name: the name of the view in the statement.

@@ -148,7 +148,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 def _kernel_conjuncts(
     spark: Any, condition: RowExpression, schemas: Sequence[StructType]
 ) -> list[Predicate]:
-    """From a condition, return the conjuncts for which kernel and session give the same result."""
+    """Return the conjuncts for which the kernel and the session have the same result."""
     parts = condition.conjuncts
     if session_matches_kernel(spark, schemas):
         return [part for part in parts if inexact_function(part) is None]

@@ -181,7 +181,7 @@ def _pairs(
 
 
 def _other_qualifier(condition: str, known: set[str]) -> str | None:
-    """In a condition, return the first qualifier that isn't one of the `known` names."""
+    """Return the first qualifier in a condition that isn't in `known`; None if there is none."""
     tokens, names = list(tokenize(condition)), {name.lower() for name in known}
     for before, token, following in zip([None, *tokens], tokens, tokens[1:], strict=False):
         starts = before is None or not before.is_keyword(".")

@@ -119,7 +119,7 @@ def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
 
 
 def user_columns(rows: Any) -> Any:
-    """Return the result of `located_rows` without the columns that users don't know."""
+    """Return the result of `located_rows` without internal columns."""
     return rows.drop(*(name for name in rows.columns if name.startswith(INTERNAL)))
 
 

@@ -2,8 +2,8 @@
 
 A py4j call takes at least 0.1 ms, which is too long for a call for each file. The fields of files
 are transferred in temporary files, partition values as an Arrow batch. Method handles process the
-elements of an array inside the JVM; they are created once for each JVM. Up to `_FEW_FILES` files
-are created one by one, which takes fewer calls.
+elements of an array inside the JVM; the handles are created once for each JVM. Up to `_FEW_FILES`
+files are created one by one, which takes fewer calls.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FILES_AT_ONCE = 100_000
 """Files whose fields are transferred together; limits the memory that the transfer needs."""
 
 _FEW_FILES = 6
-"""Up to this number, files need fewer calls than method handles for their arrays."""
+"""Up to this number of files, one call for each file takes fewer calls than method handles."""
 
 _UNQUOTED = f"{string.ascii_letters}{string.digits}-._=/:\0".encode()
 """Bytes that a path and its URI have in common; NUL separates paths."""

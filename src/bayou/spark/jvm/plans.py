@@ -84,7 +84,7 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
 
 @tested_with("4.3")
 def first_relation_option(frame: Any, name: str) -> str | None:
-    """In the first relation that a DataFrame reads, return an option's value; None if not set."""
+    """Return an option of the first relation that a DataFrame reads; None if it isn't set."""
     return _relation_option(scala_items(_analyzed(frame).collectLeaves())[0], name)
 
 

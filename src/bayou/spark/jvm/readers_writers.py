@@ -104,7 +104,7 @@ _FIELDS: dict[tuple[Any, str], dict[str, JavaObject]] = {}
 
 
 class _PrivateFields:
-    """The values of the private fields of an object, by name. The superclass's are included."""
+    """The values of an object's private fields, including fields of the superclass, by name."""
 
     def __init__(self, java: JavaObject) -> None:
         self._java = java

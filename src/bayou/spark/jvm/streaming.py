@@ -67,7 +67,7 @@ def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
 
 
 def _new_stream(query: JavaObject, name: str, value: str) -> JavaObject | None:
-    """In a running query, return the source that has the option `name` with the value `value`.
+    """Return the source of a running query that has the option `name` with the value `value`.
 
     Returns None if no source has this option, or if the source already has a start offset.
     """

@@ -128,7 +128,7 @@ class StatementContext:
 
         Raises:
             PredicateError: the view filters rows of a table, reads another version than the latest,
-                or doesn't only select columns of one table.
+                or does more than select columns of one table.
         """
         target = self.find_table(table)
         if target is not None or not is_classic(self.spark):
@@ -257,8 +257,8 @@ def _unsupported_view(
         )
     else:
         problem = (
-            f"{operation} destination only supports Delta sources. The view doesn't only select "
-            "columns of one table (DELTA_UNSUPPORTED_SOURCE)"
+            f"{operation} destination only supports Delta sources. The view does more than "
+            "select columns of one table (DELTA_UNSUPPORTED_SOURCE)"
         )
     return PredicateError(
         f"{view}: {problem}. Name the table instead of the view.", expression=view

@@ -129,7 +129,7 @@ def _key(batch: pa.RecordBatch, keys: Sequence[str], row: int) -> tuple[Any, ...
 
 
 def _count_up_to(batch: pa.RecordBatch, keys: Sequence[str], limit: tuple[Any, ...]) -> int:
-    """In a sorted batch, return the number of rows with a key of at most `limit`."""
+    """Return the number of rows of a sorted batch whose key is at most `limit`."""
     low, high = 0, len(batch)
     while low < high:
         middle = (low + high) // 2
