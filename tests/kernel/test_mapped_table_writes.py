@@ -1,4 +1,4 @@
-"""PROTOCOL.md, Column Mapping: what a writer gives to columns, and writes to files."""
+"""PROTOCOL.md, Column Mapping: ids and physical names of columns, in the schema and in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids of columns, fields, elements, keys and values: unique, kept, and those of the files."""
+"""Ids of columns, fields, elements, keys and values are unique, stable and equal in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In-commit timestamps that a commit gets by the version it becomes."""
+"""In-commit timestamps depend on the winning commits, and are later than all of them."""
 
 from __future__ import annotations
 

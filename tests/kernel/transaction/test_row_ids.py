@@ -1,4 +1,4 @@
-"""Row ids and row commit versions that a commit gets by the version it becomes."""
+"""Row ids and row commit versions of a commit depend on the winning commits."""
 
 from __future__ import annotations
 
