@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 __all__ = ["bars", "shares"]
 
 _COLOURS = ("#b5541c", "#0a7a5a", "#31639c")
-_MAX_LABELED = 8  # groups; in a chart of more, the heights have no labels
+_MAX_LABELED = 8  # groups; in a chart with more groups, bars have no labels
 _METADATA = ("Creator", "Date", "Format", "Type")  # left out: it changes, and names addresses
 # The same picture from the same figures, and text that a reader can select.
 mpl.rcParams.update({"svg.hashsalt": "bayou", "svg.fonttype": "none", "font.size": 9})

@@ -27,7 +27,7 @@ FILTERED = 4_000
 """Number of files that the filter leaves."""
 
 COUNTED = ("enable", PEER)
-"""The ways that count from the log.
+"""The keys of `WAYS` that count the rows from the log only.
 
 Spark doesn't ask a Python data source for aggregates: it would read the data files, which don't
 exist.

@@ -2,9 +2,9 @@
 
 usage: tpcds.py [--scale N] [--runs N] [--only QUERY ...] [--peers ENVIRONMENT] [--plot FILE]
 
-The 24 queries ask questions of the kind that TPC-DS asks, about sales in stores, by catalog and on
-the web, returns, and inventory. Each query runs once: on small tables, most of its time is planning
-and the compilation of its code.
+The 24 queries are in the style of TPC-DS. They ask about returns, inventory, and sales in stores,
+by catalog and on the web. Each query runs once: on small tables, most of the time is query planning
+and the compilation of generated code.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ GROUP BY i_item_id
 ORDER BY i_item_id
 LIMIT 100
 """,
-    # What are mean prices and mean discounts of five ranges of quantities?
+    # What are the mean price and the mean discount for each of five ranges of quantities?
     "d6": """
 SELECT
   ceil(ss_quantity / 20) AS range,
@@ -168,7 +168,7 @@ WHERE s1.channel = 'store' AND s1.d_year = 2000 AND s2.channel = 'store' AND s2.
 ORDER BY s1.c_customer_id
 LIMIT 100
 """,
-    # Which share of its class's revenue has each item on the web in a month?
+    # What is each item's share of the revenue of its class, on the web in a month?
     "d9": """
 SELECT
   i_item_id, i_category, i_class, sum(ws_ext_sales_price) AS revenue,
@@ -330,7 +330,7 @@ FROM (
     AND ws_bill_customer_sk IN (SELECT customer_sk FROM best)
 )
 """,
-    # Which categories are ranked how by their margin, within states?
+    # How do categories rank by margin within each state?
     "d18": """
 SELECT
   s_state, i_category, sum(ss_net_profit) / sum(ss_ext_sales_price) AS margin,
@@ -345,7 +345,7 @@ WHERE d_year = 2001
 GROUP BY s_state, i_category
 ORDER BY s_state, position, i_category
 """,
-    # Which months of a brand deviate from its yearly mean, with the months around?
+    # In which months do a brand's sales deviate from the yearly mean, with neighboring months?
     "d19": """
 WITH monthly AS (
   SELECT

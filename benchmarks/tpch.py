@@ -2,8 +2,8 @@
 
 usage: tpch.py [--scale N] [--runs N] [--only QUERY ...] [--peers ENVIRONMENT] [--plot FILE]
 
-The queries are written in Spark's SQL, after the business questions of the benchmark. Their
-constants are those with which the benchmark validates results.
+The queries are written in Spark's SQL, from the business questions of the benchmark. The constants
+are the benchmark's validation values.
 """
 
 from __future__ import annotations
