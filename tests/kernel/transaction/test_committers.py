@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from bayou.api.rows.read import PlannedRead
@@ -16,16 +15,15 @@ from bayou.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from bayou.kernel import Engine, Operation, Table, Transaction, write_data
-from bayou.kernel.arrow.types import from_arrow_schema
+from bayou.kernel import Engine, Operation, Table
 from bayou.kernel.catalog import CommittingCatalog
 from bayou.kernel.checkpoint.write import checkpoint
 from bayou.kernel.log.segment import commit_files
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.testing import FileCatalog
 from support.faults import Fault, FaultInjectingEngine
+from support.transactions import ROWS, append, begin
 
-ROWS = pa.table({"n": [1, 2, 3]})
 MANAGED = {"delta.feature.catalogManaged": "supported"}
 
 
@@ -45,17 +43,6 @@ def table(engine: Engine, catalog: FileCatalog, tmp_path: Path) -> Table:
     table = Table.for_path(engine, str(tmp_path / "table"), catalog)
     append(engine, begin(engine, table, MANAGED))
     return table
-
-
-def begin(engine: Engine, table: Table, properties=None) -> Transaction:
-    builder = table.create_transaction_builder(engine, "test/1", Operation.WRITE)
-    builder = builder.with_schema(from_arrow_schema(ROWS.schema))
-    return builder.with_table_properties(properties or {}).build(engine)
-
-
-def append(engine: Engine, transaction: Transaction) -> int:
-    state = transaction.transaction_state(engine)
-    return transaction.commit(engine, write_data(engine, state, ROWS.to_batches())).version
 
 
 def rows(engine: Engine, table: Table) -> int:

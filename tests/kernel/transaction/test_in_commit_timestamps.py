@@ -5,37 +5,10 @@ from __future__ import annotations
 import json
 import time
 
-import pyarrow as pa
 import pytest
 
-from bayou.kernel import ByteRange, Engine, Operation, Table, Transaction, write_data
-from bayou.kernel.arrow.types import from_arrow_schema
-
-ROWS = pa.table({"n": [1, 2, 3]})
-
-
-def begin(engine: Engine, table: Table, **properties: str) -> Transaction:
-    builder = table.create_transaction_builder(engine, "test/1", Operation.WRITE)
-    builder = builder.with_schema(from_arrow_schema(ROWS.schema))
-    return builder.with_table_properties(
-        {f"delta.{key}": value for key, value in properties.items()}
-    ).build(engine)
-
-
-def append(engine: Engine, transaction: Transaction) -> int:
-    adds = write_data(engine, transaction.transaction_state(engine), ROWS.to_batches())
-    return transaction.commit(engine, adds).version
-
-
-def lines(engine: Engine, table: Table, version: int) -> list[dict]:
-    path = f"{table.path}/_delta_log/{version:020d}.json"
-    (data,) = engine.files.read_files([ByteRange(path=path)])
-    return [json.loads(line) for line in bytes(data).splitlines()]
-
-
-def only(found: list[dict], kind: str) -> dict:
-    (line,) = [line[kind] for line in found if kind in line]
-    return line
+from bayou.kernel import Table
+from support.transactions import append, begin, commit_lines, only_action
 
 
 @pytest.fixture
@@ -44,12 +17,12 @@ def table(engine, table_path) -> Table:
 
 
 def test_in_commit_timestamps_come_first_and_only_rise(engine, table):
-    append(engine, begin(engine, table, enableInCommitTimestamps="true"))
+    append(engine, begin(engine, table, {"delta.enableInCommitTimestamps": "true"}))
     late = begin(engine, table)
     for _ in range(3):
         append(engine, begin(engine, table))
     assert append(engine, late) == 4
-    first = [lines(engine, table, v)[0]["commitInfo"] for v in range(5)]
+    first = [commit_lines(engine, table, v)[0]["commitInfo"] for v in range(5)]
     stamps = [info["inCommitTimestamp"] for info in first]
     assert stamps == sorted(set(stamps))
     assert abs(stamps[-1] - time.time() * 1000) < 60_000
@@ -61,12 +34,12 @@ def test_in_commit_timestamps_come_first_and_only_rise(engine, table):
 
 def test_a_table_that_turns_them_on_says_from_when(engine, table):
     append(engine, begin(engine, table))
-    late = begin(engine, table, enableInCommitTimestamps="true")
+    late = begin(engine, table, {"delta.enableInCommitTimestamps": "true"})
     append(engine, begin(engine, table))
     assert append(engine, late) == 2
-    found = lines(engine, table, 2)
+    found = commit_lines(engine, table, 2)
     stamp = found[0]["commitInfo"]["inCommitTimestamp"]
-    properties = only(found, "metaData")["configuration"]
+    properties = only_action(found, "metaData")["configuration"]
     assert properties["delta.inCommitTimestampEnablementVersion"] == "2"
     assert properties["delta.inCommitTimestampEnablementTimestamp"] == str(stamp)
     assert append(engine, begin(engine, table)) == 3
@@ -78,7 +51,7 @@ def test_they_begin_behind_the_time_of_the_commit_before(engine, table):
     append(engine, begin(engine, table))
     ahead = int(time.time() * 1000) + 3_600_000
     engine.files.set_modification_time(f"{table.path}/_delta_log/{0:020d}.json", ahead)
-    append(engine, begin(engine, table, enableInCommitTimestamps="true"))
+    append(engine, begin(engine, table, {"delta.enableInCommitTimestamps": "true"}))
     snapshot = table.latest_snapshot(engine)
     assert snapshot.timestamp == ahead + 1
     assert snapshot.properties["delta.inCommitTimestampEnablementTimestamp"] == str(ahead + 1)
@@ -87,7 +60,7 @@ def test_they_begin_behind_the_time_of_the_commit_before(engine, table):
 
 def test_they_begin_behind_the_time_of_a_winner(engine, table):
     append(engine, begin(engine, table))
-    late = begin(engine, table, enableInCommitTimestamps="true")
+    late = begin(engine, table, {"delta.enableInCommitTimestamps": "true"})
     ahead = int(time.time() * 1000) + 3_600_000
     winner = {"commitInfo": {"timestamp": ahead, "operation": "WRITE", "isBlindAppend": True}}
     path = f"{table.path}/_delta_log/{1:020d}.json"

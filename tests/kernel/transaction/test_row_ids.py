@@ -5,38 +5,11 @@ from __future__ import annotations
 import json
 
 import msgspec
-import pyarrow as pa
 import pytest
 
 from bayou.errors import ArgumentError
-from bayou.kernel import ByteRange, Engine, Operation, Table, Transaction, write_data
-from bayou.kernel.arrow.types import from_arrow_schema
-
-ROWS = pa.table({"n": [1, 2, 3]})
-
-
-def begin(engine: Engine, table: Table, **properties: str) -> Transaction:
-    builder = table.create_transaction_builder(engine, "test/1", Operation.WRITE)
-    builder = builder.with_schema(from_arrow_schema(ROWS.schema))
-    return builder.with_table_properties(
-        {f"delta.{key}": value for key, value in properties.items()}
-    ).build(engine)
-
-
-def append(engine: Engine, transaction: Transaction) -> int:
-    adds = write_data(engine, transaction.transaction_state(engine), ROWS.to_batches())
-    return transaction.commit(engine, adds).version
-
-
-def lines(engine: Engine, table: Table, version: int) -> list[dict]:
-    path = f"{table.path}/_delta_log/{version:020d}.json"
-    (data,) = engine.files.read_files([ByteRange(path=path)])
-    return [json.loads(line) for line in bytes(data).splitlines()]
-
-
-def only(found: list[dict], kind: str) -> dict:
-    (line,) = [line[kind] for line in found if kind in line]
-    return line
+from bayou.kernel import Table, write_data
+from support.transactions import ROWS, append, begin, commit_lines, only_action
 
 
 @pytest.fixture
@@ -45,12 +18,12 @@ def table(engine, table_path) -> Table:
 
 
 def test_rows_get_ids_of_their_own_behind_a_winner(engine, table):
-    append(engine, begin(engine, table, enableRowTracking="true"))
+    append(engine, begin(engine, table, {"delta.enableRowTracking": "true"}))
     late = begin(engine, table)
     append(engine, begin(engine, table))
     assert append(engine, late) == 2
     for version in range(3):
-        add = only(lines(engine, table, version), "add")
+        add = only_action(commit_lines(engine, table, version), "add")
         assert (add["baseRowId"], add["defaultRowCommitVersion"]) == (3 * version, version)
     mark = table.latest_snapshot(engine).domain_metadata["delta.rowTracking"]
     assert json.loads(mark) == {"rowIdHighWaterMark": 8}
@@ -61,35 +34,35 @@ def test_rows_get_ids_of_their_own_behind_a_winner(engine, table):
 
 
 def test_a_file_that_has_ids_keeps_them(engine, table):
-    append(engine, begin(engine, table, enableRowTracking="true"))
+    append(engine, begin(engine, table, {"delta.enableRowTracking": "true"}))
     transaction = begin(engine, table)
     with transaction.read_files(engine) as files:
         (file,) = files
     removes = list(transaction.generate_remove_actions(engine))
     moved = msgspec.structs.replace(file.add, path="other.parquet")
     transaction.commit(engine, [*removes, moved])
-    found = lines(engine, table, 1)
-    assert only(found, "add")["baseRowId"] == 0
-    assert only(found, "add")["defaultRowCommitVersion"] == 0
-    assert only(found, "remove")["baseRowId"] == 0
+    found = commit_lines(engine, table, 1)
+    assert only_action(found, "add")["baseRowId"] == 0
+    assert only_action(found, "add")["defaultRowCommitVersion"] == 0
+    assert only_action(found, "remove")["baseRowId"] == 0
 
 
 def test_new_ids_are_above_those_of_files_that_come_with_theirs(engine, table):
-    append(engine, begin(engine, table, enableRowTracking="true"))
+    append(engine, begin(engine, table, {"delta.enableRowTracking": "true"}))
     transaction = begin(engine, table)
     adds = write_data(engine, transaction.transaction_state(engine), ROWS.to_batches())
     restored = [
         msgspec.structs.replace(a, path=f"r{i}", base_row_id=90) for i, a in enumerate(adds)
     ]
     transaction.commit(engine, [*adds, *restored])
-    found = [line["add"] for line in lines(engine, table, 1) if "add" in line]
+    found = [line["add"] for line in commit_lines(engine, table, 1) if "add" in line]
     assert [a["baseRowId"] for a in found] == [93, 90]
     mark = table.latest_snapshot(engine).domain_metadata["delta.rowTracking"]
     assert json.loads(mark) == {"rowIdHighWaterMark": 95}
 
 
 def test_rows_that_are_not_counted_get_no_ids(engine, table):
-    append(engine, begin(engine, table, enableRowTracking="true"))
+    append(engine, begin(engine, table, {"delta.enableRowTracking": "true"}))
     transaction = begin(engine, table)
     adds = write_data(engine, transaction.transaction_state(engine), ROWS.to_batches())
     with pytest.raises(ArgumentError, match="numRecords"):

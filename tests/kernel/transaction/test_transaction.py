@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 
 import msgspec
@@ -20,7 +19,6 @@ from bayou.errors import (
     MetadataChangedError,
 )
 from bayou.kernel import (
-    ByteRange,
     Engine,
     Operation,
     Snapshot,
@@ -33,8 +31,7 @@ from bayou.kernel import (
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.protocol.actions import Protocol
 from support.faults import Fault, FaultInjectingEngine
-
-ROWS = pa.table({"n": [1, 2, 3]})
+from support.transactions import ROWS, commit_lines
 
 
 @pytest.fixture
@@ -64,12 +61,6 @@ def overwrite(engine: Engine, transaction: Transaction) -> TransactionCommitResu
     return transaction.commit(engine, [*transaction.generate_remove_actions(engine), *adds])
 
 
-def lines(engine: Engine, table: Table, version: int) -> list[dict]:
-    path = f"{table.path}/_delta_log/{version:020d}.json"
-    (data,) = engine.files.read_files([ByteRange(path=path)])
-    return [json.loads(line) for line in bytes(data).splitlines()]
-
-
 def live(engine: Engine, snapshot: Snapshot) -> int:
     return sum(b.num_selected for b in snapshot.scan_builder().build().scan_files(engine))
 
@@ -77,7 +68,7 @@ def live(engine: Engine, snapshot: Snapshot) -> int:
 def test_the_first_commit_makes_the_table(engine, table):
     result = append(engine, builder(engine, table).build(engine))
     assert (result.version, result.already_committed) == (0, False)
-    found = lines(engine, table, 0)
+    found = commit_lines(engine, table, 0)
     assert [next(iter(line)) for line in found] == ["commitInfo", "protocol", "metaData", "add"]
     assert found[0]["commitInfo"]["isBlindAppend"] is True
     assert "readVersion" not in found[0]["commitInfo"]
@@ -88,7 +79,7 @@ def test_metrics_of_an_operation_stand_for_those_of_a_write(engine, table):
     transaction = builder(engine, table).build(engine)
     adds = write_data(engine, transaction.transaction_state(engine), ROWS.to_batches())
     transaction.commit(engine, adds, operation_metrics={"numUpdatedRows": 7})
-    info = lines(engine, table, 1)[0]["commitInfo"]
+    info = commit_lines(engine, table, 1)[0]["commitInfo"]
     assert info["operationMetrics"] == {"numUpdatedRows": "7"}
 
 
@@ -103,7 +94,7 @@ def test_a_commit_says_who_did_what_and_how_much(engine, table):
     state = transaction.transaction_state(engine)
     adds = write_data(engine, state, ROWS.to_batches())
     transaction.commit(engine, adds)
-    info = lines(engine, table, 1)[0]["commitInfo"]
+    info = commit_lines(engine, table, 1)[0]["commitInfo"]
     assert info["operation"] == "WRITE"
     assert info["operationParameters"] == {"mode": "Append", "partitionBy": "[]"}
     assert info["engineInfo"] == "test/1"
@@ -123,7 +114,7 @@ def test_an_append_goes_behind_appends_that_won(engine, table):
     for _ in range(3):
         append(engine, builder(engine, table).build(engine))
     assert append(engine, late).version == 4
-    assert lines(engine, table, 4)[0]["commitInfo"]["readVersion"] == 3
+    assert commit_lines(engine, table, 4)[0]["commitInfo"]["readVersion"] == 3
     assert live(engine, table.latest_snapshot(engine)) == 5
 
 
@@ -151,7 +142,7 @@ def test_a_commit_that_only_rearranges_is_judged_by_snapshot_isolation(engine, t
     removes = list(late.generate_remove_actions(engine, "n > 0", data_change=False))
     append(engine, builder(engine, table).build(engine))
     assert late.commit(engine, [*removes, *adds]).version == 2
-    assert lines(engine, table, 2)[0]["commitInfo"]["isolationLevel"] == "SnapshotIsolation"
+    assert commit_lines(engine, table, 2)[0]["commitInfo"]["isolationLevel"] == "SnapshotIsolation"
     assert live(engine, table.latest_snapshot(engine)) == 2
 
 
@@ -188,13 +179,13 @@ def test_an_overwrite_replaces_every_live_file(engine, table):
     create(engine, table)
     append(engine, builder(engine, table).build(engine))
     overwrite(engine, builder(engine, table).build(engine))
-    found = lines(engine, table, 2)
+    found = commit_lines(engine, table, 2)
     info = found[0]["commitInfo"]
     assert info["isBlindAppend"] is False
     assert info["operationMetrics"]["numRemovedFiles"] == "2"
     removes = [line["remove"] for line in found if "remove" in line]
     assert {r["path"] for r in removes} == {
-        lines(engine, table, v)[-1]["add"]["path"] for v in (0, 1)
+        commit_lines(engine, table, v)[-1]["add"]["path"] for v in (0, 1)
     }
     assert all(r["dataChange"] and r["extendedFileMetadata"] and r["size"] for r in removes)
     assert live(engine, table.latest_snapshot(engine)) == 1
