@@ -227,6 +227,12 @@ def comparable(value: Any) -> Any:
             return value
 
 
+def unlisted_nans(steps: list[Step], name: str) -> set[int]:
+    """The numbers of the rows that deltalake wrote with NaN in a column."""
+    written = (values(step.rows) for step in steps if step.writer == "deltalake")
+    return {number for rows in written for number, row in rows.items() if row[name] == "NaN"}
+
+
 def expected_rows(steps: list[Step], partition_by: list[str]) -> dict[int, Any]:
     rows: dict[int, Any] = {}
     for step in steps:
@@ -262,4 +268,8 @@ def check_filters(path: str, plan: Plan) -> None:
         (batch,) = everything.to_batches()
         evaluator = expressions.predicate_evaluator(snapshot.schema, predicate)
         matching = everything.filter(evaluator.eval(batch))
-        assert values(table.to_arrow(filter=predicate)) == values(matching)
+        found, expected = values(table.to_arrow(filter=predicate)), values(matching)
+        # deltalake leaves NaN out of the statistics; see docs/design/decisions.md.
+        missing = expected.keys() - found.keys()
+        assert found == {number: expected[number] for number in expected.keys() - missing}
+        assert missing <= unlisted_nans(plan.steps, name)
