@@ -113,3 +113,14 @@ def test_a_batch_whose_strings_do_not_fit_is_split(column: pa.Array[Any]) -> Non
     if pa.types.is_large_string(column.type):
         assert max(part.column("s").cast(pa.string()).nbytes for part in parts) <= 500
     assert list(fitting_batches(batch)) == [batch]
+
+
+def test_a_wide_footer_is_not_validated_for_one_column(tmp_path):
+    columns = {f"n{i}": pa.nulls(ROWS, pa.int8()) for i in range(60)}
+    split = _file(tmp_path, pa.table({"kind": COLUMNS["kind"], **columns}))
+    leaves, groups = [0], range(3)
+    with OpenParquet(LocalFiles(), split.path, split.size) as file:
+        assert decoding_options(file, file.schema(), leaves, groups) is None
+        assert not file.has_checked_footer
+        file.checked_footer()  # as for remote files
+        assert decoding_options(file, file.schema(), leaves, groups) is not None

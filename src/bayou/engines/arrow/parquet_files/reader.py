@@ -50,15 +50,17 @@ class OpenParquet:
     Attributes:
         reader: pyarrow's reader; `pq.ParquetFile` is slower for small files.
         metadata: the footer. Call `checked_footer` before you access the footer's columns.
+        has_checked_footer: whether `checked_footer` was called.
         remote: the input of a remote file; None for a file that is local or in memory.
     """
 
-    __slots__ = ("_path", "_source", "metadata", "reader", "remote")
+    __slots__ = ("_path", "_source", "has_checked_footer", "metadata", "reader", "remote")
 
     def __init__(
         self, files: FileSystemClient, path: str, size: int | None, content: bytes | None = None
     ) -> None:
         self._path = path
+        self.has_checked_footer = False
         source: Any = files.open_input(path, size) if content is None else pa.BufferReader(content)
         self.remote: RangedInput | None = None
         if not isinstance(source, pa.NativeFile):
@@ -102,6 +104,8 @@ class OpenParquet:
 
     def checked_footer(self) -> pq.FileMetaData:
         """Validate and return the footer; a damaged footer can make pyarrow abort the process."""
+        if self.has_checked_footer:
+            return self.metadata
         size = self._source.seek(0, io.SEEK_END)
         self._source.seek(max(0, size - 8))
         footer = footer_range(self._source.read(8), size)
@@ -114,6 +118,7 @@ class OpenParquet:
                     f"{self._path}: can't be read as Parquet, because the file is damaged: {error}",
                     path=self._path,
                 ) from error
+        self.has_checked_footer = True
         return self.metadata
 
     def chunks(self, group: int, leaves: Sequence[int]) -> list[Chunk]:

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _MIN_VALUES = 100_000
 """Minimum number of string values for which another reader of the file is opened."""
 
+_MIN_VALUES_PER_CHUNK = 4_000
+"""Minimum number of string values for each column chunk of the file.
+
+The columns of a footer may only be accessed after its validation. For a chunk, the validation takes
+about the time that faster decoding saves for 2,000 strings.
+"""
+
 _MAX_ENCODED_BYTES = 2
 """Maximum average size of a value in a dictionary-encoded column chunk, dictionary included.
 
@@ -42,6 +49,10 @@ class FooterSource(Protocol):
     @property
     def metadata(self) -> pq.FileMetaData:
         """The footer."""
+
+    @property
+    def has_checked_footer(self) -> bool:
+        """Whether `checked_footer` was called."""
 
     def checked_footer(self) -> pq.FileMetaData:
         """Validate and return the footer."""
@@ -64,7 +75,8 @@ def decoding_options(
         return None
     strings, has_nested = _string_leaves(file_schema, set(leaves))
     rows = sum(footer.row_group(group).num_rows for group in groups)
-    if rows * len(strings) < _MIN_VALUES:
+    chunks = 0 if file.has_checked_footer else footer.num_row_groups * footer.num_columns
+    if rows * len(strings) < max(_MIN_VALUES, _MIN_VALUES_PER_CHUNK * chunks):
         return None
     footer = file.checked_footer()
     encoded = [
