@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bayou.api.argument_checks import checked_names
 from bayou.api.conditions import Condition, checked_condition
-from bayou.api.rows.parallel_iteration import available_cores, interleaved
+from bayou.api.rows.parallel_iteration import interleaved, reader_threads
 from bayou.errors import SchemaError
 from bayou.kernel import (
     ChangeFile,
@@ -28,7 +28,6 @@ from bayou.kernel.expressions.model import referenced_columns
 from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 
-_MAX_THREADS = 16
 _BATCHES_AHEAD = 2
 
 
@@ -142,8 +141,7 @@ class _PlannedRead:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in commit order; files are read ahead in threads."""
         table = self.state.scan_state.table
-        # As in row reads, more threads than cores only help to wait for responses of a server.
-        workers = min((2 if "://" in table else 1) * available_cores(), _MAX_THREADS)
+        workers = reader_threads(table)
         files = self.scan.change_files(self.engine)
         with (
             prefetch_vectors(self.engine, table, files, lambda f: f.deletion_vectors) as prepared,

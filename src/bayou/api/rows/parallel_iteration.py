@@ -16,12 +16,22 @@ from bayou.kernel import CloseableIterator, closeable
 
 _T = TypeVar("_T")
 
+_MAX_THREADS = 16
+
 
 def available_cores() -> int:
     """Number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def reader_threads(table: str) -> int:
+    """Number of threads to read a table's files with: the cores, or twice as many for a store.
+
+    More threads than cores only help to wait for the responses of a server.
+    """
+    return min((2 if "://" in table else 1) * available_cores(), _MAX_THREADS)
 
 
 @closeable

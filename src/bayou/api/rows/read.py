@@ -12,10 +12,10 @@ import pyarrow as pa
 from bayou.api.argument_checks import checked_names, checked_number
 from bayou.api.conditions import Condition, checked_condition
 from bayou.api.rows.parallel_iteration import (
-    available_cores,
     grouped_files,
     interleaved,
     joined_batches,
+    reader_threads,
 )
 from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
 from bayou.kernel import (
@@ -37,7 +37,6 @@ from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
 from bayou.suggestions import did_you_mean
 
-_MAX_THREADS = 16
 _BATCHES_AHEAD = 2
 """Number of batches that each thread reads ahead if the rows are read in order."""
 
@@ -161,7 +160,7 @@ class PlannedRead:
         if left == 0:
             return
         # With a limit, nothing is read ahead, because the first files usually have enough rows.
-        workers = 1 if left is not None else self._workers()
+        workers = 1 if left is not None else reader_threads(self._state.table)
         files = self._scan.scan_files(self._engine).flat_map(self._files_of)
         prepared = (
             files.map(lambda file: [(file, {})])
@@ -196,11 +195,6 @@ class PlannedRead:
         if not self._left_out:
             return batch.rows()
         return (file for file in batch.rows() if file.add.key not in self._left_out)
-
-    def _workers(self) -> int:
-        """Number of threads: one for each core, or two for each core if the files are remote."""
-        remote = "://" in self._state.table
-        return min((2 if remote else 1) * available_cores(), _MAX_THREADS)
 
     def _read(
         self, prepared: Sequence[tuple[ScanFile, LoadedVectors]], transform: BatchTransform | None
