@@ -206,8 +206,10 @@ FEATURES: Mapping[str, TableFeature] = {
     )
 }
 
-_NAMES = {name.lower(): name for name in FEATURES}
 """All known features by name."""
+
+_NAMES = {name.lower(): name for name in FEATURES}
+"""The names of the features by their lower-case names."""
 
 REBASE_COMPATIBLE_FEATURES = frozenset(
     {
