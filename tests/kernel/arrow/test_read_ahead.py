@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from bayou.kernel.arrow.closeable import closeable, read_ahead
+from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.read_ahead import read_ahead
 
 
 def test_items_keep_their_order_and_all_come():

@@ -18,7 +18,7 @@ import msgspec
 
 from bayou.errors import CorruptTableError
 from bayou.json_decoding import decode_json
-from bayou.kernel.arrow.closeable import map_ahead
+from bayou.kernel.arrow.read_ahead import map_ahead
 from bayou.kernel.commands.version_files import live_files
 from bayou.kernel.engine import Engine
 from bayou.kernel.log.table_state import TableState

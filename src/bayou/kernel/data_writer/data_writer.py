@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from bayou.errors import BayouError, SchemaError
 from bayou.kernel.arrow.arrays import to_scalar
-from bayou.kernel.arrow.closeable import CloseableIterator, map_ahead
+from bayou.kernel.arrow.closeable import CloseableIterator
+from bayou.kernel.arrow.read_ahead import map_ahead
 from bayou.kernel.arrow.types import to_arrow_type, with_schema
 from bayou.kernel.data_writer.partition_files import (
     BufferedRows,

@@ -13,8 +13,9 @@ from bayou.errors import (
     ArgumentError,
     CorruptTableError,
 )
-from bayou.kernel.arrow.closeable import CloseableIterator, closeable, read_ahead
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.read_ahead import read_ahead
 from bayou.kernel.arrow.row import FilteredColumnarBatch
 from bayou.kernel.checkpoint.add_files import CheckpointAdds, read_checkpoint_adds
 from bayou.kernel.checkpoint.fallback import live_files_without_checkpoint

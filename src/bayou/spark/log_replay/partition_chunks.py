@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark import inheritable_thread_target
 
-from bayou.kernel.arrow.closeable import read_ahead
+from bayou.kernel.arrow.read_ahead import read_ahead
 from bayou.spark.executors.jobs import TaggedJobs
 
 MAX_PARTITIONS = 64

@@ -12,6 +12,7 @@ import pytest
 
 import bayou
 from bayou.errors import SchemaError
+from bayou.kernel.arrow.read_ahead import map_ahead
 from bayou.kernel.commands.optimize import row_order
 from bayou.kernel.commands.optimize.row_buckets import RowBuckets, group_rows
 from bayou.kernel.commands.optimize.row_order import RowOrder, ordered_rows, row_positions
@@ -160,3 +161,20 @@ def test_the_folder_of_spilled_rows_goes_away(tmp_path, monkeypatch):
         assert set(table["a"].to_pylist()) == set(range(1, 100, 2))
         assert buckets.take(1)[0].num_rows == 0
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("memory_bytes", "threads"), [(1, 1), (1 << 30, 16)])
+def test_batches_of_threads_fit_into_the_memory(
+    engine, path, snapshot, points, monkeypatch, memory_bytes, threads
+):
+    used = []
+
+    def recording(function, items, threads):
+        used.append(threads)
+        return map_ahead(function, items, threads)
+
+    monkeypatch.setattr(row_order, "map_ahead", recording)
+    monkeypatch.setattr(row_order.pa, "cpu_count", lambda: 16)
+    parts = rows_of(engine, snapshot, memory_bytes, 1)
+    assert sum(map(len, parts)) == len(points)
+    assert set(used) == {threads}

@@ -283,6 +283,7 @@ def test_nan_is_above_all():
         "d >= DOUBLE('NaN')",
         "DOUBLE('NaN') <= d",
         "d IN (9, DOUBLE('NaN'))",
+        "d IN (DOUBLE('NaN'), DOUBLE('NaN'))",
         f"d IN ({', '.join(str(n) for n in range(5, 5000))}, DOUBLE('NaN'))",
         "isnan(d + 1)",
     ],

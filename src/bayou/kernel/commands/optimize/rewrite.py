@@ -18,7 +18,7 @@ from bayou.errors import BayouError, CorruptTableError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.arrow.types import with_schema
-from bayou.kernel.commands.optimize.read_ahead import read_in_order
+from bayou.kernel.commands.optimize.files_in_order import read_in_order
 from bayou.kernel.commands.optimize.row_order import RowOrder, ordered_rows
 from bayou.kernel.data_writer.data_writer import (
     delete_data_files,

@@ -23,9 +23,10 @@ import msgspec
 import pyarrow as pa
 
 from bayou.errors import SchemaError
-from bayou.kernel.arrow.closeable import CloseableIterator, closeable, map_ahead
+from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.arrow.compute import pc
-from bayou.kernel.commands.optimize.read_ahead import read_in_order
+from bayou.kernel.arrow.read_ahead import map_ahead
+from bayou.kernel.commands.optimize.files_in_order import read_in_order
 from bayou.kernel.commands.optimize.row_buckets import GroupedRows, RowBuckets, group_rows
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
@@ -275,11 +276,14 @@ def add_rows(
     batches: Iterable[pa.RecordBatch],
     positions: RowPositions,
     cuts: pa.Array[Any],
+    *,
+    memory_bytes: int,
 ) -> None:
     """Add rows to buckets. Threads compute the positions of the rows and group them by bucket.
 
     Args:
         cuts: the first position of each bucket except for the first bucket.
+        memory_bytes: memory for the batches of the threads; at least one thread is used.
     """
 
     def grouped(batch: pa.RecordBatch) -> GroupedRows:
@@ -287,7 +291,12 @@ def add_rows(
         return group_rows(batch, batch_positions, _range_numbers(cuts, batch_positions))
 
     filled = (batch for batch in batches if batch.num_rows)
-    with map_ahead(grouped, filled, pa.cpu_count()) as groups:
+    first = next(filled, None)
+    if first is None:
+        return
+    # Each thread has a batch and its sorted copy, and one more result waits.
+    threads = max(1, min(pa.cpu_count(), memory_bytes // (2 * first.nbytes + 1) - 1))
+    with map_ahead(grouped, chain([first], filled), threads) as groups:
         for rows in groups:
             buckets.add(rows)
 
@@ -306,7 +315,7 @@ def _sorted(
     # Sorting a bucket creates a copy of it.
     parts = 1 if size <= memory_bytes / 2 else 1 + int(4 * size / memory_bytes)
     cuts = positions.cut_points(min(parts, _MAX_BUCKETS))
-    add_rows(buckets, chain([first], batches), positions, cuts)
+    add_rows(buckets, chain([first], batches), positions, cuts, memory_bytes=memory_bytes // 2)
     for number in range(len(cuts) + 1):
         table, bucket_positions = buckets.take(number)
         if table.num_rows:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.kernel.arrow.compute import pc
-from bayou.kernel.commands.optimize.read_ahead import read_in_order
+from bayou.kernel.commands.optimize.files_in_order import read_in_order
 from bayou.kernel.commands.optimize.rewrite import RewriteTask, write_rewritten
 from bayou.kernel.commands.optimize.row_buckets import RowBuckets
 from bayou.kernel.commands.optimize.row_order import (
@@ -85,7 +85,7 @@ def split_item(
         read_in_order(engine, task.scan_state, task.files) as batches,
         RowBuckets(memory_bytes) as buckets,
     ):
-        add_rows(buckets, batches, parts.positions, parts.cuts)
+        add_rows(buckets, batches, parts.positions, parts.cuts, memory_bytes=memory_bytes // 2)
         for number in range(len(parts.cuts) + 1):
             table, bucket_positions = buckets.take(number)
             if table.num_rows:

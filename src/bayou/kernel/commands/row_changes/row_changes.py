@@ -17,8 +17,9 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from bayou.errors import ArgumentError, BayouError, CorruptTableError
-from bayou.kernel.arrow.closeable import CloseableIterator, read_ahead
+from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.read_ahead import read_ahead
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.arrow.types import to_arrow_schema, with_schema
 from bayou.kernel.commands.row_changes.result import RowChanges

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.closeable import read_ahead
+from bayou.kernel.arrow.read_ahead import read_ahead
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.row_changes.assignments import Assignments
 from bayou.kernel.commands.row_changes.result import RowChanges

@@ -389,7 +389,7 @@ def runs(values: tuple[Literal, ...]) -> Iterator[tuple[Literal, Literal]]:
         ordered = list(values)
         length = 1
     else:
-        length = -(-len(ordered) // MAX_POINTS)
+        length = max(1, -(-len(ordered) // MAX_POINTS))
     for start in range(0, len(ordered), length):
         run = ordered[start : start + length]
         yield run[0], run[-1]

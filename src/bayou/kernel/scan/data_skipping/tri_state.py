@@ -315,7 +315,7 @@ class TriState:
                 self._comparison_may_be_true(">=", operand, low),
                 self._comparison_may_be_true("<=", operand, high),
             )
-            for low, high in runs([value for value in known if not _is_nan(value)])
+            for low, high in runs(tuple(value for value in known if not _is_nan(value)))
         ]
         checks += [
             self._comparison_may_be_true("=", operand, value) for value in known if _is_nan(value)
