@@ -26,7 +26,8 @@ from support.unity_double import UnityDouble
 _NEEDS = re.compile(r"^The (?:examples|commands)\b[^.]*\b(?:continue|need|read|use)", re.MULTILINE)
 
 _CONTINUES = re.compile(
-    r"continues? (?:each other|the ones above|with)|The program continues|Save the programs to"
+    r"continues? (?:each other|the ones above|the previous one|with)"
+    r"|The program continues|Save the programs to"
 )
 
 PAGES = [page for page in documented_pages() if any(block.runs for block in blocks_of(page))]

@@ -115,12 +115,6 @@ def test_an_escaped_wildcard_is_a_character():
     assert same(parse_predicate(r"a LIKE '50\%%'"), StartsWith(A, "50%"))
 
 
-def test_nan_is_asked_for_without_null():
-    found = parse_predicate("isnan(a)")
-    assert isinstance(found, And)
-    assert same(found.operands[1], Not(IsNull(A)))
-
-
 def test_a_list_with_columns_becomes_a_chain_of_equalities():
     schema = StructType(tuple(StructField(name=n, data_type=LONG) for n in "ab"))
     assert same(

@@ -35,18 +35,11 @@ from bayou.kernel.expressions.functions.definition import (
     rowwise,
 )
 from bayou.kernel.expressions.functions.math import round_number, to_whole
-from bayou.kernel.expressions.model import (
-    And,
-    Comparison,
-    Expression,
-    IsNull,
-    Literal,
-    Not,
-)
 from bayou.kernel.expressions.types import (
     kind_of,
 )
 from bayou.protocol.schema import (
+    BOOLEAN,
     DOUBLE,
     DataType,
 )
@@ -228,10 +221,8 @@ def _nan_value(values: Sequence[Datum], _result: Any) -> Datum:
     return pc.if_else(pc.fill_null(pc.is_nan(first), False), second, first)
 
 
-def _is_nan(value: Expression) -> Expression:
-    # FALSE for NULL, so that NOT isnan(NULL) is TRUE.
-    nan = Comparison("=", value, Literal(math.nan, DOUBLE))
-    return And((nan, Not(IsNull(value))))
+def _is_nan(values: Sequence[Datum], _result: Any) -> Datum:
+    return pc.fill_null(pc.is_nan(values[0]), False)
 
 
 def _sign(values: Sequence[Datum], result: Any) -> Datum:
@@ -345,12 +336,15 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         monotonicity=non_decreasing_unless_float,
         aliases=("ceiling",),
     ),
-    Macro(
+    # A function rather than a comparison, so that no file is skipped: some writers, such as
+    # deltalake, leave NaN out of the bounds.
+    Function(
         name="isnan",
         signature="isnan(a)",
         summary="Whether `a` is NaN; FALSE for NULL.",
-        count=(1, 1),
-        expand=_is_nan,
+        bind=fixed_parameters(DOUBLE, result=BOOLEAN),
+        evaluate=_is_nan,
+        null_handling="own",
     ),
     Function(
         name="nanvl",

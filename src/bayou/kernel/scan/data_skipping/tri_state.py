@@ -6,7 +6,6 @@ values in a file are unknown, the answer is true. The answers are boolean arrays
 
 from __future__ import annotations
 
-import math
 from functools import reduce
 from typing import Any
 
@@ -193,8 +192,6 @@ class TriState:
             return possible if op in ("=", "<=", ">=") else constant(False)
         if op == "=" and (is_off_scale(left, right_range) or is_off_scale(right, left_range)):
             return constant(False)
-        if op in ("=", "<=", ">=") and (_is_nan(left) or _is_nan(right)):
-            return possible  # some writers, such as deltalake, leave NaN out of the bounds
         match op:
             case "=":
                 fits = pc.and_kleene(
@@ -315,10 +312,7 @@ class TriState:
                 self._comparison_may_be_true(">=", operand, low),
                 self._comparison_may_be_true("<=", operand, high),
             )
-            for low, high in runs(tuple(value for value in known if not _is_nan(value)))
-        ]
-        checks += [
-            self._comparison_may_be_true("=", operand, value) for value in known if _is_nan(value)
+            for low, high in runs(known)
         ]
         return reduce(pc.or_, checks)
 
@@ -391,11 +385,3 @@ def _literal_prefix(pattern: str, escape: str) -> tuple[str, str]:
         prefix += pattern[i]
         i += 1
     return prefix, pattern[i:]
-
-
-def _is_nan(expression: Expression) -> bool:
-    return (
-        isinstance(expression, Literal)
-        and isinstance(expression.value, float)
-        and math.isnan(expression.value)
-    )
