@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from typing import Any
 
-from bayou.spark.jvm.objects import JvmError, tested_with
+from bayou.spark.jvm.objects import JvmError, error_reason, tested_with
 
 __all__ = ["cancel_jobs", "is_session_active", "max_task_attempts"]
+
+_LOG = logging.getLogger(__name__)
 
 
 @tested_with("4.2", "4.3")
@@ -20,13 +22,23 @@ def is_session_active(spark: Any) -> bool:
 def cancel_jobs(spark: Any, tag: str) -> None:
     """Cancel the running jobs with a tag. Has no effect after the session was stopped.
 
-    A first call can fail, because an interruption also ends the thread's connection to the JVM.
+    A first call can fail, because an interruption also ends the thread's connection to the JVM. If
+    three calls fail, a warning is logged.
     """
     for _ in range(3):
-        with contextlib.suppress(JvmError):
+        try:
             if is_session_active(spark):
                 spark.sparkContext.cancelJobsWithTag(tag)
+        except JvmError as error:
+            reason = error_reason(error)
+        else:
             return
+    _LOG.warning(
+        "Jobs with the tag %s: Spark can't cancel them: %s. They run until they finish; cancel "
+        "them in Spark's web UI.",
+        tag,
+        reason,
+    )
 
 
 @tested_with("4.2", "4.3")
