@@ -1,6 +1,9 @@
+import gc
+import weakref
+
 import pytest
 
-from bayou.spark.jvm.objects import java_class, java_items, scala_items, scala_seq
+from bayou.spark.jvm.objects import cached, java_class, java_items, scala_items, scala_seq
 
 pytestmark = pytest.mark.spark
 
@@ -19,7 +22,7 @@ def test_the_value_of_a_static_field_is_read_each_time(spark):
     assert types[0].equals(types[1])
 
 
-def test_elements_of_collections_are_copied_with_nulls_and_in_order(spark):
+def test_elements_of_collections_are_read_with_nulls_and_in_order(spark):
     listed = java_class(spark._jvm, "java.util.ArrayList")()
     for item in ("b", None, "a"):
         listed.add(item)
@@ -30,3 +33,30 @@ def test_elements_of_collections_are_copied_with_nulls_and_in_order(spark):
         ordered.add(number)
     assert java_items(ordered) == [1, 2, 3]
     assert java_items(java_class(spark._jvm, "java.util.ArrayList")()) == []
+
+
+class Client:
+    """A py4j client."""
+
+
+class Owner:
+    """An object of the JVM of a client."""
+
+    def __init__(self):
+        self._gateway_client = Client()
+
+
+def test_a_cached_value_is_created_once_for_each_jvm():
+    owners = [Owner(), Owner()]
+    values = [cached(owners[0], "key", object) for _ in range(2)]
+    assert values[0] is values[1]
+    assert cached(owners[0], "other", object) is not values[0]
+    assert cached(owners[1], "key", object) is not values[0]
+
+
+def test_cached_values_are_released_with_the_client_that_they_refer_to():
+    owners = [Owner()]
+    released = weakref.ref(owners[0]._gateway_client)
+    cached(owners[0], "key", owners.pop)  # the value refers to the client
+    gc.collect()
+    assert released() is None

@@ -10,6 +10,7 @@ from pyspark.sql import Column
 
 from bayou.spark.jvm.objects import (
     JavaObject,
+    class_name,
     java_class,
     scala_items,
     scala_seq,
@@ -29,7 +30,7 @@ class CatalystExpression:
 
     def __init__(self, expression: JavaObject) -> None:
         self._expression = expression
-        self.class_name = str(expression.getClass().getSimpleName())
+        self.class_name = class_name(expression)
 
     @classmethod
     def of(cls, spark: Any, column: Any) -> CatalystExpression:

@@ -13,13 +13,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from bayou.errors import StorageError
 from bayou.kernel.arrow.compute import pc
-from bayou.spark.jvm.objects import JavaObject, java_class, scala_seq, tested_with
+from bayou.spark.jvm.objects import JavaObject, cached, java_class, scala_seq, tested_with
 
 __all__ = ["JavaFiles", "hadoop_uris"]
 
@@ -61,13 +60,6 @@ class _Handles(NamedTuple):
     directory: JavaObject
 
 
-_HANDLES: WeakKeyDictionary[Any, _Handles] = WeakKeyDictionary()
-"""The method handles of each JVM, by its gateway."""
-
-_CLASS_OBJECTS: WeakKeyDictionary[Any, dict[str, JavaObject]] = WeakKeyDictionary()
-"""The `java.lang.Class` objects of each JVM, by its gateway and by `Class.getName`."""
-
-
 @tested_with("4.2", "4.3")
 class JavaFiles:
     """Creates arrays of files and partition values in the JVM of a session."""
@@ -75,8 +67,7 @@ class JavaFiles:
     def __init__(self, spark: Any) -> None:
         self._spark = spark
         self._jvm = spark._jvm
-        self._gateway = spark.sparkContext._gateway
-        self._new_array = self._gateway.new_array
+        self._new_array = spark.sparkContext._gateway.new_array
         self._handles = self._java("java.lang.invoke.MethodHandles")
         self._types = self._java("java.lang.invoke.MethodType")
         self._row = self._java("org.apache.spark.sql.catalyst.InternalRow")
@@ -118,10 +109,7 @@ class JavaFiles:
         return self._mapped(self._streams.range(0, len(uris)), of_index).toArray()
 
     def _own_handles(self) -> _Handles:
-        handles = _HANDLES.get(self._gateway)
-        if handles is None:
-            handles = _HANDLES[self._gateway] = self._new_handles()
-        return handles
+        return cached(self._jvm, _Handles, self._new_handles)
 
     def _new_handles(self) -> _Handles:
         types, lookup = self._types, self._handles.publicLookup()
@@ -303,11 +291,12 @@ class JavaFiles:
         return java_class(self._jvm, name)
 
     def _class(self, name: str) -> JavaObject:
-        classes = _CLASS_OBJECTS.setdefault(self._gateway, {})
-        if name not in classes:
-            loader = self._java("java.lang.Thread").currentThread().getContextClassLoader()
-            classes[name] = self._java("java.lang.Class").forName(name, True, loader)
-        return classes[name]
+        """Return the `java.lang.Class` object with a name as in `Class.getName`."""
+        return cached(self._jvm, (JavaFiles, name), lambda: self._new_class(name))
+
+    def _new_class(self, name: str) -> JavaObject:
+        loader = self._java("java.lang.Thread").currentThread().getContextClassLoader()
+        return self._java("java.lang.Class").forName(name, True, loader)
 
     def _array(self, element: JavaObject, *items: JavaObject) -> JavaObject:
         array = self._new_array(element, len(items))

@@ -6,12 +6,12 @@ name. py4j also asks the JVM whether a static name is a method, before each call
 classes of `java_class` ask only once.
 
 A Python loop over a Java list ends with a NoSuchElementException in the JVM, whose conversion takes
-PySpark about 40 ms. `java_items` and `scala_items` copy the list instead.
+PySpark about 40 ms. `java_items` and `scala_items` read the elements by index instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias, TypeVar
 
 from py4j.java_collections import JavaList
@@ -22,6 +22,8 @@ __all__ = [
     "TESTED_WITH",
     "JavaObject",
     "JvmError",
+    "cached",
+    "class_name",
     "error_reason",
     "java_class",
     "java_items",
@@ -40,6 +42,7 @@ TESTED_WITH: dict[str, tuple[str, ...]] = {}
 """The tested Spark versions, by qualified name of a function or class of this package."""
 
 _ItemT = TypeVar("_ItemT", bound=Callable[..., Any])
+_ValueT = TypeVar("_ValueT")
 
 
 def tested_with(*versions: str) -> Callable[[_ItemT], _ItemT]:
@@ -64,11 +67,7 @@ def java_class(owner: JavaObject, name: str) -> JavaObject:
     Args:
         owner: a session's `_jvm`, or any other object of the same JVM.
     """
-    client = owner._gateway_client
-    classes = _CLASSES.setdefault(client, {})
-    if name not in classes:
-        classes[name] = _JavaClass(name, client)
-    return classes[name]
+    return cached(owner, (_JavaClass, name), lambda: _JavaClass(name, owner._gateway_client))
 
 
 class _JavaClass(JavaClass):  # type: ignore[misc]  # py4j has no types
@@ -79,8 +78,30 @@ class _JavaClass(JavaClass):  # type: ignore[misc]  # py4j has no types
         return member
 
 
-_CLASSES: dict[Any, dict[str, _JavaClass]] = {}
-"""The classes of each JVM, by its py4j client and by their qualified names."""
+@tested_with("4.2", "4.3")
+def cached(owner: JavaObject, key: Hashable, create: Callable[[], _ValueT]) -> _ValueT:
+    """Return a value that is created once for each JVM.
+
+    The values are an attribute of the JVM's py4j client, so they are released with the client.
+
+    Args:
+        owner: a session's `_jvm`, or any other object of the JVM.
+        key: unique among all callers; start it with a class or function of the caller.
+    """
+    values: dict[Hashable, Any] = vars(owner._gateway_client).setdefault(_CACHE, {})
+    if key not in values:
+        values.setdefault(key, create())  # another thread can have created it meanwhile
+    value: _ValueT = values[key]
+    return value
+
+
+_CACHE = "_bayou_cache"
+
+
+@tested_with("4.2", "4.3")
+def class_name(java: JavaObject) -> str:
+    """The name of an object's class, without its package."""
+    return str(java.getClass().getSimpleName())
 
 
 @tested_with("4.2", "4.3")

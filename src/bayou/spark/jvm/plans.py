@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from bayou.spark.jvm.expressions import CatalystFilter
-from bayou.spark.jvm.objects import JavaObject, scala_items, tested_with
+from bayou.spark.jvm.objects import JavaObject, class_name, scala_items, tested_with
 
 __all__ = [
+    "analyzed_plan",
     "are_columns_deterministic",
     "counted_relation",
     "default_row_bytes",
@@ -29,34 +30,40 @@ __all__ = [
 
 
 @tested_with("4.2", "4.3")
+def analyzed_plan(frame: Any) -> JavaObject:
+    """A DataFrame's analyzed plan."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+@tested_with("4.2", "4.3")
 def plan_alias(frame: Any) -> str | None:
     """A DataFrame's alias, or None."""
-    plan = _analyzed(frame)
-    return str(plan.alias()) if _class_name(plan) == "SubqueryAlias" else None
+    plan = analyzed_plan(frame)
+    return str(plan.alias()) if class_name(plan) == "SubqueryAlias" else None
 
 
 @tested_with("4.3")
 def is_deterministic(frame: Any) -> bool:
     """Whether a DataFrame is deterministic, according to its plan."""
-    return bool(_analyzed(frame).deterministic())
+    return bool(analyzed_plan(frame).deterministic())
 
 
 @tested_with("4.3")
 def are_columns_deterministic(frame: Any) -> bool:
     """Whether the expressions of a DataFrame's last `select` are deterministic."""
-    return all(e.deterministic() for e in scala_items(_analyzed(frame).expressions()))
+    return all(e.deterministic() for e in scala_items(analyzed_plan(frame).expressions()))
 
 
 @tested_with("4.3")
 def is_sorted_by(frame: Any, *columns: Any) -> bool:
     """Whether the last operation of a DataFrame is a global sort by these columns, ascending."""
-    plan = _analyzed(frame)
-    while _class_name(plan) == "SubqueryAlias":
+    plan = analyzed_plan(frame)
+    while class_name(plan) == "SubqueryAlias":
         plan = plan.child()
-    if _class_name(plan) != "Sort" or not getattr(plan, "global")():
+    if class_name(plan) != "Sort" or not getattr(plan, "global")():
         return False
     order = list(scala_items(plan.order()))
-    expected = list(scala_items(_analyzed(frame.orderBy(*columns)).order()))
+    expected = list(scala_items(analyzed_plan(frame.orderBy(*columns)).order()))
     return len(order) >= len(expected) and all(
         own.semanticEquals(other) for own, other in zip(order, expected, strict=False)
     )
@@ -65,7 +72,7 @@ def is_sorted_by(frame: Any, *columns: Any) -> bool:
 @tested_with("4.2", "4.3")
 def has_metadata_columns(frame: Any) -> bool:
     """Whether a DataFrame has hidden columns, such as `_metadata` of files."""
-    return not _analyzed(frame).metadataOutput().isEmpty()
+    return not analyzed_plan(frame).metadataOutput().isEmpty()
 
 
 @tested_with("4.3")
@@ -74,7 +81,7 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
 
     Relations without the option are omitted. `name` is the option's name in lower case.
     """
-    plan = _analyzed(frame)
+    plan = analyzed_plan(frame)
     for part in (plan, *scala_items(plan.subqueriesAll())):
         for leaf in scala_items(part.collectLeaves()):
             value = _relation_option(leaf, name)
@@ -85,7 +92,7 @@ def relation_options(frame: Any, name: str) -> Iterator[str]:
 @tested_with("4.3")
 def first_relation_option(frame: Any, name: str) -> str | None:
     """Return an option of the first relation that a DataFrame reads; None if it isn't set."""
-    return _relation_option(scala_items(_analyzed(frame).collectLeaves())[0], name)
+    return _relation_option(scala_items(analyzed_plan(frame).collectLeaves())[0], name)
 
 
 @tested_with("4.3")
@@ -98,16 +105,16 @@ def unfiltered_relation(frame: Any, name: str) -> str | None:
     level = frame.storageLevel
     if level.useMemory or level.useDisk:
         return None
-    return _only_relation(_analyzed(frame), name)
+    return _only_relation(analyzed_plan(frame), name)
 
 
 @tested_with("4.3")
 def reads_several_rows(frame: Any) -> bool:
     """Whether the last `select` of a DataFrame has an aggregate, window or generator function."""
-    plan = _analyzed(frame)
-    while _class_name(plan) == "Project":
+    plan = analyzed_plan(frame)
+    while class_name(plan) == "Project":
         plan = plan.child()
-    return _class_name(plan) in ("Aggregate", "Generate", "Window")
+    return class_name(plan) in ("Aggregate", "Generate", "Window")
 
 
 @tested_with("4.3")
@@ -117,26 +124,26 @@ def counted_relation(frame: Any, name: str) -> str | None:
     `name` is the option's name in lower case. Returns None if the relation doesn't have the option,
     or if the DataFrame isn't the result of `SELECT count(*) FROM relation`.
     """
-    plan = _analyzed(frame)
-    if _class_name(plan) != "Aggregate" or not plan.groupingExpressions().isEmpty():
+    plan = analyzed_plan(frame)
+    if class_name(plan) != "Aggregate" or not plan.groupingExpressions().isEmpty():
         return None
     columns = list(scala_items(plan.aggregateExpressions()))
-    if len(columns) != 1 or _class_name(columns[0]) != "Alias":
+    if len(columns) != 1 or class_name(columns[0]) != "Alias":
         return None
     aggregate = columns[0].child()
-    if _class_name(aggregate) != "AggregateExpression" or aggregate.isDistinct():
+    if class_name(aggregate) != "AggregateExpression" or aggregate.isDistinct():
         return None
     function = aggregate.aggregateFunction()
-    if aggregate.filter().isDefined() or _class_name(function) != "Count":
+    if aggregate.filter().isDefined() or class_name(function) != "Count":
         return None
     counted = list(scala_items(function.children()))
-    if any(_class_name(c) != "Literal" or c.nullable() for c in counted):
+    if any(class_name(c) != "Literal" or c.nullable() for c in counted):
         return None
     return _only_relation(plan.child(), name)
 
 
 def _only_relation(plan: JavaObject, name: str) -> str | None:
-    while _class_name(plan) in ("Project", "SubqueryAlias", "View"):
+    while class_name(plan) in ("Project", "SubqueryAlias", "View"):
         plan = plan.child()
     return _relation_option(plan, name)
 
@@ -160,7 +167,7 @@ def _scan_filters(
     Args:
         conditions: the conditions of the filter nodes directly above the node.
     """
-    if _class_name(node) == "Filter":
+    if class_name(node) == "Filter":
         yield from _scan_filters(node.child(), name, [*conditions, *_conjuncts(node.condition())])
         return
     children = scala_items(node.children())
@@ -173,7 +180,7 @@ def _scan_filters(
 
 
 def _conjuncts(condition: JavaObject) -> list[JavaObject]:
-    if _class_name(condition) != "And":
+    if class_name(condition) != "And":
         return [condition]
     return [*_conjuncts(condition.left()), *_conjuncts(condition.right())]
 
@@ -181,8 +188,8 @@ def _conjuncts(condition: JavaObject) -> list[JavaObject]:
 def _relation_option(leaf: JavaObject, name: str) -> str | None:
     """Return the value of an option in the relation at a leaf of a plan; None if not set."""
     value = None
-    match _class_name(leaf):
-        case "LogicalRelation" if _class_name(leaf.relation()) == "HadoopFsRelation":
+    match class_name(leaf):
+        case "LogicalRelation" if class_name(leaf.relation()) == "HadoopFsRelation":
             option = leaf.relation().options().get(name)
             value = option.get() if option.isDefined() else None
         case "DataSourceV2Relation":
@@ -212,7 +219,7 @@ def leaf_classes(frame: Any) -> frozenset[str]:
     """
     plan = frame._jdf.queryExecution().withCachedData()
     parts = (plan, *scala_items(plan.subqueriesAll()))
-    return frozenset(_class_name(leaf) for p in parts for leaf in scala_items(p.collectLeaves()))
+    return frozenset(class_name(leaf) for p in parts for leaf in scala_items(p.collectLeaves()))
 
 
 @tested_with("4.2", "4.3")
@@ -231,16 +238,8 @@ def observed_values(frame: Any, name: str) -> tuple[Any, ...] | None:
     return tuple(row.get(number) for number in range(row.size()))
 
 
-def _analyzed(frame: Any) -> JavaObject:
-    return frame._jdf.queryExecution().analyzed()
-
-
 def _optimized(frame: Any) -> JavaObject:
     return frame._jdf.queryExecution().optimizedPlan()
-
-
-def _class_name(java: JavaObject) -> str:
-    return str(java.getClass().getSimpleName())
 
 
 def _bytes(plan: JavaObject) -> int:

@@ -13,7 +13,14 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from bayou.spark.jvm.objects import JavaObject, java_class, java_items, scala_items, tested_with
+from bayou.spark.jvm.objects import (
+    JavaObject,
+    cached,
+    java_class,
+    java_items,
+    scala_items,
+    tested_with,
+)
 
 __all__ = [
     "ReaderState",
@@ -99,20 +106,14 @@ def restored_options(target: Any) -> Iterator[None]:
         private["extraOptions"] = options
 
 
-_FIELDS: dict[tuple[Any, str], dict[str, JavaObject]] = {}
-"""The `java.lang.reflect.Field`s of classes, by py4j client and qualified name of the class."""
-
-
 class _PrivateFields:
     """The values of an object's private fields, including fields of the superclass, by name."""
 
     def __init__(self, java: JavaObject) -> None:
         self._java = java
         self._class = java.getClass()
-        key = (java._gateway_client, self._class.getName())
-        if key not in _FIELDS:
-            _FIELDS[key] = _accessible_fields(self._class)
-        self._fields = _FIELDS[key]
+        key = (_PrivateFields, self._class.getName())
+        self._fields = cached(java, key, lambda: _accessible_fields(self._class))
 
     def __getitem__(self, name: str) -> Any:
         return self._field(name).get(self._java)
@@ -127,6 +128,7 @@ class _PrivateFields:
 
 
 def _accessible_fields(own_class: JavaObject) -> dict[str, JavaObject]:
+    """Return the `java.lang.reflect.Field`s of a class and its superclass, by name."""
     fields = {}
     for declared in (own_class.getSuperclass(), own_class):
         for declared_field in declared.getDeclaredFields():

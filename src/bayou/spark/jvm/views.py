@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from bayou.spark.jvm.objects import JavaObject, java_class, scala_items, scala_seq, tested_with
+from bayou.spark.jvm.objects import (
+    JavaObject,
+    class_name,
+    java_class,
+    scala_items,
+    scala_seq,
+    tested_with,
+)
+from bayou.spark.jvm.plans import analyzed_plan
 
 __all__ = ["ViewColumn", "ViewPlan"]
 
@@ -26,6 +34,11 @@ class ViewColumn:
 
     name: str
     source: str | None
+
+    @property
+    def keeps_name(self) -> bool:
+        """Whether the column is the table's column of the same name."""
+        return self.source is not None and self.source.lower() == self.name.lower()
 
 
 @tested_with("4.3")
@@ -47,18 +60,24 @@ class ViewPlan:
             table: the rows of the version of the table that the view reads.
         """
         self._session = view.sparkSession
-        nodes, read = list(_left_spine(_analyzed(view))), list(_left_spine(_analyzed(table)))
+        nodes = list(_left_spine(analyzed_plan(view)))
+        read = list(_left_spine(analyzed_plan(table)))
         above, self._read = nodes[: -len(read)], nodes[-min(len(read), len(nodes))]
-        same = [_class_name(n) for n in nodes[-len(read) :]] == [_class_name(n) for n in read]
-        others = [n for n in above if _class_name(n) not in ("Project", "SubqueryAlias", "View")]
-        self.operations = [_class_name(n) for n in others] if same else ["OtherRelation"]
-        self._projections = [n for n in above if _class_name(n) == "Project"]
+        same = [class_name(n) for n in nodes[-len(read) :]] == [class_name(n) for n in read]
+        others = [n for n in above if class_name(n) not in ("Project", "SubqueryAlias", "View")]
+        self.operations = [class_name(n) for n in others] if same else ["OtherRelation"]
+        self._projections = [
+            scala_items(n.projectList()) for n in above if class_name(n) == "Project"
+        ]
         attributes = scala_items(self._read.output())
         self.table_columns = {str(a.name()): str(a.dataType().sql()) for a in attributes}
-        self.columns = [self._column(a) for a in scala_items(_analyzed(view).output())]
-        self.is_deterministic = all(
-            item.deterministic() for p in self._projections for item in scala_items(p.projectList())
-        )
+        items = [{_expression_id(item): item for item in p} for p in self._projections]
+        sources = {_expression_id(a): str(a.name()) for a in attributes}
+        self.columns = [
+            ViewColumn(name=str(a.name()), source=_source(a, items, sources))
+            for a in scala_items(nodes[0].output())
+        ]
+        self.is_deterministic = all(item.deterministic() for p in self._projections for item in p)
 
     @property
     def shows_whole_table(self) -> bool:
@@ -80,7 +99,7 @@ class ViewPlan:
         Returns:
             None if `rows` lacks a column that the view reads, or if the column has another type.
         """
-        plan = _analyzed(rows)
+        plan = analyzed_plan(rows)
         by_name = {str(a.name()).lower(): a for a in scala_items(plan.output())}
         alias = java_class(plan, f"{_EXPRESSIONS}.Alias")
         project = java_class(plan, f"{_PLANS}.Project")
@@ -100,29 +119,37 @@ class ViewPlan:
             )
             inputs.append(renamed)
         others = [by_name[name.lower()] for name in kept]
-        for items in (inputs, *(scala_items(p.projectList()) for p in reversed(self._projections))):
+        for items in (inputs, *reversed(self._projections)):
             plan = project(scala_seq(plan, [*items, *others]), plan)
         datasets = getattr(java_class(plan, "org.apache.spark.sql.classic.Dataset$"), "MODULE$")
         return DataFrame(datasets.ofRows(self._session._jsparkSession, plan), self._session)
 
-    def _column(self, attribute: JavaObject) -> ViewColumn:
-        """Find the column of the table that a column of the view shows unchanged."""
-        shown = _expression_id(attribute)
-        for projection in self._projections:
-            items = {_expression_id(item): item for item in scala_items(projection.projectList())}
-            column = items.get(shown)
-            while column is not None and _is_renaming(column):
-                column = column.child()
-            if column is None or _class_name(column) != "AttributeReference":
-                return ViewColumn(name=str(attribute.name()), source=None)
-            shown = _expression_id(column)
-        sources = {_expression_id(a): str(a.name()) for a in scala_items(self._read.output())}
-        return ViewColumn(name=str(attribute.name()), source=sources.get(shown))
+
+def _source(
+    attribute: JavaObject,
+    projections: Sequence[Mapping[int, JavaObject]],
+    sources: Mapping[int, str],
+) -> str | None:
+    """Return the column of the table that a column of the view shows unchanged, or None.
+
+    Args:
+        projections: the items of the projections by expression id, from the view to the table.
+        sources: the names of the table's columns, by expression id.
+    """
+    shown = _expression_id(attribute)
+    for items in projections:
+        column = items.get(shown)
+        while column is not None and _is_renaming(column):
+            column = column.child()
+        if column is None or class_name(column) != "AttributeReference":
+            return None
+        shown = _expression_id(column)
+    return sources.get(shown)
 
 
 def _is_renaming(expression: JavaObject) -> bool:
     """Whether an expression is an alias, or a cast to the type that the value already has."""
-    name = _class_name(expression)
+    name = class_name(expression)
     return name == "Alias" or (
         name == "Cast" and expression.dataType().sql() == expression.child().dataType().sql()
     )
@@ -140,11 +167,3 @@ def _left_spine(plan: JavaObject) -> Iterator[JavaObject]:
 
 def _expression_id(expression: JavaObject) -> int:
     return int(expression.exprId().id())
-
-
-def _analyzed(frame: DataFrame) -> JavaObject:
-    return frame._jdf.queryExecution().analyzed()
-
-
-def _class_name(java: JavaObject) -> str:
-    return str(java.getClass().getSimpleName())
