@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import types
 
 from bayou.errors import ArgumentError, StorageError
 from bayou.protocol.schema import StructType
-from bayou.protocol.sql import quote_identifier, string_literal
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.connect_catalog import ConnectCatalogTable
+from bayou.spark.ddl import literal_sql, type_sql
 from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.hooks.requests import TableReadRequest
 from bayou.spark.jvm.catalog import CatalogTable
@@ -44,24 +44,10 @@ class NamedTable:
         """Create a catalog table with this name for the existing Delta table at `path`."""
         schema = spark.read.format("delta").load(path).schema
         columns = ", ".join(
-            f"{quote_identifier(f.name)} {_type_sql(f.dataType)}" for f in schema.fields
+            f"{quote_identifier(f.name)} {type_sql(f.dataType)}" for f in schema.fields
         )
-        location = _literal(path)
+        location = literal_sql(path)
         plain_sql(spark, f"CREATE TABLE {self.name} ({columns}) USING delta LOCATION {location}")
-
-
-def _type_sql(data_type: types.DataType) -> str:
-    """Return a type as SQL, with the names of nested fields in backticks."""
-    match data_type:
-        case types.StructType(fields=fields):
-            nested = (f"{quote_identifier(f.name)}: {_type_sql(f.dataType)}" for f in fields)
-            return f"struct<{', '.join(nested)}>"
-        case types.ArrayType(elementType=element):
-            return f"array<{_type_sql(element)}>"
-        case types.MapType(keyType=key, valueType=value):
-            return f"map<{_type_sql(key)}, {_type_sql(value)}>"
-        case _:
-            return data_type.simpleString()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,18 +89,18 @@ class CatalogEntry:
                 _check_entry(table, name, path)
                 table.set_columns(self.columns.to_json())
             else:
-                location = _literal(path)
+                location = literal_sql(path)
                 plain_sql(spark, f"CREATE TABLE {name} USING delta LOCATION {location}")
                 CatalogTable(spark, name).set_columns(self.columns.to_json())
             items = [
-                f"{_literal(key)} = {_literal(value)}"
+                f"{literal_sql(key)} = {literal_sql(value)}"
                 for key, value in self.properties.items()
                 if key.lower() not in _RESERVED
             ]
             if items:
                 plain_sql(spark, f"ALTER TABLE {name} SET TBLPROPERTIES ({', '.join(items)})")
             if self.comment is not None:
-                plain_sql(spark, f"COMMENT ON TABLE {name} IS {_literal(self.comment)}")
+                plain_sql(spark, f"COMMENT ON TABLE {name} IS {literal_sql(self.comment)}")
         except (JvmError, PySparkException) as error:
             raise StorageError(
                 f"{name}: the catalog doesn't accept the table: {error_reason(error)}", path=path
@@ -153,11 +139,6 @@ def _comparable(path: str) -> str:
     if separator and scheme == "file":
         return "/" + location.lstrip("/")
     return f"s3:{location}" if scheme in ("s3a", "s3n") else path.rstrip("/")
-
-
-def _literal(text: str) -> str:
-    """Return a string as an SQL literal; escape `${name}`, which Spark would substitute."""
-    return string_literal(text).replace("${", "$\\{")
 
 
 def read(request: TableReadRequest) -> Any:

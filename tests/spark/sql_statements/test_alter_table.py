@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+import bayou
 from bayou.errors import ArgumentError, ConstraintViolationError, SchemaError, StatementError
 from bayou.spark import sql
 
@@ -99,6 +100,19 @@ def test_a_table_is_shown_as_it_could_be_made_again(run, tmp_path):
         ("p", "date", None),
     ]
     assert [r[0] for r in run("SHOW COLUMNS IN {t}").collect()] == ["id", "g", "p"]
+
+
+def test_nested_fields_are_shown_with_their_names_nullability_and_comments(run, tmp_path):
+    columns = (
+        "`s` STRUCT<`Name`: STRING NOT NULL COMMENT 'it\\'s', `a-b`: ARRAY<STRUCT<`X`: INT>>>",
+        "`m` MAP<STRING, STRUCT<`Y`: DECIMAL(10,2)>>",
+    )
+    run(f"CREATE TABLE {{t}} ({', '.join(columns)}) USING delta")
+    text = run("SHOW CREATE TABLE {t}").first()["createtab_stmt"]
+    assert [line.strip(" ,)") for line in text.splitlines()[1:3]] == list(columns)
+    run.spark.sql(text.replace(run.path, f"{tmp_path}/again"))
+    again = bayou.table(f"{tmp_path}/again").snapshot().schema
+    assert again == run.snapshot.schema
 
 
 def test_what_cannot_be_altered_is_said(numbers):

@@ -14,8 +14,9 @@ from bayou.protocol.column_metadata import (
     identity_columns,
 )
 from bayou.protocol.schema import StructField, StructType
-from bayou.protocol.sql import quote_identifier, string_literal
+from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import table_type
+from bayou.spark.ddl import literal_sql, type_sql
 from bayou.spark.delta_table.describe import detail_frame, history_frame
 from bayou.spark.sql_statements.column_definitions import parse_property_keys
 from bayou.spark.sql_statements.context import (
@@ -141,12 +142,12 @@ def _definition(table: TableName, snapshot: Snapshot) -> Iterator[str]:
         paths = (".".join(map(quote_identifier, path)) for path in snapshot.clustering_columns)
         yield f"CLUSTER BY ({', '.join(paths)})"
     if snapshot.metadata.description:
-        yield f"COMMENT {string_literal(snapshot.metadata.description)}"
+        yield f"COMMENT {literal_sql(snapshot.metadata.description)}"
     if not is_path_name(table):
-        yield f"LOCATION {string_literal(snapshot.path)}"
+        yield f"LOCATION {literal_sql(snapshot.path)}"
     if snapshot.properties:
         items = sorted(snapshot.properties.items())
-        properties = ",\n".join(f"  {string_literal(k)} = {string_literal(v)}" for k, v in items)
+        properties = ",\n".join(f"  {literal_sql(k)} = {literal_sql(v)}" for k, v in items)
         yield f"TBLPROPERTIES (\n{properties})"
 
 
@@ -154,8 +155,7 @@ def _columns(snapshot: Snapshot) -> Iterator[str]:
     defaults, generated = column_defaults(snapshot.schema), generation_expressions(snapshot.schema)
     identities = identity_columns(snapshot.schema)
     for field in snapshot.schema:
-        _, data_type, comment = _description(field)
-        sql = f"{quote_identifier(field.name)} {data_type.upper()}"
+        sql = f"{quote_identifier(field.name)} {type_sql(_spark_type(field))}"
         if not field.nullable:
             sql += " NOT NULL"
         if field.name in defaults:
@@ -169,14 +169,22 @@ def _columns(snapshot: Snapshot) -> Iterator[str]:
                 f" GENERATED {mode} AS IDENTITY "
                 f"(START WITH {identity.start} INCREMENT BY {identity.step})"
             )
-        yield sql if comment is None else f"{sql} COMMENT {string_literal(comment)}"
+        comment = _comment(field)
+        yield sql if comment is None else f"{sql} COMMENT {literal_sql(comment)}"
 
 
 def _description(field: StructField) -> tuple[str, str, str | None]:
     """Return a column's name, Spark type and comment."""
+    return field.name, _spark_type(field).simpleString(), _comment(field)
+
+
+def _spark_type(field: StructField) -> Any:
+    return to_spark(StructType((field,))).fields[0].dataType
+
+
+def _comment(field: StructField) -> str | None:
     comment = field.metadata.get("comment")
-    data_type = to_spark(StructType((field,))).fields[0].dataType.simpleString()
-    return field.name, data_type, None if comment is None else str(comment)
+    return None if comment is None else str(comment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
