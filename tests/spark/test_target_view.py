@@ -6,6 +6,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import bayou.spark
+from bayou.spark.jvm.views import ViewPlan
 
 pytestmark = pytest.mark.spark
 
@@ -163,6 +164,17 @@ def test_a_merge_inserts_values_in_the_order_of_the_views_columns(views):
     assert views("SELECT * FROM v") == [(3, 0), (4, 3), (10, 1)]
 
 
+def test_a_large_source_is_merged_through_a_view_that_renames_columns(views):
+    views.create(partitions=2)
+    views.view(SWAPPED)
+    views.spark.conf.set("bayou.rowOperations.sourceBytes", "0")
+    try:
+        views(MERGE)
+    finally:
+        views.spark.conf.unset("bayou.rowOperations.sourceBytes")
+    assert views("SELECT value, key FROM {t}") == [(2, 1), (2, 1), (3, 0), (4, 3)]
+
+
 def test_rows_are_changed_through_a_global_temporary_view(views):
     views.create()
     views("CREATE OR REPLACE GLOBAL TEMPORARY VIEW v AS SELECT value, key FROM {t}")
@@ -198,6 +210,16 @@ def test_rows_are_changed_through_a_global_temporary_view(views):
         ),
         (
             "SELECT t.* FROM {t} t JOIN src ON t.key = src.a",
+            "DELTA_UNSUPPORTED_SOURCE",
+            "destination only supports Delta sources",
+        ),
+        (
+            "SELECT t.* FROM src JOIN {t} t ON t.key = src.a",
+            "DELTA_UNSUPPORTED_SOURCE",
+            "destination only supports Delta sources",
+        ),
+        (
+            "SELECT a AS key, b AS value FROM src WHERE a IN (SELECT key FROM {t} WHERE value > 0)",
             "DELTA_UNSUPPORTED_SOURCE",
             "destination only supports Delta sources",
         ),
@@ -244,3 +266,70 @@ def test_a_view_of_a_table_with_table_features_stands_for_the_table(views, featu
     views.view("SELECT n AS key, value FROM {t}")
     views("UPDATE v SET value = 5 WHERE key = 1")
     assert views("SELECT * FROM {t}") == [(1, 5, 1)]
+
+
+def test_a_merge_that_evolves_a_struct_leaves_the_view_unchanged(views, caplog):
+    views.create("key INT, value INT, s STRUCT<x: INT>")
+    views.view("SELECT value, key, s FROM {t}")
+    views(
+        "MERGE WITH SCHEMA EVOLUTION INTO v USING "
+        "(SELECT a AS key, b AS value, named_struct('x', 1, 'y', 2) AS s FROM src WHERE a = 3) q "
+        "ON v.key = q.key WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert views("SELECT key, value, s.y FROM {t} WHERE key = 3") == [(3, 4, 2)]
+    assert views("SELECT value, key FROM v") == [(2, 1), (3, 0)]
+    (record,) = [r for r in caplog.records if r.name == "bayou.spark.sql_statements.context"]
+    assert record.levelname == "WARNING"
+    assert record.getMessage().startswith("v: the view still shows the earlier version")
+
+
+def test_a_delete_of_all_rows_checks_first_that_the_view_can_be_computed(views):
+    views.create(properties="TBLPROPERTIES (delta.enableTypeWidening = true)")
+    views.view(SWAPPED)
+    views("ALTER TABLE {t} ALTER COLUMN value TYPE BIGINT")
+    condition, words = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "Create the view again"
+    views.refuses("DELETE FROM v", condition, words)
+    views.refuses("DELETE FROM v WHERE key = 3", condition, words)
+
+
+def test_a_merge_is_refused_after_columns_were_added_under_the_views_names(views):
+    views.create("key INT, value INT")
+    views.view("SELECT key, value, key + 1 AS n FROM {t}")
+    views("ALTER TABLE {t} ADD COLUMNS (n INT)")
+    views.refuses(
+        "MERGE INTO v USING src ON src.a = v.key WHEN MATCHED THEN UPDATE SET value = src.b",
+        "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
+        "Latest schema has additional field(s): n",
+    )
+
+
+def test_an_update_keeps_the_fields_of_a_column_that_was_added_under_a_views_name(views):
+    views.create()
+    views.view("SELECT key, value, named_struct('x', key, 'y', key) AS s FROM {t}")
+    views("ALTER TABLE {t} ADD COLUMNS (s STRUCT<x: INT, y: INT>)")
+    views("UPDATE {t} SET s = named_struct('x', 7, 'y', 8)")
+    views("UPDATE v SET s.x = 5 WHERE key = 1")
+    assert views("SELECT key, s.x, s.y FROM {t}") == [(0, 7, 8), (1, 5, 8)]
+
+
+def test_the_columns_of_a_wide_view_take_a_constant_number_of_calls_each(views, monkeypatch):
+    columns = [f"c{number}" for number in range(40)]
+    views(f"CREATE TABLE {{t}} ({', '.join(f'{name} INT' for name in columns)}) USING delta")
+
+    def calls(names):
+        views.view(f"SELECT {', '.join(names)} FROM (SELECT * FROM {{t}})")
+        view = views.spark.table("v")
+        client = views.spark.sparkContext._gateway._gateway_client
+        send, sent = client.send_command, []
+
+        def counted(*args, **kwargs):
+            sent.append(args)
+            return send(*args, **kwargs)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(client, "send_command", counted)
+            plan = ViewPlan(view, views.spark.read.format("delta").load(views.path))
+        assert [column.source for column in plan.columns] == names
+        return len(sent)
+
+    assert calls(columns) - calls(columns[20:]) < 20 * 60

@@ -13,7 +13,7 @@ with the table's columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,52 +51,50 @@ class TargetView:
     @property
     def keeps_names(self) -> bool:
         """Whether each column of the view is the table's column of the same name."""
-        return all(
-            column.source is not None and column.source.lower() == column.name.lower()
-            for column in self.plan.columns
-        )
+        return all(column.keeps_name for column in self.plan.columns)
 
-    @property
-    def hidden_columns(self) -> dict[str, str]:
-        """The table's columns that the view doesn't show under their names.
+    def hidden_columns(self, table_columns: Iterable[str]) -> dict[str, str]:
+        """Return the table's columns that the view doesn't show under their names.
 
         A key is the name in the table, and its value the name in the result of `rows`.
-        """
-        shown = {
-            column.name.lower()
-            for column in self.plan.columns
-            if column.source is not None and column.source.lower() == column.name.lower()
-        }
-        names = self.plan.table_columns
-        return {name: f"{_TABLE}{name}" for name in names if name.lower() not in shown}
 
-    def rows(self, table_rows: Any, kept: Sequence[str] = ()) -> Any:
+        Args:
+            table_columns: the table's columns, including columns that are newer than the view.
+        """
+        shown = {column.name.lower() for column in self.plan.columns if column.keeps_name}
+        return {name: f"{_TABLE}{name}" for name in table_columns if name.lower() not in shown}
+
+    def rows(self, table_rows: Any, kept: Collection[str]) -> Any:
         """Return a DataFrame with the view's columns, the columns `kept` and the hidden columns.
 
         Args:
             table_rows: a DataFrame with the table's columns and the columns `kept`.
         """
-        hidden = self.hidden_columns
-        known = {name.lower() for name in table_rows.columns}
-        copies = [
-            F.col(quote_identifier(name)).alias(copy)
-            for name, copy in hidden.items()
-            if name.lower() in known
-        ]
+        hidden = self.hidden_columns(name for name in table_rows.columns if name not in kept)
+        copies = [F.col(quote_identifier(name)).alias(copy) for name, copy in hidden.items()]
         rows = self.plan.project(table_rows.select("*", *copies), [*kept, *hidden.values()])
-        return self._checked(rows)
+        if rows is None:
+            raise self._changed_table_error()
+        return rows
 
     def refreshed(self, table_rows: Any) -> Any:
-        """Return the view's rows for other rows of the table."""
-        return self._checked(self.plan.project(table_rows))
+        """Return the view's rows for other rows of the table.
 
-    def _checked(self, rows: Any) -> Any:
-        if rows is None:
-            raise self._error(
-                "the table's columns or their types have changed since the view was created. "
-                "Create the view again."
-            )
-        return rows
+        Returns None if the table's columns or their types have changed, so that the view can't be
+        computed.
+        """
+        return self.plan.project(table_rows)
+
+    def check_table(self, table_rows: Any) -> None:
+        """Raise `PredicateError` if the view can't be computed from the rows of the table."""
+        if self.refreshed(table_rows) is None:
+            raise self._changed_table_error()
+
+    def _changed_table_error(self, difference: str = "") -> PredicateError:
+        return self._error(
+            "the table's columns or their types have changed since the view was created"
+            f"{difference} (DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS). Create the view again."
+        )
 
     def matching(self, rows: Any, condition: Any, alias: str) -> Any:
         """Return the rows that UPDATE and DELETE change; see the module's docstring.
@@ -106,13 +104,14 @@ class TargetView:
             condition: a Column.
         """
         rows = rows.where(condition)
+        hidden_columns = self.hidden_columns(self.plan.table_columns)
         types = {name.lower(): data_type for name, data_type in self.plan.table_columns.items()}
-        hidden = {name.lower(): copy for name, copy in self.hidden_columns.items()}
+        hidden = {name.lower(): copy for name, copy in hidden_columns.items()}
         renamed = {
             column.name: hidden[column.name.lower()]
             for column in self.plan.columns
             if column.source is not None
-            and column.source.lower() != column.name.lower()
+            and not column.keeps_name
             and types.get(column.name.lower()) == types[column.source.lower()]
         }
         if not renamed:
@@ -164,7 +163,13 @@ class TargetView:
         """Raise `PredicateError` if a MERGE can't change the table through the view."""
         self.check_generated(snapshot, "MERGE INTO")
         names, known = set(snapshot.schema.names), set(self.columns)
-        if len(self.columns) != len(names):
+        if len(self.columns) == len(names):
+            added = self._columns_added_later(snapshot)
+            if added:
+                raise self._changed_table_error(
+                    f". Latest schema has additional field(s): {', '.join(added)}"
+                )
+        else:
             missing = sorted(known - names)
             difference = (
                 f"Latest schema is missing field(s): {', '.join(missing)}"
@@ -176,6 +181,11 @@ class TargetView:
                 "(DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS). Name the table instead of the view."
             )
         self.check_written(snapshot)
+
+    def _columns_added_later(self, snapshot: Snapshot) -> list[str]:
+        """Return the table's columns that the version that the view reads doesn't have."""
+        read = {name.lower() for name in self.plan.table_columns}
+        return sorted(name for name in snapshot.schema.names if name.lower() not in read)
 
     def _error(self, problem: str) -> PredicateError:
         return PredicateError(f"{self.name}: {problem}", expression=self.name)

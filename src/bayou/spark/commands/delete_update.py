@@ -277,7 +277,7 @@ def _update_by_spark(
         alias,
         table=snapshot.path,
         rows=rows,
-        hidden=None if target.view is None else target.view.hidden_columns,
+        hidden=None if target.view is None else target.view.hidden_columns(schema.names),
     )
     if condition is not None:
         rows = _matching(target, rows, condition)

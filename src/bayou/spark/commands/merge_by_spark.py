@@ -51,6 +51,7 @@ from bayou.spark.expressions.struct_by_name import assign_by_name
 from bayou.spark.jvm.expressions import bound_to
 from bayou.spark.jvm.plans import is_deterministic
 from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.target_view import INTERNAL
 from bayou.spark.types import contains_type, from_spark
 from bayou.spark.write.self_reads import rows_read
 
@@ -58,8 +59,8 @@ _CHECKPOINT_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 _AMBIGUOUS = "AMBIGUOUS_REFERENCE"
 _MAX_ATTEMPTS = 4
 """Maximum number of attempts. An attempt fails if an executor dies and a checkpoint is lost."""
-_PRESENT = "__bayou_source"
-_VALUE = "__bayou_value_"
+_PRESENT = f"{INTERNAL}source"
+_VALUE = f"{INTERNAL}value_"
 
 
 def merge_by_spark(
@@ -178,7 +179,7 @@ def _merge(
         counter=counter,
     )
     task = MatchedRowsTask(state=merge.state, assigned=merge_plan.updated_columns)
-    hidden = {} if target.view is None else target.view.hidden_columns
+    hidden = {} if target.view is None else target.view.hidden_columns(snapshot.schema.names)
     plan = _Plan(merge_plan, request, snapshot, columns, hidden)
     rows = located_rows(target, snapshot)
     plan.check_expressions(rows, source)
@@ -188,12 +189,12 @@ def _merge(
     merged_rows = TargetRowPredicates(target, snapshot, merge_plan.names, request)
     requested_source = source
     small = checkpoint_small_source(target.spark, source) if checkpoint_small else None
+    by_names = target.view is None or target.view.keeps_names
     bounds = None
     if small is None:
         source = source.localCheckpoint() if checkpoint_large else source
-        if plan.reads_whole_source:
+        if by_names and plan.reads_whole_source:
             bounds = SourceBounds(columns, merged_rows.bounded_columns)
-    by_names = target.view is None or target.view.keeps_names
     predicate = merged_rows.from_keys(small) if by_names else None
     read = spark_filter(predicate)
     joined = plan.joined(
@@ -221,7 +222,7 @@ def _merge(
     )
     observed = applied.observed
     if bounds is not None:
-        if observed is not None and by_names:
+        if observed is not None:
             predicate = merged_rows.from_bounds(bounds.rows(observed[1:]))
         merge.record_read(target.engine, predicate)
     source_rows = None if observed is None else int(observed[0])

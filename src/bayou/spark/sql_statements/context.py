@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pyspark.errors import PySparkException
 
@@ -28,6 +29,8 @@ from bayou.spark.session.read_version_options import LOADED_VERSION, WHOLE_TABLE
 from bayou.spark.sql_statements.token_cursor import TableName, is_path_name
 from bayou.spark.target_table import TargetTable
 from bayou.spark.target_view import TargetView
+
+_LOG = logging.getLogger(__name__)
 
 
 class Statement(Protocol):
@@ -55,11 +58,17 @@ class TableStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatement(TableStatement):
-    """A statement that changes rows of a Delta table, directly or through a temporary view."""
+    """A statement that changes rows of a Delta table, directly or through a temporary view.
+
+    Attributes:
+        operation: `DELETE`, `UPDATE` or `MERGE`.
+    """
+
+    operation: ClassVar[str]
 
     def run(self, context: StatementContext) -> Any:
         """Execute the statement; NotImplemented if no Delta table or view has the name."""
-        target = context.find_table_or_view(self.table, type(self).__name__.upper())
+        target = context.find_table_or_view(self.table, self.operation)
         if target is None:
             return NotImplemented
         try:
@@ -128,7 +137,8 @@ class StatementContext:
 
         Raises:
             PredicateError: the view filters rows of a table, reads another version than the latest,
-                or does more than select columns of one table.
+                does more than select columns of one table, or can't be computed from the latest
+                version of the table.
         """
         target = self.find_table(table)
         if target is not None or not is_classic(self.spark):
@@ -139,22 +149,25 @@ class StatementContext:
                 return None
             view = self.spark.table(name)
             reads = list(relation_options(view, LOADED_VERSION))
+            first_read = first_relation_option(view, LOADED_VERSION)
             loaded = read_whole_table(first_relation_option(view, WHOLE_TABLE))
         except JvmError:
             return None
         if not reads:
             return None
         if loaded is None:
-            raise _unsupported_view(operation, table[-1], reads[0])
+            raise _unsupported_view(operation, table[-1], first_read)
         _, path, version = loaded
         plan = ViewPlan(view, self._version(path, version))
         if plan.operations or not plan.is_deterministic:
             other = plan.operations or ["nondeterministic column"]
-            raise _unsupported_view(operation, table[-1], reads[0], other)
+            raise _unsupported_view(operation, table[-1], first_read, other)
         target = TargetTable(spark=self.spark, location=path, alias=table[-1])
         if plan.shows_whole_table:
             return target
-        return replace(target, view=TargetView(name=table[-1], plan=plan))
+        target_view = TargetView(name=table[-1], plan=plan)
+        target_view.check_table(self._latest_rows(path))
+        return replace(target, view=target_view)
 
     def _version(self, path: str, version: int) -> Any:
         """Return the rows of a table's version; if the version is gone, of the latest version."""
@@ -162,17 +175,30 @@ class StatementContext:
         if version != latest:
             with contextlib.suppress(VersionNotFoundError):
                 return self.spark.read.format("delta").option("versionAsOf", version).load(path)
+        return self._latest_rows(path)
+
+    def _latest_rows(self, path: str) -> Any:
         return self.spark.read.format("delta").load(path)
 
     def refresh_view(self, table: Sequence[str], target: TargetTable) -> None:
         """If a statement changed rows through a temporary view, recreate the view.
 
-        The view then shows the table's new version.
+        The view then shows the table's new version. If the view can't be computed any more, because
+        the statement has changed the table's columns or their types, the view isn't recreated, and
+        a warning is logged.
         """
         if is_temporary_view(table, target):
-            rows = self.spark.read.format("delta").load(target.location)
+            rows = self._latest_rows(target.location)
             if target.view is not None:
                 rows = target.view.refreshed(rows)
+            if rows is None:
+                _LOG.warning(
+                    "%s: the view still shows the earlier version of the table, because the "
+                    "statement has changed the table's columns or their types. Create the view "
+                    "again.",
+                    ".".join(table),
+                )
+                return
             if len(table) == 1:
                 rows.createOrReplaceTempView(quoted_table_name(table))
             else:
@@ -236,21 +262,22 @@ def is_temporary_view(table: Sequence[str], target: TargetTable) -> bool:
 
 
 def _unsupported_view(
-    operation: str, view: str, read: str, operations: Sequence[str] = ()
+    operation: str, view: str, read: str | None, operations: Sequence[str] = ()
 ) -> PredicateError:
     """Return the error for a view through which rows can't be changed.
 
     Args:
-        read: the option `LOADED_VERSION` of the view's first read of a Delta table.
+        read: the option `LOADED_VERSION` of the view's first relation; None if the relation isn't a
+            Delta table.
         operations: names of the operations that prevent it; empty if the read has a filter.
     """
-    if not read:
+    if read == "":
         problem = (
             "Expect a full scan of the latest version of the Delta source, but found a historical "
             "scan, because the view reads an earlier version of the table "
             "(DELTA_FAILED_SCAN_WITH_HISTORICAL_VERSION)"
         )
-    elif all(name == "Filter" for name in operations):
+    elif read is not None and all(name == "Filter" for name in operations):
         problem = (
             "Expect a full scan of Delta sources, but found a partial scan, because the view "
             "filters rows of the table (DELTA_UNEXPECTED_PARTIAL_SCAN)"

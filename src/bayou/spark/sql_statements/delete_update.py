@@ -22,6 +22,8 @@ _AFFECTED = StructType([StructField("num_affected_rows", LongType())])
 class Delete(RowStatement):
     """`DELETE FROM table [alias] [WHERE condition]`."""
 
+    operation = "DELETE"
+
     alias: str | None
     where: str | None
 
@@ -34,6 +36,8 @@ class Delete(RowStatement):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update(RowStatement):
     """`UPDATE table [alias] SET column = value, ... [WHERE condition]`."""
+
+    operation = "UPDATE"
 
     alias: str | None
     values: dict[str, str]

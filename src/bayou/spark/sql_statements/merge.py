@@ -43,6 +43,8 @@ class Merge(RowStatement):
         common_tables: the clause `WITH name AS (query), ...` before MERGE, for the source; or "".
     """
 
+    operation = "MERGE"
+
     alias: str | None
     source: str
     source_alias: str | None
@@ -55,15 +57,12 @@ class Merge(RowStatement):
         # The query consists of parts of the user's statement.
         query = f"{self.common_tables}SELECT * FROM {self.source}"  # noqa: S608
         source = context.query(query)
-        names: Sequence[str] = target.table.latest_snapshot(target.engine).schema.names
-        if target.view is not None:
-            names = target.view.columns
         if is_temporary_view(self.table, target):
             self._check_assignments(context)
         request = MergeRequest(
             on=context.resolve_subqueries(RowExpression(self.on)),
             clauses=tuple(
-                _requested_clause(_with_names(clause, names, context), context)
+                _requested_clause(_with_names(clause, target, context), context)
                 for clause in self.clauses
             ),
             target_alias=self.alias,
@@ -262,11 +261,13 @@ def _without_qualifier(alias: str | None, name: str) -> str:
 
 
 def _with_names(
-    clause: MergeClause | InsertByPosition, names: Sequence[str], context: StatementContext
+    clause: MergeClause | InsertByPosition, target: TargetTable, context: StatementContext
 ) -> MergeClause:
     """Convert `INSERT VALUES` to an insert with column names; return other clauses unchanged."""
     if isinstance(clause, MergeClause):
         return clause
+    view = target.view
+    names = target.snapshot().schema.names if view is None else view.columns
     if len(clause.values) != len(names):
         raise context.error(
             f"MERGE: INSERT VALUES has {len(clause.values)} values, but the table has "
