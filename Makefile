@@ -192,11 +192,12 @@ site: $(SITE)/.installed .cache/site/node_modules/.installed
 
 RELEASE := .venv-release
 $(RELEASE)/.installed: tools/constraints-release.txt tools/environment.sh
-	@tools/environment.sh $(RELEASE) tools/constraints-release.txt build twine check-wheel-contents pip-audit uv
+	@tools/environment.sh $(RELEASE) tools/constraints-release.txt build twine check-wheel-contents pip-audit uv \
+	  ruamel.yaml
 	@touch $@
 
 # make release OPTIONS='--rehearse --skip-audit': for a version that isn't released yet, and without
-# the service of pip-audit.
+# the service of pip-audit. OPTIONS='--advisories FOLDER' audits with a checkout of the database.
 release: java $(RELEASE)/.installed $(VENV)/.installed-dev
 	@$(RELEASE)/bin/python tools/release.py $(OPTIONS)
 

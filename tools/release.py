@@ -1,10 +1,11 @@
 """Checks that a release could go out, and builds its packages. Publishing is the workflow's work.
 
-usage: release.py [--rehearse] [--skip-checks] [--skip-audit] [--folder DIST]
+usage: release.py [--rehearse] [--skip-checks] [--advisories FOLDER | --skip-audit] [--folder DIST]
 
 Each step prints one line. The first failing step ends the release with exit code 1.
-`--rehearse` accepts an unreleased version and uncommitted changes; it says so. `--skip-audit` is
-for machines that can't reach the vulnerability service.
+`--rehearse` accepts an unreleased version and uncommitted changes; it says so. On machines that
+can't reach the vulnerability service, `--advisories` names a checkout of the advisory database of
+PyPI's packages, from which pip-audit is answered, or `--skip-audit` leaves the audit out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import quick_start
+from advisory_service import advisory_service
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = Path(sys.executable).parent
@@ -38,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rehearse", action="store_true", help="accept an unreleased version")
     parser.add_argument("--skip-checks", action="store_true", help="don't run make check")
-    parser.add_argument("--skip-audit", action="store_true", help="don't run pip-audit")
+    audit = parser.add_mutually_exclusive_group()
+    audit.add_argument("--skip-audit", action="store_true", help="don't run pip-audit")
+    audit.add_argument("--advisories", type=Path, help="advisory database to audit with")
     parser.add_argument("--folder", type=Path, default=ROOT / "dist", help="where packages go")
     options = parser.parse_args(arguments)
     steps: list[tuple[str, Callable[[], str]]] = [
@@ -46,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("clean tree", lambda: _clean_tree(rehearse=options.rehearse)),
         ("packages", lambda: _packages(options.folder)),
         ("metadata", lambda: _metadata(options.folder)),
-        ("vulnerabilities", lambda: _vulnerabilities(skip=options.skip_audit)),
+        ("vulnerabilities", lambda: _vulnerabilities(options)),
         ("quick start", lambda: _quick_start(options.folder)),
     ]
     if not options.skip_checks:
@@ -146,20 +150,34 @@ _UNREACHABLE = ("Dependency not found on PyPI", "ConnectionError", "ServiceError
 """What pip-audit prints if the vulnerability service doesn't answer its requests."""
 
 
-def _vulnerabilities(*, skip: bool) -> str:
-    if skip:
+def _vulnerabilities(options: argparse.Namespace) -> str:
+    if options.skip_audit:
         return "not audited (--skip-audit)"
+    if options.advisories is None:
+        _audit()
+        return "pip-audit knows none in constraints.txt"
+    if not (options.advisories / "vulns").is_dir():
+        raise ReleaseError(
+            f"--advisories {options.advisories}: the folder has no folder `vulns`. Pass a checkout "
+            "of the advisory database of PyPI's packages."
+        )
+    with advisory_service(options.advisories) as url:
+        _audit("--vulnerability-service", "osv", "--osv-url", url)
+    age = _run(["git", "-C", options.advisories, "log", "-1", "--format=%cs"]).strip()
+    return f"pip-audit knows none in constraints.txt, with the advisories of {age}"
+
+
+def _audit(*arguments: str) -> None:
+    """Run pip-audit on constraints.txt; raise `ReleaseError` if it fails or finds something."""
     command = [TOOLS / "pip-audit", "--requirement", ROOT / "constraints.txt", "--no-deps"]
     done = subprocess.run(
-        [*command, "--strict", "--progress-spinner", "off"],
+        [*command, "--strict", "--progress-spinner", "off", *arguments],
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode == 0:
-        return "pip-audit knows none in constraints.txt"
-    output = (done.stdout + done.stderr).strip()
-    raise ReleaseError(_audit_problem(output))
+    if done.returncode:
+        raise ReleaseError(_audit_problem((done.stdout + done.stderr).strip()))
 
 
 def _audit_problem(output: str) -> str:
@@ -168,7 +186,7 @@ def _audit_problem(output: str) -> str:
         return (
             "pip-audit can't reach the vulnerability service of PyPI (its last line: "
             f"{output.splitlines()[-1]}). Run the release on a machine that can, or pass "
-            "--skip-audit."
+            "--advisories with a checkout of the advisory database, or --skip-audit."
         )
     return f"pip-audit found vulnerabilities. Its output:\n{output[-4000:]}"
 
