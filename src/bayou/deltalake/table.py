@@ -260,7 +260,10 @@ class DeltaTable(TableVersion):
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
-        """Update the rows that match a condition: SQL in `updates`, values in `new_values`."""
+        """Update the rows that match a condition.
+
+        `updates` contains the new values as SQL, `new_values` contains them as Python values.
+        """
         _refuse_casts(error_on_type_mismatch)
         if isinstance(updates, Mapping) and new_values is None:
             values: list[Any] = list(updates.values())

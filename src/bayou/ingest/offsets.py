@@ -54,9 +54,9 @@ def app_id(topic: KafkaTopic, partition: int) -> str:
 def start_app_id(topic: KafkaTopic, partition: int) -> str:
     """Return the `appId` of the transaction identifier for the start offset of a partition.
 
-    The first run starts to read the partition at this offset. The topic's first commit records it
-    in the target. Unless `starting-offsets` is `earliest`, the dead letter table records it before
-    the first batch.
+    The first run starts to read the partition at this offset. The topic's first commit records
+    this offset in the target. Unless `starting-offsets` is `earliest`, this offset is recorded in
+    the dead letter table before the first batch.
     """
     return f"{app_id(topic, partition)}{_START}"
 

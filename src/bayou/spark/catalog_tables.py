@@ -121,7 +121,7 @@ def _check_entry(table: CatalogTable, name: str, path: str) -> None:
     location = table.location
     if location is None or (table.provider or "").lower() != "delta":
         raise ArgumentError(
-            f"{name}: the catalog has a view or a table of another format with this name. Use "
+            f"{name}: in the catalog, a view or a table of another format has this name. Use "
             "another name, or drop the view or table.",
             argument="name",
         )

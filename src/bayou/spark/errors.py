@@ -59,8 +59,8 @@ def short_message(error: BaseException) -> str | None:
 def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
     """Recreate the `BayouError` that caused a Spark exception; None for other causes.
 
-    A scalar subquery that returns several rows is a `PredicateError`: PySpark has no exception for
-    it, and would show the JVM's stack trace.
+    If a scalar subquery has returned several rows, the result is a `PredicateError`. PySpark has no
+    exception for this case, and would show the JVM's stack trace.
 
     Otherwise, the result has the type and the message of the task's error. Its attributes are None,
     except for `table`, because Spark transfers only the message from the task to the driver.

@@ -160,7 +160,7 @@ def start_session(
     """Start a Spark session with Bayou enabled; works from any virtual environment.
 
     The web UI and the progress bar are off, and only errors are logged. With a local master, the
-    workers run the Python interpreter of this process and the driver listens on loopback only.
+    driver listens on loopback only, and the workers run the Python interpreter of this process.
     `conf` overrides each of these settings; `spark.pyspark.python` sets the workers' interpreter.
 
     Args:

@@ -5,10 +5,11 @@ columns of the same names. All other columns keep their values, including column
 omits. delta-spark assigns the values in the same way.
 
 A view can show a column of the table under the name of another column, such as `SELECT a AS b, b AS
-a`. delta-spark then skips the files in which the condition isn't true for the table's own columns.
-In delta-spark, the rows that UPDATE and DELETE change therefore depend on the distribution of the
-rows over files. Bayou applies the condition to each row twice: with the columns of the view, and
-with the table's columns.
+a`. For this view, delta-spark evaluates the condition of an UPDATE or DELETE with two sets of
+columns: the table's columns determine which files are skipped, and the view's columns determine
+which rows of the other files match. In delta-spark, the changed rows therefore depend on the
+distribution of the rows over files. In Bayou, a row matches if the condition is true for both sets
+of columns.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class TargetView:
         self.check_written(snapshot)
 
     def _columns_added_later(self, snapshot: Snapshot) -> list[str]:
-        """Return the table's columns that the version that the view reads doesn't have."""
+        """Return the columns of the table that are missing in the version that the view reads."""
         read = {name.lower() for name in self.plan.table_columns}
         return sorted(name for name in snapshot.schema.names if name.lower() not in read)
 

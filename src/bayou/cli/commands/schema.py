@@ -143,8 +143,8 @@ def diff(
 def _first(handle: TableHandle) -> SnapshotHandle:
     """Return the snapshot of the earliest version that can be read.
 
-    Log cleanup can delete files that are needed to read an old version. The history can still
-    contain the commit of this version.
+    The history can contain the commit of an older version that can't be read any more, because log
+    cleanup has deleted other files that the version needs.
     """
     from bayou.errors import VersionNotFoundError
 

@@ -213,7 +213,7 @@ class TaskRun:
     def _lacks_columns(self, table: str) -> PipelineError:
         return PipelineError(
             f"topic {self._task.topic!r}: {table} can't be created, because the first records lack "
-            "a field of partition-columns or cluster-by. Correct the setting, or set a "
+            "a field that partition-columns or cluster-by names. Correct the setting, or set a "
             "schema-file.",
             topic=self._task.topic,
         )
@@ -330,8 +330,8 @@ def crashing_offsets(
 
     Returns:
         For each Kafka partition, the sorted offsets of records that crash a worker each time they
-        are read alone. The result is empty if there are none or more than `MAX_CRASHING_RECORDS`:
-        then the crash had another cause, such as a lack of memory.
+        are read alone. The result is empty if there are no such records, or if there are more than
+        `MAX_CRASHING_RECORDS`. In both cases the crash had another cause, such as a lack of memory.
     """
     crashing: dict[int, list[int]] = {}
     waiting = [dict(spans)]

@@ -488,7 +488,7 @@ class MicroBatchWriter:
                     f"wrote to it. The table is at offset {covered} of partition {partition}, "
                     f"but the next batch begins at {span.start}. Start the pipeline again; it "
                     "reads the missing records from Kafka. To undo the rollback instead, restore "
-                    "the table to the version before it, and then start the pipeline.",
+                    "the table to the version before the rollback, and then start the pipeline.",
                     topic=key,
                 )
 

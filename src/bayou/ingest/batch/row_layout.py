@@ -106,7 +106,7 @@ class RowLayout:
 
     @property
     def inputs(self) -> StructType:
-        """The columns of `record` that aren't stored, but read by expressions or `event-time`."""
+        """The unstored columns of `record`, which only expressions or `event-time` read."""
         return StructType(tuple(f for f in self.record if f.name.lower() in self.unstored))
 
     @property

@@ -218,7 +218,7 @@ class Configuration:
         """Return a copy with additional topics: the names in `names` that match a pattern.
 
         A new topic whose table conflicts with another table has a `table_problem` and isn't run.
-        This doesn't stop other topics, because anybody who can create topics could cause it.
+        The other topics are run. Otherwise anybody who can create topics could stop the pipeline.
         """
         known = {topic.key for topic in self.topics}
         new = (topic for topic in self.matching(names) if topic.key not in known)

@@ -249,7 +249,7 @@ class AppendReplay:
         Args:
             covered: the next offset to read of each partition, as recorded by the target.
             row_offsets: the offsets of the target's rows.
-            count: whether to count the dead letters that aren't replayed as `skipped` or
+            count: whether dead letters that aren't replayed are added to the counts `skipped` and
                 `already_rows` of the `ReplayResult`.
         """
         partitions, offsets = batch.column("partition"), batch.column("offset")

@@ -24,10 +24,11 @@ _ATTEMPTS = 5
 def replay_dead_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None, dry_run: bool = False
 ) -> ReplayResult:
-    """Write the dead letters that can now become rows to the target, and delete them.
+    """Replay the dead letters of a topic, and return what happened to them.
 
-    The pipeline may run at the same time. `where` selects dead letters: an SQL condition on the
-    columns of the dead letter table. If `dry_run` is true, nothing is written or deleted.
+    If a dead letter can now become a row, the row is written to the target, and the dead letter is
+    deleted. The pipeline may run at the same time. `where` selects dead letters: an SQL condition
+    on the columns of the dead letter table. If `dry_run` is true, nothing is written or deleted.
     """
     if topic.upsert_keys is not None:
         return replay_upserts(configuration, topic, where=where, dry_run=dry_run)

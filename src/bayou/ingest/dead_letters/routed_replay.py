@@ -115,7 +115,7 @@ class RoutedReplay(AppendReplay):
         dead_letters: SnapshotHandle,
         covered: Mapping[int, int],
     ) -> int | None:
-        """Write rows, register new tables, and commit to routed tables, then the default table."""
+        """Write rows, register new tables, commit to routed tables, then to the default table."""
         application = f"bayou-replay/{dead_letters.kernel.table_id}"
         target = tables.default.target
         assert target.snapshot is not None
@@ -163,7 +163,7 @@ class RoutedReplay(AppendReplay):
     def _lacks_columns(self, output: RoutedOutput) -> PipelineError:
         return PipelineError(
             f"topic {self._topic.key!r}: {output.table.target.path} can't be created, because the "
-            "dead letters lack a field of partition-columns or cluster-by. Set a schema-file.",
+            "dead letters lack a field that partition-columns or cluster-by. Set a schema-file.",
             topic=self._topic.key,
         )
 

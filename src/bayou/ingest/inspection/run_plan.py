@@ -275,8 +275,8 @@ def _limited_to_batch(
 ) -> dict[int, list[pa.RecordBatch]]:
     """Return the first sampled rows of each partition, at most as many as the first batch reads.
 
-    The first batch has `size` records. Each partition has the same share of these records as of the
-    records of the whole run.
+    The first batch has `size` records. A partition that has a tenth of all records of the run also
+    has a tenth of the records of the first batch.
     """
     limited = {}
     for partition, batches in rows.items():

@@ -2,7 +2,7 @@
 
 delta-spark up to 4.4.0 and Delta Kernel for Java commit through Hadoop's S3A client with
 `S3SingleDriverLogStore`, which checks whether the commit file exists and then writes it
-unconditionally. Between the two requests, another writer may have committed this version.
+unconditionally. Another writer may commit the same version between the two requests.
 """
 
 from __future__ import annotations

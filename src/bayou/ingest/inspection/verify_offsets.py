@@ -2,7 +2,7 @@
 
 Each row and each dead letter contains the Kafka offset of its record. For each partition, the table
 has recorded the *covered* offset: the pipeline has read all records below it. Each of these offsets
-must belong to a row, to a dead letter, or to no record, because log compaction and transaction
+must have a row or a dead letter, unless no record has the offset: log compaction and transaction
 markers leave offsets without records. Offsets with neither a row nor a dead letter are requested
 from the brokers. If the brokers have a record at one of these offsets, and `processing.where`
 doesn't filter the record out, the record is missing: the offset is a gap.

@@ -47,10 +47,10 @@ def migrate_json(
 ) -> MigrationReport:
     """Write the records of JSON files into a topic's table, as if they were records of the topic.
 
-    If it is called again, only new files and records appended to migrated files are read. A last
-    line without a newline may be incomplete. It is only read if it is a complete JSON object, or if
-    the file hasn't changed for `connector.migration.settle-seconds`. Otherwise the next migration
-    reads it.
+    If this function is called again, it reads only new files, and records that were appended to
+    migrated files. A last line without a newline may be incomplete. This line is only read if it is
+    a complete JSON object, or if the file hasn't changed for `connector.migration.settle-seconds`.
+    Otherwise the next migration reads the line.
 
     Args:
         source: a folder or a file: a local path, or a URI in the topic's object store.
@@ -59,7 +59,7 @@ def migrate_json(
         dry_run: whether to only count files and records, without writing.
 
     Raises:
-        PipelineError: a file can't be read, migrated records of a file have changed, another
+        PipelineError: a file can't be read, the migrated records of a file have changed, another
             process migrates the same files, or the topic shares its table with other topics.
         BayouError: the records can't be written.
     """
@@ -386,8 +386,8 @@ class _NewRecords:
             if checksum_of(islice(records, part.records)) != part.checksum:
                 raise PipelineError(
                     f"{self._file.path}: its first {part.skipped + part.records} records differ "
-                    "from the migrated records. Move the file away, and write the records that the "
-                    "table lacks to a file with another name.",
+                    "from the migrated records. Move the file away. If the file has records that "
+                    "the table lacks, write these records to a file with another name.",
                     topic="",
                 )
         self._checking = False

@@ -179,8 +179,10 @@ class StatusStore:
         """Set the state of a topic's tables from the last poll.
 
         Args:
-            iceberg_lag: versions that aren't in the Iceberg metadata; None if there is none.
-            reasons: number of dead letters by kind of reason; None if they haven't changed.
+            iceberg_lag: number of versions that aren't in the table's Iceberg metadata yet; None if
+                the table has no Iceberg metadata.
+            reasons: number of dead letters by kind of reason; None if the dead letters haven't
+                changed.
             routed_tables: tables of `route-by`; None if the topic has one table.
         """
         with self._lock:

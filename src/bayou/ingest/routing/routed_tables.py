@@ -1,9 +1,9 @@
 """The state of all tables of a topic with `route-by`, in the driver.
 
 The *default table* is the table of `destination.table-path`. A batch commits to it last, so its
-offsets are valid for all tables. A routed table can be *ahead* of it: it has rows of a batch that
-was interrupted before the commit to the default table. When the batch is repeated, these rows are
-skipped.
+offsets are valid for all tables. A routed table is *ahead* of the default table if the routed table
+has rows of a batch that was interrupted before the commit to the default table. When the batch is
+repeated, these rows are skipped.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
     if reserved:
         raise ConfigurationError(
             f"{topic.schema_file}: the property {reserved[0]!r} has the name of a column that the "
-            "pipeline adds. Rename it.",
+            "pipeline adds. Rename the property.",
             file=str(topic.schema_file),
         )
     known = {*fields, *KAFKA_COLUMNS.names, *TIME_PARTS, *topic.config.processing.columns}

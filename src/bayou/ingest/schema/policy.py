@@ -266,9 +266,9 @@ class SchemaPolicy:
             if field is None or field.data_type not in (TIMESTAMP, TIMESTAMP_NTZ, DATE):
                 kind = "isn't a field" if field is None else f"has type {field.data_type}"
                 raise PipelineError(
-                    f"topic {self._topic.key!r}: event-time {config.event_time!r} {kind}. Name a "
-                    "field with the format date-time or date in the schema-file, or set its format "
-                    "in timestamp-formats.",
+                    f"topic {self._topic.key!r}: event-time {config.event_time!r} {kind}. Set "
+                    "event-time to a field that has the format date-time or date in the "
+                    "schema-file, or set the field's format in timestamp-formats.",
                     topic=self._topic.key,
                 )
         return layout
@@ -280,8 +280,9 @@ class SchemaPolicy:
             if field is not None and field.data_type not in (TIMESTAMP, STRING):
                 raise PipelineError(
                     f"topic {self._topic.key!r}: timestamp-formats: {name!r} is a "
-                    f"{field.data_type} in {self._target.path}, which can't store timestamps. "
-                    "Remove it from timestamp-formats, or set another table-path.",
+                    f"{field.data_type} in {self._target.path}, and this type can't store "
+                    "timestamps. Remove the field from timestamp-formats, or set another "
+                    "table-path.",
                     topic=self._topic.key,
                 )
 

@@ -98,8 +98,9 @@ class DirectWriter:
 
         Args:
             records: batches with the columns of the Kafka source; see `record_batch`.
-            transaction_ids: transaction identifiers of both commits. If a table already has them,
-                an earlier attempt made the commit, which is then skipped.
+            transaction_ids: transaction identifiers of both commits. If a table already has these
+                identifiers, an earlier attempt has committed to this table, and the commit is
+                skipped.
 
         Raises:
             ConcurrentTransactionError: another process writes the same records.

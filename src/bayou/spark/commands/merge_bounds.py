@@ -2,8 +2,8 @@
 
 A condition that only Spark can evaluate may have conjuncts that the kernel supports. The kernel
 uses these conjuncts to prune files and to check for conflicts with concurrent commits. The minimum
-and maximum keys of a large source are computed while Spark reads the source. They are known too
-late to prune files, but before the conflict check.
+and maximum keys of a large source are computed while Spark reads the source. They are known
+before the conflict check, but only after the files have been pruned.
 """
 
 from __future__ import annotations

@@ -387,7 +387,7 @@ class _Plan:
         return frozenset(name for action in self.actions for name in action.columns)
 
     def _first_clause(self, kind: ClauseKind) -> Any:
-        """For each row, return the index of the first clause of a kind that applies; -1 if none."""
+        """For each row, return the index of the clause of type `kind` that applies; -1 if none."""
         numbers = [n for n, c in enumerate(self._request.clauses) if c.kind == kind]
         cases: Any = F
         for number in numbers:

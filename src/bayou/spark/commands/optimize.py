@@ -240,13 +240,13 @@ class OptimizeCommands:
         full: bool = False,
         min_bytes: int | None = None,
     ) -> OptimizeMetrics:
-        """Compact small files, or cluster a clustered table.
+        """Compact small files; if the table has clustering columns, cluster it instead.
 
         Args:
             where: condition over partition columns; only matching partitions are compacted.
             min_bytes: files smaller than this are compacted. If None, the session's setting
                 applies.
-            full: whether to also rewrite the files of a clustered table that are already clustered.
+            full: for a clustered table, whether to also rewrite files that are already clustered.
         """
         state = self._latest()
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)

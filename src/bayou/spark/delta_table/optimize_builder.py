@@ -29,7 +29,7 @@ class DeltaOptimizeBuilder:
     def executeCompaction(  # noqa: N802  # delta-spark's names, here and below
         self, *, full: bool = False
     ) -> Any:
-        """Compact small files into larger ones, or cluster a clustered table.
+        """Compact small files; if the table has clustering columns, cluster it instead.
 
         Args:
             full: for a clustered table, whether to also rewrite files that are already clustered

@@ -249,11 +249,11 @@ def check_session_rules(condition: str, schema: StructType, rule: str, *, name: 
     if _is_ansi_independent(expression, [schema]) or _compares_datetimes(resolved, schema):
         return
     problem = "ANSI mode, which is off" if rule == _ANSI else f"the session's setting {rule}"
-    action = "Set spark.sql.ansi.enabled to true" if rule == _ANSI else "Unset this setting"
+    action = "set spark.sql.ansi.enabled to true" if rule == _ANSI else "unset this setting"
     raise ArgumentError(
         f"{name}: {condition!r} may depend on {problem}, but Bayou evaluates it in ANSI mode. "
-        f"{action}, use DELETE and an append, or compare columns only with values of their own "
-        "types.",
+        "Use DELETE and an append, compare columns only with values of their own types, or "
+        f"{action}.",
         argument=name,
     )
 
@@ -373,7 +373,7 @@ def check_client_evaluates(
 
 def _client_error(sql: str, problem: str, action: str) -> PredicateError:
     return PredicateError(
-        f"{sql}: it {problem}, but with Spark Connect Bayou evaluates it in the client, in ANSI "
+        f"{sql}: it {problem}, but under Spark Connect, Bayou evaluates it in the client, in ANSI "
         f"mode and in UTC. {action}",
         expression=sql,
     )

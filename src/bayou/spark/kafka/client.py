@@ -301,7 +301,7 @@ def make_admin(
 
 
 def check_properties(properties: KafkaProperties) -> None:
-    """Check properties like `make_admin`, but without a connection to a broker or token endpoint.
+    """Check properties as `make_admin` does, without connecting to a broker or token endpoint.
 
     Raises:
         ArgumentError: the client rejects the properties, or a file or property is missing.
@@ -353,7 +353,7 @@ def _bad_property(error: Exception, properties: KafkaProperties) -> ArgumentErro
     if reason.count("ssl.key.location failed"):
         return ArgumentError(
             "Option kafka.ssl.key.location: the private key can't be read. Check that the file is "
-            "a PEM key, and kafka.ssl.key.password if it is encrypted.",
+            "a PEM key. If the key is encrypted, check kafka.ssl.key.password.",
             argument="kafka.ssl.key.location",
         )
     return ArgumentError(

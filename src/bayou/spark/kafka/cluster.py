@@ -269,7 +269,7 @@ class KafkaCluster:
     def _without_leader(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ClientError]:
-        """Return an error for each partition without a leader; none if no broker answers."""
+        """Return an error for each partition without a leader; empty if no broker answers."""
         from confluent_kafka import KafkaException
 
         try:

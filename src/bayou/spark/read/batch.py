@@ -185,8 +185,9 @@ class DeltaReader(PlannedReader):
     ) -> tuple[ReadTask, list[InputPartition]] | None:
         """List the files that may match the filter, and plan tasks that read them.
 
-        If `limit` is None, the files are always planned. Otherwise, the result is None if the
-        table has a large log, and the read has no filter or more than `limit` files may match it.
+        If `limit` is None, the files are always planned. Otherwise, a read of a table with a large
+        log isn't planned, and the result is None, in two cases: the read has no filter, or more
+        than `limit` files may match the filter.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:

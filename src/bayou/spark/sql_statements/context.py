@@ -269,7 +269,8 @@ def _unsupported_view(
     Args:
         read: the option `LOADED_VERSION` of the view's first relation; None if the relation isn't a
             Delta table.
-        operations: names of the operations that prevent it; empty if the read has a filter.
+        operations: names of the view's operations that aren't supported. Empty if the view's first
+            relation isn't a whole table at its latest version.
     """
     if read == "":
         problem = (

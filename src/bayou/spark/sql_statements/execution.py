@@ -90,7 +90,7 @@ def _in_default_grammar(spark: Any, text: str, frames: Mapping[str, Any]) -> str
     """Rewrite a statement to Spark's default grammar; see `session_sql`.
 
     A statement with `${` isn't changed if there are `frames`, because PySpark reads the `{name}` in
-    `${name}` as a placeholder for one of them.
+    `${name}` as a placeholder for one of the `frames`.
     """
     return text if frames and "${" in text else session_sql(spark, text)
 

@@ -1,8 +1,8 @@
 """Finds the version and the rows of a table that are read by a write to the same table.
 
-A DataFrame reads the version that was the latest at `load`. If it overwrites the same table, the
-overwrite must be based on this version. An overwrite of the latest version would remove rows that
-were committed after the `load`.
+A DataFrame reads the version that was the latest at `load`. If the rows of the DataFrame overwrite
+the same table, the overwrite must be based on this version. An overwrite of the latest version
+would remove rows that were committed after the `load`.
 
 An append can also read its own target table, for example to insert only missing rows. This
 append isn't a blind append: its read set contains the rows that match the filters of its scans.

@@ -33,7 +33,7 @@ def sync(
     """Convert the versions of a table that have no Iceberg metadata yet.
 
     The table needs delta.universalFormat.enabledFormats = iceberg. Commits write the metadata
-    themselves; this command repairs it if a conversion failed or a process was killed.
+    themselves; this command adds missing metadata if a conversion failed or a process was killed.
 
     Example:
         bayou uniform sync lake/events

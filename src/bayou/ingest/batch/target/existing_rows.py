@@ -48,8 +48,8 @@ def existing_offsets(
 ) -> dict[int, int]:
     """Return the last Kafka offset of the rows and migrated records in a table, by partition.
 
-    If the table has committed offsets of any partition, its rows are ignored. The result then has
-    only the offsets of migrated records in partitions without a committed offset.
+    If the table has a committed offset of at least one partition, all rows are ignored. The result
+    then has only the offsets of migrated records in partitions without a committed offset.
 
     Args:
         covered: the next offset to read of each partition, as committed to the table.

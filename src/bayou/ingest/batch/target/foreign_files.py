@@ -64,7 +64,7 @@ def check_new_folder(topic: Topic, engine: Engine, version: int | None) -> None:
     if file is not None:
         raise PipelineError(
             f"topic {topic.key!r}: {topic.table_path} isn't a Delta table, but contains files, "
-            f"such as {file}, which VACUUM would delete. Move the files to another folder, or set "
-            "another table-path.",
+            f"such as {file}. VACUUM would delete these files. Move the files to another folder, "
+            "or set another table-path.",
             topic=topic.key,
         )

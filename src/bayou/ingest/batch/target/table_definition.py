@@ -24,7 +24,7 @@ _COMMENT = "comment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDifference:
-    """A setting of the section `destination` that the existing table doesn't match.
+    """A setting of `destination` whose value differs between the configuration and the table.
 
     Attributes:
         setting: the setting, such as `cluster-by`.

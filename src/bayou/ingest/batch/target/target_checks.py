@@ -217,16 +217,16 @@ def check_not_restored(
 ) -> int:
     """Check that the table wasn't restored since the topic's last commit.
 
-    A RESTORE removes rows, but not the transaction identifiers that record the rows' offsets. A
-    pipeline would therefore not read the removed records again. A RESTORE passes the check if the
+    A RESTORE removes rows. It doesn't remove the transaction identifiers that record the offsets of
+    these rows, so a pipeline wouldn't read their records again. A RESTORE passes the check if the
     setting `accept-restore` or an earlier commit of the topic accepts it, or if the table has
     neither offsets of the topic nor migrated records.
 
     Args:
         latest: the latest version of the table.
         known: the last version that was already checked; only later commits are checked. If None,
-            commits are checked from the newest back to the newest commit of a pipeline. For older
-            commits, the recorded result of the pipeline's own check is used.
+            the last commit of a pipeline and all later commits are checked. For older commits, the
+            recorded result of that pipeline's own check is used.
 
     Returns:
         The version of the newest RESTORE; -1 if there is none.
@@ -246,9 +246,8 @@ def check_not_restored(
             "have removed rows, but the table still records the offsets of these rows, so their "
             "records won't be read again. To continue without these rows, set "
             f"{topic.restore_setting(restored)}. To recover the rows, RESTORE the table to "
-            f"version {restored - 1}. This makes a new version: set the setting to its number "
-            "instead. "
-            "To read all records again, set another table-path.",
+            f"version {restored - 1}. This RESTORE creates a new version: set the setting to the "
+            "number of the new version. To read all records again, set another table-path.",
             topic=key,
         )
     return restored

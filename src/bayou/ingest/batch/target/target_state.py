@@ -214,8 +214,8 @@ class TargetState:
     def _changed_error(self, change: str) -> PipelineError:
         return PipelineError(
             f"topic {self._topic.key!r}: {self.path} {change} while this pipeline wrote to it. "
-            "Start the pipeline again to read the missing records from Kafka, or restore the "
-            "table before the start.",
+            "Start the pipeline again; it reads the missing records from Kafka. To undo the change "
+            "instead, restore the table first, and then start the pipeline.",
             topic=self._topic.key,
         )
 

@@ -131,7 +131,7 @@ class TargetTable(TargetState):
         self.open()
 
     def commit_ids(self, transaction_ids: Mapping[str, int]) -> None:
-        """Commit transaction identifiers without rows and offsets.
+        """Commit only transaction identifiers, neither rows nor offsets.
 
         The commit doesn't conflict with a transaction that `begin` started earlier.
 

@@ -95,7 +95,7 @@ class CatalogConfig(Section):
         return None
 
     def qualified_name(self, table_name: str) -> str:
-        """Return a table's quoted name with the database, or the table's URI for Unity Catalog.
+        """Return a table's quoted name with the database; if `unity` is set, the table's URI.
 
         Raises:
             ValueError: the catalog can't have a table of this name.

@@ -181,7 +181,7 @@ def client_refusal(config: KafkaConfig) -> tuple[tuple[str, ...], str] | None:
 
 
 def _with_yaml_names(message: str) -> str:
-    """Replace options of the data source `bayou-kafka` in a message by keys of the YAML file."""
+    """In a message, replace options of the data source `bayou-kafka` by keys of the YAML file."""
     for option_name, yaml_name in _YAML_NAMES:
         message = message.replace(option_name, yaml_name)
     return message.rstrip(".")

@@ -210,7 +210,7 @@ SECURITY_KEYS = {
 
 
 def with_security_keys(message: str) -> str:
-    """Replace properties such as `kafka.sasl.username` in a message by keys of `security`."""
+    """In a message, replace properties such as `kafka.sasl.username` by keys of `security`."""
 
     def key(match: re.Match[str]) -> str:
         known = SECURITY_KEYS.get(match[1])

@@ -3,8 +3,8 @@
 After the registry's header, a value contains the indexes of its message type: the position among
 the messages of the schema's file, then the positions among nested messages. A field that isn't set
 is null if Protobuf tracks its presence, otherwise it has its default value. A value is refused if
-it has a field or an extension that its message type doesn't define, or a number that a closed enum
-doesn't define, because Protobuf would drop the field, extension or number.
+it has a field or an extension that its message type doesn't define. A value is also refused if it
+has a number that a closed enum doesn't define. Protobuf would drop the field, extension or number.
 
 | Protobuf | Delta type |
 |---|---|
