@@ -28,7 +28,7 @@ from rich.table import Table as Grid
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import Operation, Table
-from bayou.kernel.iceberg.conversion import convert
+from bayou.kernel.iceberg.delta_to_iceberg import convert
 from bayou.protocol.actions import Action, AddFile, RemoveFile
 
 FILES = (1, 1000, 1_000_000)

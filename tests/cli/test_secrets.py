@@ -7,7 +7,7 @@ import http.client
 import pytest
 import typer
 
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output import output_for
 from bayou.ingest.config import load_configuration
 from bayou.ingest.events import TopicStarted

@@ -9,7 +9,7 @@ from bayou.api.optional_packages import missing_extra
 from bayou.errors import ArgumentError, CatalogError, UniversalFormatError
 from bayou.kernel import Engine, Table
 from bayou.kernel.iceberg.comparison import IcebergStatus, iceberg_lag, iceberg_status
-from bayou.kernel.iceberg.conversion import Conversion, convert
+from bayou.kernel.iceberg.delta_to_iceberg import Conversion, convert
 from bayou.kernel.iceberg.metadata_folder import location
 
 __all__ = ["IcebergMetadata"]

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from bayou.cli.exit_codes import INTERRUPTED, WRONG_USAGE
+from bayou.cli.exit_on_error import INTERRUPTED, WRONG_USAGE
 from bayou.suggestions import did_you_mean
 
 _MAX_WIDTH = 100

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import bayou
 from bayou.cli.commands.demo import _commands
-from bayou.cli.exit_codes import FAILED
+from bayou.cli.exit_on_error import FAILED
 from bayou.cli.main import command_line
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 import typer
 
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output.console import ConsoleOutput
 from bayou.cli.output.interface import ReaderClosedError, ResilientReporter
 from bayou.cli.output.json import JsonOutput

@@ -12,7 +12,7 @@ from bayou.errors import ConfigurationError, PipelineError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 from bayou.ingest.inspection import unseen_settings
-from bayou.ingest.topic_table.writer import DirectWriter, record_batch
+from bayou.ingest.topic_table.direct_writer import DirectWriter, record_batch
 
 
 def table(

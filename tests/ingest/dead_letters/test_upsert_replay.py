@@ -269,7 +269,7 @@ def test_a_key_that_is_deleted_during_a_replay_stays_deleted(small_pipeline, mon
         return upsert(target, *args, **options)
 
     monkeypatch.setattr(TargetUpserts, "upsert", delete_before)
-    monkeypatch.setattr("bayou.ingest.topic_table.writer.retry_delay", lambda _: 0)
+    monkeypatch.setattr("bayou.ingest.topic_table.direct_writer.retry_delay", lambda _: 0)
     assert replay(pipeline).replayed == 1
     assert rows(pipeline) == [(1, 1, None), (3, 1, "blue")]
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds

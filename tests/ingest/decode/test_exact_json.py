@@ -17,7 +17,7 @@ from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.decode import DecodePlan, JsonDecoder
 from bayou.ingest.decode.exact_json import decode_exact_json, encode_exact_json
 from bayou.ingest.decode.json_schema import JSON_TEXT
-from bayou.ingest.topic_table.writer import DirectWriter, record_batch
+from bayou.ingest.topic_table.direct_writer import DirectWriter, record_batch
 from bayou.protocol.schema import (
     DOUBLE,
     FLOAT,

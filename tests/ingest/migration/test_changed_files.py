@@ -15,7 +15,7 @@ from bayou.errors import PipelineError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.migration import ledger
 from bayou.ingest.migration import migrate as migration
-from bayou.ingest.topic_table.writer import DirectWriter
+from bayou.ingest.topic_table.direct_writer import DirectWriter
 from support.migrations import CONFIG, KilledError, dead_letter_values, die, ids
 
 THREE = "".join(json.dumps({"id": n, "name": f"é{n}"}, ensure_ascii=False) + "\n" for n in range(3))

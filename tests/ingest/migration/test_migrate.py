@@ -16,7 +16,7 @@ from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.inspection import plan_run, prove_offsets, topic_status_reports
 from bayou.ingest.local_state import topic_lock
 from bayou.ingest.migration import migrate as migration
-from bayou.ingest.topic_table.writer import DirectWriter, record_batch
+from bayou.ingest.topic_table.direct_writer import DirectWriter, record_batch
 from support.migrations import CONFIG, KilledError, dead_letter_values, die, ids
 
 

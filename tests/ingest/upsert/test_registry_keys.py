@@ -14,7 +14,7 @@ import bayou
 from bayou.errors import ConfigurationError
 from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.config.table_paths import dead_letters_path
-from bayou.ingest.topic_table.writer import DirectWriter, record_batch
+from bayou.ingest.topic_table.direct_writer import DirectWriter, record_batch
 from support.registry_double import RegistryDouble
 
 CONFIG = """\

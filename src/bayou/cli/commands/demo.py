@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson
 from bayou.cli.commands.tables.history import history_rows
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output import output_for
 from bayou.cli.output.interface import Output
+from bayou.cli.shared_arguments import AsJson
 
 if TYPE_CHECKING:
     from bayou.ingest.demo import DemoResult

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from bayou.cli import completions
-from bayou.cli.arguments import (
+from bayou.cli.exit_on_error import FAILED, WRONG_USAGE, exit_on_error
+from bayou.cli.output import output_for, rows_output
+from bayou.cli.shared_arguments import (
     AsJson,
     Config,
     DryRun,
@@ -19,8 +21,6 @@ from bayou.cli.arguments import (
     load_topics,
     with_topic,
 )
-from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
-from bayou.cli.output import output_for, rows_output
 from bayou.cli.usage import Command, Group
 
 if TYPE_CHECKING:

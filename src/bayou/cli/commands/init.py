@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output import output_for
+from bayou.cli.shared_arguments import AsJson
 from bayou.errors import ArgumentError
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bayou.cli import completions
-from bayou.cli.arguments import AsJson, DryRun, Settings
-from bayou.cli.exit_codes import FAILED, exit_on_error
+from bayou.cli.exit_on_error import FAILED, exit_on_error
 from bayou.cli.output import output_for
+from bayou.cli.shared_arguments import AsJson, DryRun, Settings
 from bayou.ingest.events import MigrationReport
 
 

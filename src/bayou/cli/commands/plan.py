@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bayou.cli.arguments import (
+from bayou.cli.exit_on_error import FAILED, exit_on_error
+from bayou.cli.output import RowsOutput, rows_output
+from bayou.cli.shared_arguments import (
     Config,
     OnlyTopics,
     RowsAsJson,
@@ -19,8 +21,6 @@ from bayou.cli.arguments import (
     unseen_masks_warning,
     with_topic,
 )
-from bayou.cli.exit_codes import FAILED, exit_on_error
-from bayou.cli.output import RowsOutput, rows_output
 
 if TYPE_CHECKING:
     from bayou.ingest.inspection import TopicPlan

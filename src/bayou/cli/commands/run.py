@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import (
+from bayou.cli.exit_on_error import FAILED, exit_on_error
+from bayou.cli.output import Output, output_for
+from bayou.cli.output.interface import ReaderClosedError, ResilientReporter
+from bayou.cli.shared_arguments import (
     AsJson,
     Config,
     Settings,
@@ -18,9 +21,6 @@ from bayou.cli.arguments import (
     unseen_masks_warning,
     with_topic,
 )
-from bayou.cli.exit_codes import FAILED, exit_on_error
-from bayou.cli.output import Output, output_for
-from bayou.cli.output.interface import ReaderClosedError, ResilientReporter
 from bayou.ingest.events import (
     AttemptFailed,
     BatchReport,

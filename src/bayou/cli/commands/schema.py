@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli.arguments import (
+from bayou.cli.exit_on_error import FAILED, WRONG_USAGE, exit_on_error
+from bayou.cli.output import rows_output
+from bayou.cli.shared_arguments import (
     AsOf,
     AtVersion,
     FromConfig,
@@ -16,8 +18,6 @@ from bayou.cli.arguments import (
     TablePath,
     check_time,
 )
-from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
-from bayou.cli.output import rows_output
 from bayou.cli.tables import open_table
 from bayou.cli.usage import Command, Group
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import Config, RowsAsJson, RowsTo, Settings, load_topics
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output import rows_output
+from bayou.cli.shared_arguments import Config, RowsAsJson, RowsTo, Settings, load_topics
 
 
 def topics(

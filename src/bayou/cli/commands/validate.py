@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayou.cli import completions
-from bayou.cli.arguments import (
+from bayou.cli.exit_on_error import WRONG_USAGE, exit_on_error
+from bayou.cli.output import output_for
+from bayou.cli.shared_arguments import (
     AsJson,
     Settings,
     unseen_fields_warning,
     unseen_masks_warning,
     with_topic,
 )
-from bayou.cli.exit_codes import WRONG_USAGE, exit_on_error
-from bayou.cli.output import output_for
 
 if TYPE_CHECKING:
     from bayou.ingest.config.routing import RouteByConfig

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayou.cli import completions
-from bayou.cli.arguments import AsJson, FromConfig, Settings, load_topics, select_topics
 from bayou.cli.commands.tables.history import history_rows
-from bayou.cli.exit_codes import FAILED, WRONG_USAGE, exit_on_error
+from bayou.cli.exit_on_error import FAILED, WRONG_USAGE, exit_on_error
 from bayou.cli.output import Output, output_for
 from bayou.cli.output.cells import format_cell
+from bayou.cli.shared_arguments import AsJson, FromConfig, Settings, load_topics, select_topics
 from bayou.cli.tables import open_table
 from bayou.errors import TableNotFoundError
 

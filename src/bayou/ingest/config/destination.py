@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, WithJsonSchema, field_validator, model_validator
 
+from bayou.ingest.config.base_section import Section, property_text
 from bayou.ingest.config.routing import RouteByConfig
-from bayou.ingest.config.section import Section, property_text
 from bayou.protocol import properties
 from bayou.protocol.property_strings import PropertyValueError, column_path
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bayou.errors import ArgumentError, ConfigurationError
+from bayou.ingest.config.base_section import SectionKeyError
 from bayou.ingest.config.configuration import (
     Configuration,
     Topic,
@@ -24,7 +25,6 @@ from bayou.ingest.config.model import PipelineConfig
 from bayou.ingest.config.notices import missing_broker, notices, refusals
 from bayou.ingest.config.overrides import apply_environment, apply_overrides
 from bayou.ingest.config.pipeline_files import files_in_tables
-from bayou.ingest.config.section import SectionKeyError
 from bayou.ingest.config.table_paths import resolve_path
 from bayou.suggestions import closest
 

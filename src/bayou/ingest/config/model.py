@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from bayou.ingest.config.base_section import Section
 from bayou.ingest.config.connector.catalog import CatalogConfig
 from bayou.ingest.config.connector.connections import (
     KafkaConfig,
@@ -24,7 +25,6 @@ from bayou.ingest.config.connector.registry import SchemaRegistryConfig
 from bayou.ingest.config.connector.storage import StorageConfig
 from bayou.ingest.config.destination import TOPIC, DestinationConfig
 from bayou.ingest.config.routing import VALUE
-from bayou.ingest.config.section import Section
 from bayou.ingest.config.topic import TopicConfig
 
 

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from bayou.errors import PredicateError
-from bayou.ingest.config.section import Section
+from bayou.ingest.config.base_section import Section
 from bayou.kernel.expressions.model import (
     Column,
     Expression,

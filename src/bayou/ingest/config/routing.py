@@ -18,8 +18,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from bayou.ingest.config.base_section import Section, property_text
 from bayou.ingest.config.processing import check_expression, parsed_expression
-from bayou.ingest.config.section import Section, property_text
 from bayou.kernel.expressions.model import Expression
 
 VALUE = "{value}"

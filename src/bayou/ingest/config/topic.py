@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from bayou.ingest.config.base_section import Section, kebab
 from bayou.ingest.config.destination import DestinationConfig
 from bayou.ingest.config.processing import ProcessingConfig, names_in
-from bayou.ingest.config.section import Section, kebab
 from bayou.ingest.decode.formats import is_timestamp_format
 from bayou.kernel.expressions.model import Expression
 

@@ -26,7 +26,7 @@ from bayou.ingest.dead_letters.append_replay import ReplayResult
 from bayou.ingest.offsets import covered_offsets
 from bayou.ingest.offsets_of_rows import TopicOffsets
 from bayou.ingest.retries import retry_delay
-from bayou.ingest.topic_table.writer import DirectWriter
+from bayou.ingest.topic_table.direct_writer import DirectWriter
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.alter.properties import set_properties
 from bayou.version import ENGINE_INFO

@@ -29,7 +29,7 @@ from bayou.ingest.migration.json_files import JsonFile, is_whole, json_files, re
 from bayou.ingest.migration.ledger import Ledger, Part, application_id, migrated_source
 from bayou.ingest.migration.metadata_columns import FromKafka, OldRecords
 from bayou.ingest.migration.migrated_files import KnownFiles, checksum_of
-from bayou.ingest.topic_table.writer import MIGRATED, DirectWriter, record_batch
+from bayou.ingest.topic_table.direct_writer import MIGRATED, DirectWriter, record_batch
 from bayou.kernel import Engine
 
 _BATCH_RECORDS = 50_000

@@ -19,7 +19,7 @@ from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
 from bayou.ingest.migration.ledger import Ledger, Part
 from bayou.ingest.migration.metadata_columns import FromKafka, OldRecords
 from bayou.ingest.migration.migrated_files import KnownFiles, checksum_of
-from bayou.ingest.topic_table.writer import MIGRATED, DirectWriter, record_batch
+from bayou.ingest.topic_table.direct_writer import MIGRATED, DirectWriter, record_batch
 from bayou.kernel.arrow.compute import pc
 
 

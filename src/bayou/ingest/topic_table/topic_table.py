@@ -27,7 +27,7 @@ from bayou.ingest.events import (
 from bayou.ingest.local_state import topic_lock
 from bayou.ingest.maintenance import maintain_table
 from bayou.ingest.migration import FileCheck, migrate_json, verify_migration
-from bayou.ingest.topic_table.writer import WRITTEN, DirectWriter, record_batch
+from bayou.ingest.topic_table.direct_writer import WRITTEN, DirectWriter, record_batch
 from bayou.protocol.schema import StructType
 
 

@@ -3,7 +3,7 @@
 `bayou.ingest.upsert_order` defines the order of a key's records, and finds the last one.
 """
 
-from bayou.ingest.upsert.changes import Change, ChangeReader, key_columns
+from bayou.ingest.upsert.change_decoder import Change, ChangeReader, key_columns
 from bayou.ingest.upsert.deleted_keys import DeletedKeys
 from bayou.ingest.upsert.merging import UPSERTS, UpsertResult, UpsertTable
 from bayou.ingest.upsert_order import (

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.engine import Engine
-from bayou.kernel.iceberg.conversion import is_enabled
 from bayou.kernel.iceberg.data_files import DataFileConverter
+from bayou.kernel.iceberg.delta_to_iceberg import is_enabled
 from bayou.kernel.iceberg.manifests.entries import DELETE_MANIFEST
 from bayou.kernel.iceberg.manifests.manifest_reader import live_entries, read_manifest_list
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder

@@ -31,7 +31,7 @@ from bayou.kernel.table_features.writer_support import (
     normalize_properties,
 )
 from bayou.kernel.transaction.commit_table_actions import TableUpdate
-from bayou.kernel.transaction.iceberg_files import check_purged
+from bayou.kernel.transaction.iceberg_file_checks import check_purged
 from bayou.kernel.transaction.metadata_update import (
     MetadataRequest,
     UpdatedMetadata,

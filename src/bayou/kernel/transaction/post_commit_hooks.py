@@ -19,7 +19,7 @@ from bayou.kernel.checkpoint.parts import write_checkpoint_with_workers
 from bayou.kernel.crc.commit_effect import CommitEffect
 from bayou.kernel.crc.write import write_checksum
 from bayou.kernel.engine import Engine, commit_settings
-from bayou.kernel.iceberg.conversion import convert, is_enabled
+from bayou.kernel.iceberg.delta_to_iceberg import convert, is_enabled
 from bayou.kernel.iceberg.expiration import expire_snapshots
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
 from bayou.kernel.maintenance.log_compaction import compact_log, is_compaction_due

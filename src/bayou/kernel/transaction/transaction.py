@@ -35,7 +35,7 @@ from bayou.kernel.transaction.commit_table_actions import (
     update_high_water_marks,
 )
 from bayou.kernel.transaction.conflict_checker import ReadSet, WriteSet
-from bayou.kernel.transaction.iceberg_files import checked_actions
+from bayou.kernel.transaction.iceberg_file_checks import checked_actions
 from bayou.kernel.transaction.post_commit_hooks import due_hooks
 from bayou.kernel.transaction_state import TransactionState, WriteContext
 from bayou.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile

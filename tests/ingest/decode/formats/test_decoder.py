@@ -29,7 +29,7 @@ from bayou.ingest.decode.formats import (
     avro_schema_columns,
     schema_registry,
 )
-from bayou.ingest.topic_table.writer import DirectWriter, record_batch
+from bayou.ingest.topic_table.direct_writer import DirectWriter, record_batch
 from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.protocol.schema import (
     BINARY,

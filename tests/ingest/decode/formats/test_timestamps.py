@@ -12,7 +12,7 @@ from bayou.ingest import TopicTable, load_configuration
 from bayou.ingest.decode import DecodePlan
 from bayou.ingest.decode.formats import RecordDecoder, RecordFormat
 from bayou.ingest.decode.formats.timestamps import converted, schema_without
-from bayou.ingest.topic_table.writer import record_batch
+from bayou.ingest.topic_table.direct_writer import record_batch
 from bayou.ingest.upsert import ChangeReader, UpsertKeys
 from bayou.protocol.schema import LONG, TIMESTAMP, StructField, StructType
 

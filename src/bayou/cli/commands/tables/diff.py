@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from bayou.cli import completions
-from bayou.cli.arguments import (
+from bayou.cli.exit_on_error import FAILED, exit_on_error
+from bayou.cli.output import RowsOutput, row_limit, rows_output
+from bayou.cli.shared_arguments import (
     Columns,
     FromConfig,
     Limit,
@@ -18,8 +20,6 @@ from bayou.cli.arguments import (
     Where,
     split_names,
 )
-from bayou.cli.exit_codes import FAILED, exit_on_error
-from bayou.cli.output import RowsOutput, row_limit, rows_output
 from bayou.cli.tables import open_table, split_reference
 
 if TYPE_CHECKING:

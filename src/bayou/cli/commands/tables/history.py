@@ -8,9 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from bayou.cli.arguments import FromConfig, RowsAsJson, RowsTo, Settings, TablePath, format_utc
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output import rows_output
+from bayou.cli.shared_arguments import (
+    FromConfig,
+    RowsAsJson,
+    RowsTo,
+    Settings,
+    TablePath,
+    format_utc,
+)
 from bayou.cli.tables import open_table
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from bayou.cli import completions
-from bayou.cli.arguments import AsJson, DryRun, FromConfig, Settings, TablePath, split_names
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output import output_for
+from bayou.cli.shared_arguments import AsJson, DryRun, FromConfig, Settings, TablePath, split_names
 from bayou.cli.tables import check_columns, open_table
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bayou.cli.arguments import (
+from bayou.cli.exit_on_error import exit_on_error
+from bayou.cli.output import row_limit, rows_output
+from bayou.cli.shared_arguments import (
     AsOf,
     AtVersion,
     Columns,
@@ -16,8 +18,6 @@ from bayou.cli.arguments import (
     check_time,
     split_names,
 )
-from bayou.cli.exit_codes import exit_on_error
-from bayou.cli.output import row_limit, rows_output
 from bayou.cli.tables import check_columns, open_table
 
 

@@ -6,7 +6,9 @@ import shlex
 
 import typer
 
-from bayou.cli.arguments import (
+from bayou.cli.exit_on_error import WRONG_USAGE, exit_on_error
+from bayou.cli.output import output_for
+from bayou.cli.shared_arguments import (
     AsJson,
     AsOf,
     AtVersion,
@@ -16,8 +18,6 @@ from bayou.cli.arguments import (
     TablePath,
     check_time,
 )
-from bayou.cli.exit_codes import WRONG_USAGE, exit_on_error
-from bayou.cli.output import output_for
 from bayou.cli.tables import open_table
 
 

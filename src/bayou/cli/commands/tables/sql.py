@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli.arguments import FromConfig, Limit, RowsAsJson, RowsTo, Settings
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output import row_limit, rows_output
+from bayou.cli.shared_arguments import FromConfig, Limit, RowsAsJson, RowsTo, Settings
 from bayou.cli.tables import open_table, split_reference
 from bayou.errors import ArgumentError, ConfigurationError
 from bayou.suggestions import did_you_mean

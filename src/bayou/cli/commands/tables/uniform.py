@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output import output_for
+from bayou.cli.shared_arguments import AsJson, FromConfig, Settings, TablePath
 from bayou.cli.tables import open_table
 from bayou.cli.usage import Command, Group
 

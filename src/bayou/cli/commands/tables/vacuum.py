@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayou.cli.arguments import AsJson, FromConfig, Settings, TablePath, Yes, confirm
-from bayou.cli.exit_codes import exit_on_error
+from bayou.cli.exit_on_error import exit_on_error
 from bayou.cli.output import output_for
+from bayou.cli.shared_arguments import AsJson, FromConfig, Settings, TablePath, Yes, confirm
 from bayou.cli.tables import open_table
 from bayou.errors import ArgumentError
 

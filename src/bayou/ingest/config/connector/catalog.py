@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from bayou.ingest.config.base_section import Section
 from bayou.ingest.config.connector.unity import UnityConfig
-from bayou.ingest.config.section import Section
 from bayou.protocol.sql import quote_identifier
 
 URIS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")

@@ -7,18 +7,18 @@ import importlib.util
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from bayou.errors import ArgumentError, PrerequisiteError
-from bayou.ingest.config.connector.kafka_security import (
-    ALWAYS_IN_SECURITY,
-    SECURITY_KEYS,
-    KafkaSecurity,
-    with_security_keys,
-)
-from bayou.ingest.config.section import (
+from bayou.ingest.config.base_section import (
     Section,
     SectionKeyError,
     checked_properties,
     kebab,
     property_text,
+)
+from bayou.ingest.config.connector.kafka_security import (
+    ALWAYS_IN_SECURITY,
+    SECURITY_KEYS,
+    KafkaSecurity,
+    with_security_keys,
 )
 from bayou.spark.kafka.client import check_properties, parse_properties
 from bayou.suggestions import closest

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from bayou.ingest.config.section import Section, in_clear
+from bayou.ingest.config.base_section import Section, in_clear
 
 
 class KafkaOAuth(Section):

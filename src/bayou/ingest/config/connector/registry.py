@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from bayou.ingest.config.section import Section, in_clear
+from bayou.ingest.config.base_section import Section, in_clear
 from bayou.ingest.decode.formats import RegistryAddress
 from bayou.ingest.decode.formats.schema_registry_http import CLIENT_PACKAGES
 

@@ -7,7 +7,7 @@ import os
 from pydantic import Field, SecretStr, field_validator
 
 from bayou.errors import ArgumentError
-from bayou.ingest.config.section import Section, in_clear
+from bayou.ingest.config.base_section import Section, in_clear
 from bayou.unity.names import TableName
 from bayou.unity.settings import TOKEN, URI, UnitySettings, unity_settings
 

@@ -28,7 +28,7 @@ from bayou.kernel.commands.vacuum.plan import (
     record_lite,
 )
 from bayou.kernel.engine import Engine
-from bayou.kernel.iceberg.conversion import is_enabled
+from bayou.kernel.iceberg.delta_to_iceberg import is_enabled
 from bayou.kernel.iceberg.expiration import delete_orphans, expire_snapshots
 from bayou.kernel.log.commit_times import last_version_at_or_before
 from bayou.kernel.log.incremental_replay import refresh_state

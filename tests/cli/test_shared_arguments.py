@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayou.cli.arguments import select_topics
+from bayou.cli.shared_arguments import select_topics
 from bayou.errors import ArgumentError
 from bayou.ingest.config import load_configuration
 

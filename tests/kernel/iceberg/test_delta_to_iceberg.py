@@ -15,8 +15,8 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import PrerequisiteError, StorageError, UniversalFormatError
-from bayou.kernel.iceberg import conversion, snapshot_writer
-from bayou.kernel.iceberg.conversion import convert
+from bayou.kernel.iceberg import snapshot_writer
+from bayou.kernel.iceberg.delta_to_iceberg import convert
 from bayou.kernel.iceberg.expiration import delete_orphans, expire_snapshots
 from bayou.kernel.iceberg.manifests import manifest_writer
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder
@@ -373,9 +373,9 @@ def test_the_whole_table_is_converted_after_too_many_commits(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(path, ROWS, configuration=ICEBERG)
-    monkeypatch.setattr(conversion, "_MAX_COMMITS", 1)
+    monkeypatch.setattr(delta_to_iceberg, "_MAX_COMMITS", 1)
     with monkeypatch.context() as patched:
-        patched.setattr(conversion, "convert", None)
+        patched.setattr(delta_to_iceberg, "convert", None)
         patched.setattr("bayou.kernel.transaction.post_commit_hooks.convert", lambda *_, **__: 0)
         write(path, ROWS)
         write(path, ROWS)
@@ -437,8 +437,8 @@ def test_a_lost_race_continues_from_the_winner(path: Path, monkeypatch: pytest.M
 def test_old_metadata_files_and_surplus_snapshots_are_deleted(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversion, "_METADATA_FILES", 3)
-    monkeypatch.setattr(conversion, "_MAX_SNAPSHOTS", 2)
+    monkeypatch.setattr(delta_to_iceberg, "_METADATA_FILES", 3)
+    monkeypatch.setattr(delta_to_iceberg, "_MAX_SNAPSHOTS", 2)
     for _ in range(5):
         write(path, ROWS, mode="overwrite", configuration=ICEBERG)
     names = os.listdir(path / "metadata")
