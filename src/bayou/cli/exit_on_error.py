@@ -1,4 +1,4 @@
-"""Exit codes of commands, and the conversion of exceptions to messages and exit codes.
+"""Messages and exit codes of commands that end with an exception.
 
 | code | |
 |---|---|

@@ -15,7 +15,7 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import PrerequisiteError, StorageError, UniversalFormatError
-from bayou.kernel.iceberg import snapshot_writer
+from bayou.kernel.iceberg import delta_to_iceberg, snapshot_writer
 from bayou.kernel.iceberg.delta_to_iceberg import convert
 from bayou.kernel.iceberg.expiration import delete_orphans, expire_snapshots
 from bayou.kernel.iceberg.manifests import manifest_writer

@@ -1,6 +1,6 @@
 """Iceberg metadata of a Delta table (`delta.universalFormat.enabledFormats = 'iceberg'`).
 
-`conversion` converts commits; start there. `snapshot_writer` applies a commit to the manifests of
+`delta_to_iceberg` converts commits; start there. `snapshot_writer` applies a commit to the manifests of
 the previous snapshot, `manifests` has their formats, and the other modules map schemas, files and
 values. pyiceberg and fastavro (extra `iceberg`) are imported in the functions that use them.
 """
