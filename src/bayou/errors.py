@@ -5,7 +5,7 @@
     │   ├── TableNotFoundError            no Delta log at the path
     │   ├── TableAlreadyExistsError       a table can't be created because it exists
     │   ├── VersionNotFoundError          the log can't reconstruct a version or timestamp
-    │   ├── ChangeDataFeedError           changes weren't recorded, or their schema changed
+    │   ├── ChangeDataFeedError           changes weren't recorded, or the schema changed
     │   ├── StreamingSourceError          a stream of a table can't start or continue
     │   ├── ProtocolError                 a rule of the Delta protocol prevents the operation
     │   │   ├── UnsupportedFeatureError   the protocol requires an unsupported feature
@@ -267,7 +267,7 @@ class IcebergCompatError(TableError):
     Attributes:
         version: the version of Iceberg compatibility; None if no version is enabled.
         condition: delta-spark's error class of the violated rule, such as
-            `DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE`; None if it has none.
+            `DELTA_ICEBERG_COMPAT_VIOLATION.UNSUPPORTED_DATA_TYPE`; None if the rule has none.
     """
 
     def __init__(
@@ -310,7 +310,8 @@ class CommitConflictError(CommitError):
 
     Attributes:
         winning_version: version of the winning commit.
-        winning_operation: operation in the `commitInfo` of the winning commit; None if it has none.
+        winning_operation: `commitInfo.operation` of the winning commit; None if the commit has
+            none.
         attempts: number of commit attempts.
         rule: name of the violated rule, such as `concurrent append`.
     """

@@ -81,8 +81,9 @@ class ChangesHandle:
         """Read the rows of the change data feed into memory.
 
         Args:
-            columns: top-level columns of the table, `_change_type`, `_commit_version` or
-                `_commit_timestamp`, in result order; None for all columns.
+            columns: columns in result order; None for all columns. The list may contain the
+                table's top-level columns, and also `_change_type`, `_commit_version` and
+                `_commit_timestamp`.
             filter: return only matching rows; an SQL string such as
                 `"_change_type <> 'update_preimage' AND id > 3"`, or a `Predicate`.
 

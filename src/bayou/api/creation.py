@@ -62,7 +62,7 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
         storage_options: see `bayou.table`.
         cluster_by: clustering columns; they can't be combined with partition columns.
         catalog: catalog that manages the new table; see `bayou.table`.
-        location: for `uc://catalog.schema.table`, path or URI of an external table.
+        location: path or URI of an external table, if `path` is `uc://catalog.schema.table`.
         engine: see `bayou.table`.
 
     Raises:

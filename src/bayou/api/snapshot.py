@@ -140,7 +140,7 @@ class SnapshotHandle(DataFrames):
         return add_actions(self._engine, self._snapshot, flatten=flatten)
 
     def file_uris(self, partition_filters: Condition | None = None) -> list[str]:
-        """Return the full paths or URIs of the live files that may match a filter.
+        """Return the full paths or URIs of the live files that may contain matching rows.
 
         Examples:
             >>> bayou.table("lake/orders").snapshot().file_uris([("country", "=", "NZ")])

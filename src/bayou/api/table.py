@@ -279,7 +279,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self.snapshot().get_add_actions(flatten)
 
     def file_uris(self, partition_filters: Condition | None = None) -> list[str]:
-        """Return the full paths or URIs of the live files that may match a filter.
+        """Return the full paths or URIs of the live files that may contain matching rows.
 
         Examples:
             >>> bayou.table("lake/orders").file_uris([("country", "=", "NZ")])

@@ -111,8 +111,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         compression: Parquet codec of the data files; None for the codec in the table properties.
         name, description: name and description in the table's metadata.
         catalog: catalog that manages the table or the new table; see `bayou.table`.
-        location: for `uc://catalog.schema.table`, path or URI of a new external table. Without it,
-            a missing table is created as a managed table.
+        location: path or URI of a new external table, if `path` is `uc://catalog.schema.table`.
+            Without `location`, a missing table is created as a managed table.
 
     Returns:
         The table's version after the write. Appending no rows to an existing table commits nothing.

@@ -1,6 +1,6 @@
 """A Delta Kernel in Python: the Delta protocol over Arrow, with a pluggable `Engine`.
 
-Names follow Delta Kernel. Each call takes the engine as an argument; no object stores the engine.
+Names follow Delta Kernel. Each call takes the engine as an argument; the engine is never stored.
 """
 
 from typing import TYPE_CHECKING

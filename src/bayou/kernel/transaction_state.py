@@ -89,8 +89,8 @@ class TransactionState:
         data_change: `dataChange` of the files; False if the rows are only rewritten.
         records_inserts: whether rows are also written to change data files, as inserts.
         max_records_per_file: maximum number of rows of a data file; None for no maximum.
-        compression: Parquet codec that overrides `delta.parquet.compression.codec`, if not None.
-        target_file_size: size in bytes that overrides `delta.targetFileSize`, if not None.
+        compression: Parquet codec; None for the codec in `delta.parquet.compression.codec`.
+        target_file_size: size in bytes; None for the size in `delta.targetFileSize`.
         records_tight_bounds: whether statistics contain `tightBounds: true`, as in tables with
             deletion vectors.
         writer: (index of this writer, number of writers). Each writer generates different

@@ -40,7 +40,7 @@ class StoredVector:
 
     Attributes:
         path: path relative to the table's root, or an absolute URI, encoded like `add.path`.
-        offset: position in the file of the 4-byte size that precedes the deletion vector.
+        offset: position of the range in the file. The range starts with the 4-byte size.
         length: total bytes of size, deletion vector and checksum (see `unframe`).
     """
 

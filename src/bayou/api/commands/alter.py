@@ -437,7 +437,7 @@ class TableAlterer(BoundTable):
                 `checkpointProtection`. This requires two calls, at least 24 hours apart.
 
         Raises:
-            UnsupportedFeatureError: the table lacks the feature, or it can't be dropped.
+            UnsupportedFeatureError: the table lacks the feature, or the feature can't be dropped.
             FeatureInUseError: another feature or the table's metadata requires the feature, or the
                 older versions aren't 24 hours old yet.
         """

@@ -66,8 +66,8 @@ class Maintenance(BoundTable):
             dry_run: whether to delete nothing. `inventory` of the result lists the files.
             enforce_retention_duration: whether to reject a retention period that is shorter than
                 the table property.
-            full: whether to list the table's folder. If False, the files are looked up in the log,
-                which is faster, but doesn't find files that no commit refers to.
+            full: whether to list the table's folder. If False, the files are looked up in the log.
+                This is faster, but doesn't find files that no commit refers to.
 
         Raises:
             ArgumentError: the retention period is negative, or shorter than the table property.

@@ -152,10 +152,10 @@ class TableMerger:
     def execute(self) -> MergeMetrics:
         """Run the merge in one commit. Nothing is committed if no row changes.
 
-        The source is read into memory (at most 2 GiB), the target file by file. If the table has
-        deletion vectors enabled (`delta.enableDeletionVectors`), changed rows are marked in
-        deletion vectors. If not, the files of changed rows are rewritten. A merge that only inserts
-        rows rewrites no files.
+        The source is read into memory (at most 2 GiB). The target is read file by file. If the
+        table has deletion vectors enabled (`delta.enableDeletionVectors`), changed rows are marked
+        in deletion vectors. If not, the files of changed rows are rewritten. A merge that only
+        inserts rows rewrites no files.
 
         Returns:
             Metrics: `num_target_rows_updated`, `num_affected_rows`, `version`, ...

@@ -29,9 +29,10 @@ class DeltaDataset(pads.FileSystemDataset):
     """One version of a Delta table as a `pyarrow.dataset.Dataset`.
 
     The kernel reads the rows, so the dataset supports the same tables as `to_arrow`. It reads only
-    the columns of a scanner, and uses the scanner's filter for data skipping. pyarrow then filters
-    the rows. `to_table`, `to_batches`, `head`, `take` and the other methods of pyarrow that return
-    rows use `scanner`, as do DuckDB and Polars. Rows are in the order of the files in the log.
+    the columns that a scanner needs. The scanner's filter is used for data skipping. pyarrow then
+    filters the rows. `to_table`, `to_batches`, `head`, `take` and the other methods of pyarrow that
+    return rows use `scanner`, as do DuckDB and Polars. Rows are in the order of the files in the
+    log.
 
     pyarrow's C++ code can't read the data files: `get_fragments`, and functions that don't use
     `scanner`, raise an error.

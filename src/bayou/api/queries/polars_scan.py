@@ -27,8 +27,8 @@ def scan_polars(
 
     Polars passes the columns and filters of a query to the kernel, which reads only these columns,
     and skips files and row groups without matching rows. Polars then filters the rows. Rows are
-    streamed in the order of the files in the log. The version is the latest one when this function
-    is called.
+    streamed in the order of the files in the log. The default version is the latest version at the
+    time of this call.
 
         events = bayou.scan_polars("lake/events")
         events.filter(pl.col("day") == "2024-01-05").select("id").collect()

@@ -143,7 +143,7 @@ def _json_strings(text: Column) -> Column:
 
 
 def replaced(text: Column, selected: Column, replacement: Callable[[str], str]) -> Column:
-    """Replace each string for which the mask `selected` is true by the result of `replacement`."""
+    """Apply `replacement` to the strings for which the mask `selected` is true; keep the others."""
     selected = pc.fill_null(selected, False)
     if selected.true_count == 0:
         return text

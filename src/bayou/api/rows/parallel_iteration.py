@@ -27,9 +27,9 @@ def available_cores() -> int:
 
 
 def reader_threads(table: str) -> int:
-    """Number of threads to read a table's files with: the cores, or twice as many for a store.
+    """Number of threads that read a table's files: one per core, or two for a remote store.
 
-    More threads than cores only help to wait for the responses of a server.
+    A thread that waits for a server's response doesn't use its core.
     """
     return min((2 if "://" in table else 1) * available_cores(), _MAX_THREADS)
 

@@ -68,7 +68,7 @@ class CloseableIterator(Iterator[_T_co]):
         return CloseableIterator(filter(predicate, self), self)
 
     def flat_map(self, function: Callable[[_T_co], Iterable[_U]]) -> CloseableIterator[_U]:
-        """Call a function that returns an iterable for each item, and concatenate the iterables.
+        """Call a function with each item, and concatenate the iterables that it returns.
 
         Closing the result closes the current iterable and this iterator.
         """

@@ -1,4 +1,4 @@
-"""Iterators whose items threads read or compute ahead."""
+"""Iterators whose items are read or computed ahead, in threads."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Row:
         """The value of a field.
 
         Raises:
-            ArgumentError: the row has no field with this name, or more than one.
+            ArgumentError: the row has no field with this name, or has several of them.
         """
         batch = self.to_batch()
         if len(batch.schema.get_all_field_indices(name)) != 1:

@@ -32,8 +32,8 @@ class CheckpointAdds:
 
     Attributes:
         adds: the actions as structs of the type `ADD_TYPE`. Fields that weren't read are null.
-        parsed: the column `stats_parsed`; None if it wasn't read, because the statistics were read
-            as JSON (in `adds`) or not at all.
+        parsed: the column `stats_parsed`; None if it wasn't read. In this case, the statistics were
+            read as JSON (in `adds`), or no statistics were read.
         statistics: parsed statistics of the columns in a scan's filter, one row for each add; None
             if they weren't computed yet.
     """

@@ -206,8 +206,8 @@ def _claim(engine: Engine, state: TableState) -> str | None:
     """Create the claim file of a multi-part checkpoint and return its path.
 
     Return None if another writer has a claim file, or has written checkpoint files of this version.
-    The checkpoint files are listed after the claim file is created. A writer that has finished no
-    longer has a claim file, but the listing contains its checkpoint files.
+    The checkpoint files are listed after the claim file is created. After a writer has finished,
+    its claim file no longer exists, but the listing contains its checkpoint files.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):

@@ -141,7 +141,7 @@ def load_for_checkpoint(
         raise UnsupportedFeatureError(
             f"{state.path}: this version of Bayou can't write checkpoints of the table, because "
             f"it doesn't know the table features {', '.join(unknown)}. These features may add "
-            "actions to checkpoints. Write the checkpoint with a newer version, or with "
+            "actions to checkpoints. Write the checkpoint with a newer version of Bayou, or with "
             "delta-spark.",
             table=state.path,
             features=unknown,

@@ -49,7 +49,7 @@ def write_checksum(
     effect: CommitEffect | None = None,
     catalog: Catalog | None = None,
 ) -> bool:
-    """Write the checksum of a version, if it has none; return False if it can't be computed.
+    """Write the checksum of a version that has none; return False if it can't be computed.
 
     The file actions of checkpoints aren't read. In a catalog-managed table, unpublished commits
     have no commit file in the log. If the checksum depends on an unpublished commit, it can only be

@@ -56,7 +56,7 @@ def transform_logical_data(
     Missing columns get generated or default values, and constraints are checked.
 
     Raises:
-        SchemaError: the rows have a column that the table lacks, or a column of another type.
+        SchemaError: a column of the rows isn't in the table, or has another type in the table.
         ConstraintViolationError: a row violates a constraint.
     """
     rules = RowConstraints(engine, state)
@@ -168,7 +168,7 @@ def write_data(
     needs up to 256 MB of memory in addition to the buffers.
 
     Raises:
-        SchemaError: the rows have a column that the table lacks, or a column of another type.
+        SchemaError: a column of the rows isn't in the table, or has another type in the table.
         ConstraintViolationError: a row violates a constraint.
         StorageError: a file can't be written.
 

@@ -116,7 +116,7 @@ class PartitionSplitter:
         return slices
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """Return a dict for each partition column: serialized timestamp to string in `zoneless`."""
+        """For each partition column, map the serialized timestamp to its string in `zoneless`."""
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:
             original = zoneless.get(name)

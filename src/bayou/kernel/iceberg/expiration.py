@@ -29,7 +29,8 @@ def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
     """Remove the snapshots that only versions before `earliest_version` use; return their number.
 
     A version that changed no files has no snapshot of its own and uses the previous one. The
-    current snapshot is always retained. Files that only removed snapshots reference are deleted.
+    current snapshot is always retained. Files that are referenced only by removed snapshots are
+    deleted.
     """
     folder = MetadataFolder(engine, table)
     for _ in range(_MAX_ATTEMPTS):
@@ -87,7 +88,7 @@ def without_oldest(
 def _unreferenced_files(
     engine: Engine, table: str, expired: Sequence[Json], retained: Sequence[Json]
 ) -> list[str]:
-    """Return the paths of metadata files that only expired snapshots reference.
+    """Return the paths of the metadata files that are referenced only by expired snapshots.
 
     Once a snapshot no longer references a file, no later snapshot references the file again.
     Therefore, only the oldest retained snapshot is compared with the expired snapshots.

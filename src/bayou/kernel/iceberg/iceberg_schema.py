@@ -77,7 +77,7 @@ def to_iceberg_schema(table: str, schema: StructType, format_version: int) -> Js
     """Return a schema's JSON without its `schema-id`.
 
     Raises:
-        UniversalFormatError: a column has no id, or a type that the format version doesn't have.
+        UniversalFormatError: a column has no id, or the format version lacks its type.
     """
     return _Converter(table, format_version).struct(schema)
 
@@ -257,8 +257,8 @@ def _field_id(table: str, field: StructField) -> int:
     if isinstance(field_id, int):
         return field_id
     raise UniversalFormatError(
-        f"{table}: column {field.name!r} has no {ID_KEY}, which Iceberg metadata requires. Enable "
-        "delta.enableIcebergCompatV2, which enables column mapping.",
+        f"{table}: column {field.name!r} has no {ID_KEY}. Iceberg metadata requires this id. "
+        "Enable delta.enableIcebergCompatV2, which enables column mapping.",
         table=table,
     )
 
@@ -268,9 +268,9 @@ def _nested_id(table: str, field: StructField, path: str) -> int:
     if isinstance(nested_id, int):
         return nested_id
     raise UniversalFormatError(
-        f"{table}: column {field.name!r} has no id for {path!r} in {NESTED_IDS_KEY}, which Iceberg "
-        "metadata requires. Run REORG TABLE ... APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = "
-        "2)).",
+        f"{table}: {NESTED_IDS_KEY} of column {field.name!r} has no id for {path!r}. Iceberg "
+        "metadata requires this id. Run REORG TABLE ... APPLY (UPGRADE UNIFORM "
+        "(ICEBERG_COMPAT_VERSION = 2)).",
         table=table,
     )
 

@@ -322,7 +322,7 @@ class SnapshotWriter:
         removed: Mapping[int, EncodedFile],
         new: NewSnapshot,
     ) -> EncodedEntries | MovedEntries:
-        """Return the entries of the manifest that replaces `manifest`: its live entries, updated.
+        """Return the live entries of `manifest`, for the manifest that replaces it.
 
         Entries of removed files get the status DELETED, all other entries get EXISTING.
         """

@@ -137,8 +137,8 @@ class LogListing:
     def checkpoint(self) -> Checkpoint | None:
         """Return the newest complete checkpoint; None if there is none.
 
-        If a version has several checkpoints, a UUID-named checkpoint is preferred to a single file
-        with a classic name, and a single file to a multi-part checkpoint.
+        If a version has several checkpoints, this is the order of preference: a UUID-named
+        checkpoint, a single file with a classic name, a multi-part checkpoint.
         """
         return max(self.checkpoints(), key=lambda c: c.version, default=None)
 

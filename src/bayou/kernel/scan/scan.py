@@ -372,7 +372,7 @@ class Scan:
     def _list_without_checkpoint(
         self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
     ) -> Iterator[ScanFileBatch]:
-        """List the checkpoint's live files from older log files if the checkpoint can't be read.
+        """If the checkpoint can't be read, list its live files from older log files.
 
         Files of the commits after the checkpoint were already returned, so they are omitted.
 

@@ -178,8 +178,8 @@ def check_add(table: str, version: int, add: AddFile, num_records: int | None) -
         num_records: `numRecords` in the file's statistics.
 
     Raises:
-        IcebergCompatError: the file has no `numRecords`, or a deletion vector that the version
-            doesn't allow.
+        IcebergCompatError: the file has no `numRecords`, or the version doesn't allow the file's
+            deletion vector.
     """
     if num_records is None:
         raise IcebergCompatError(
@@ -234,7 +234,7 @@ class _Change:
 
     @property
     def enables(self) -> bool:
-        """Whether the version of Iceberg compatibility wasn't enabled before the commit."""
+        """Whether the commit enables the version; False if it was enabled before the commit."""
         before = {} if self.state is None else self.state.properties
         return iceberg_compat_version(before) != self.version
 

@@ -314,8 +314,8 @@ class TransactionBuilder:
         """Allow rows with additional columns, which are added to the table as nullable columns.
 
         Args:
-            automatic_widening: which columns are widened to the types of the rows, if the table
-                has type widening.
+            automatic_widening: rule for the columns that are widened to the types of the rows;
+                applies only to tables with type widening.
         """
         builder = copy.copy(self)
         builder._schema_evolution = enabled

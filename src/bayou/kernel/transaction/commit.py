@@ -197,7 +197,7 @@ def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
             f"{attempt.table}: the commit can't be checked for conflicts. The transaction "
             f"started {_duration(attempt.read_seconds_ago)} ago at version {attempt.read_version}, "
             f"and log cleanup has since deleted the commits up to version {first - 1}. Nothing was "
-            "changed. Read the table again and repeat the operation, or set "
+            "changed. Read the table again and repeat the operation. To prevent this error, set "
             "delta.logRetentionDuration to more than the duration of a transaction.",
             table=attempt.table,
             winning_version=first,

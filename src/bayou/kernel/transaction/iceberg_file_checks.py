@@ -44,7 +44,7 @@ def check_purged(
     configuration: Mapping[str, str],
     operation: Operation,
 ) -> None:
-    """Check that no live file has a deletion vector if a commit enables Iceberg compatibility.
+    """If a commit enables Iceberg compatibility, check that no live file has a deletion vector.
 
     Only versions 1 and 2 are checked, because version 3 allows deletion vectors. A RESTORE isn't
     checked. REORG TABLE ... APPLY (UPGRADE UNIFORM ...) isn't checked either, because it rewrites

@@ -39,7 +39,8 @@ class MetadataRequest:
         schema: schema of a new table, or of the rows to write to an existing table. If None, the
             schema isn't changed.
         evolves: whether new columns of the rows are added to the table.
-        automatic_widening: which columns are widened to the types of the rows if `evolves` is set.
+        automatic_widening: rule for the columns that are widened to the types of the rows; applies
+            only if `evolves` is set.
         replaces: whether to replace the table's schema and partition columns.
         set_properties, removed_properties: properties to set, and keys of properties to remove. The
             keys are spelled as in the log.

@@ -81,8 +81,8 @@ def _num_rows(table: str, add: AddFile) -> int:
     rows = num_records(add.stats)
     if rows is None:
         raise ArgumentError(
-            f"{table}: file {add.path} has no numRecords in its statistics, which row tracking "
-            "requires. Write the file with statistics.",
+            f"{table}: row tracking requires the statistic numRecords of each file, and file "
+            f"{add.path} has none. Write the file with statistics.",
             argument="actions",
         )
     if add.deletion_vector is None or ScanFile(table_root=table, add=add).num_records is not None:

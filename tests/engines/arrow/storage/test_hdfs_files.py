@@ -145,7 +145,7 @@ def test_a_file_is_not_missing_because_the_name_node_does_not_answer(tmp_path, a
 def test_without_libhdfs_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setenv("ARROW_LIBHDFS_DIR", "/nowhere")
     for _ in range(2):  # Arrow's second message is another one
-        with pytest.raises(PrerequisiteError, match="Install Hadoop, and set JAVA_HOME"):
+        with pytest.raises(PrerequisiteError, match="Install Hadoop. Set JAVA_HOME"):
             connect_hdfs("namenode:8020")
 
 

@@ -34,8 +34,8 @@ from bayou.protocol.variant import VariantError
 class _Source:
     """The source of a requested column.
 
-    `index` is the index of a column in the decoded batch. If it is None, the requested column
-    contains row indexes if `row_index` is true, otherwise nulls.
+    `index` is the index of a column in the decoded batch. If it is None, no column is decoded: the
+    requested column contains row indexes (`row_index` is true) or nulls (`row_index` is false).
     """
 
     name: str

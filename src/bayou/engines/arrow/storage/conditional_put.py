@@ -84,8 +84,8 @@ class ConditionalPuts:
         if not result:
             raise PrerequisiteError(
                 f"{root}: the store ignores `If-None-Match: *` in puts, so concurrent commits "
-                "would replace each other. Use a store, or a version of the store, that supports "
-                "conditional puts, and restart this process.",
+                "would replace each other. Use another store, or a newer version of this store, "
+                "with conditional puts. Then restart this process.",
                 what="conditional puts",
             )
 

@@ -190,8 +190,8 @@ def connect_hdfs(authority: str) -> pafs.FileSystem:
         reason = str(error).partition("\n")[0]
         if any(part in reason for part in _NO_LIBRARY):
             raise PrerequisiteError(
-                f"hdfs://{authority}: HDFS needs Hadoop's native client: {reason}. Install Hadoop, "
-                "and set JAVA_HOME, ARROW_LIBHDFS_DIR to the folder of libhdfs.so, and CLASSPATH "
+                f"hdfs://{authority}: HDFS needs Hadoop's native client: {reason}. Install Hadoop. "
+                "Set JAVA_HOME. Set ARROW_LIBHDFS_DIR to the folder of libhdfs.so, and CLASSPATH "
                 "to the output of 'hadoop classpath --glob'.",
                 what="libhdfs",
             ) from None
@@ -222,8 +222,8 @@ class _Input(RangeInput):
 class _Output(io.RawIOBase):
     """An output file that is written under a temporary name and renamed when it is closed.
 
-    If its `with` block raises an exception, or it is garbage-collected without `close`, no file is
-    created.
+    No file is created if the `with` block raises an exception, or if the output is
+    garbage-collected without `close`.
     """
 
     def __init__(self, files: pafs.FileSystem, root: str, key: str) -> None:
@@ -272,7 +272,7 @@ class _Output(io.RawIOBase):
 
 
 def _info(files: pafs.FileSystem, root: str, key: str) -> pafs.FileInfo:
-    """Return information about a file or folder; its type is `NotFound` if it doesn't exist.
+    """Return information about a path; the type is `NotFound` if there is no file or folder.
 
     pyarrow's `get_file_info` returns `NotFound` for all errors. In this case, the path is also
     listed, because a listing raises different errors for a missing path and for other problems.

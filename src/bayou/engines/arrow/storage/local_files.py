@@ -243,8 +243,9 @@ def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False
 class LocalOutput(pa.OSFile):
     """An output file that is synced and renamed to its path when it is closed.
 
-    If its `with` block raises an exception, or it is garbage-collected without `close`, the file is
-    deleted. The base class is `pa.OSFile`, because pyarrow writes to it without calling Python.
+    The temporary file is deleted if the `with` block raises an exception, or if the output is
+    garbage-collected without `close`. The base class is `pa.OSFile`, because pyarrow writes to it
+    without calling Python.
     """
 
     _path: str

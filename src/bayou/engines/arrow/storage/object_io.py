@@ -42,8 +42,8 @@ class ObjectInput(RangeInput):
 class ObjectOutput(io.RawIOBase):
     """An object that is uploaded in parts and created when the output is closed.
 
-    If its `with` block raises an exception, or it is garbage-collected without `close`, no object
-    is created.
+    No object is created if the `with` block raises an exception, or if the output is
+    garbage-collected without `close`.
     """
 
     def __init__(

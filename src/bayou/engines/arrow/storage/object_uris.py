@@ -126,8 +126,8 @@ def split_object_uri(path: str) -> tuple[str, str]:
         key = re.sub("/{2,}", "/", key).lstrip("/")
         if _REFUSED_KEY.search(key):
             raise ArgumentError(
-                f"{path!r}: the key has a segment '.' or '..', or a control character, which isn't "
-                "supported. Remove it from the path.",
+                f"{path!r}: the segments '.' and '..' and control characters aren't supported in a "
+                "key. Remove them from the path.",
                 argument="path",
             )
     return f"{canonical}://{bucket}", key

@@ -67,8 +67,8 @@ class MergeDefinition:
     Attributes:
         clauses: WHEN clauses. Clauses of one kind are evaluated in this order.
         schema_evolution: whether to add the source columns that clauses assign and the table lacks.
-        automatic_widening: which columns schema evolution widens to the source's types, if the
-            table has type widening.
+        automatic_widening: rule for the columns that schema evolution widens to the source's types;
+            applies only to tables with type widening.
         write_parameters: if set, the history shows the operation WRITE with these
             `operationParameters` instead of MERGE. Used by writes that replace matching rows.
     """
@@ -154,7 +154,7 @@ class MergePlan:
         """Resolve a merge.
 
         Args:
-            widening: which columns schema evolution widens to the source's types.
+            widening: rule for the columns that schema evolution widens to the source's types.
         """
         check_clauses(definition.clauses)
         names = JoinedColumns(

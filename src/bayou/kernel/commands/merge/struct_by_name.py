@@ -53,9 +53,9 @@ def check_assignable(target: TargetColumn, value_type: DataType, *, schema_evolu
                 )
                 raise SchemaError(
                     f"{target.table}: cannot cast the struct for column {target.column!r}, because "
-                    f"it {reason} (DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION). All nested columns "
-                    "must match: assign a struct with the column's fields, or set the fields one "
-                    "by one.",
+                    f"the struct {reason} (DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION). All nested "
+                    "columns must match: assign a struct with the column's fields, or set the "
+                    "fields one by one.",
                     table=target.table,
                     column=target.column,
                 )

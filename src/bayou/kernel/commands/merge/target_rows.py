@@ -187,7 +187,7 @@ class TargetRows:
             source: all source rows with `key_columns`. If None, the predicate is derived without
                 source rows.
             not_matched_by_source: conditions of the WHEN NOT MATCHED BY SOURCE clauses. If a clause
-                has no condition, or one that the kernel can't parse, its entry is None.
+                has no condition, or the kernel can't parse the condition, its entry is None.
             bounds_only: whether `source` summarizes `bounded_columns` in three rows: the minimums,
                 the maximums, and a row that is NULL in each column that contains nulls.
         """

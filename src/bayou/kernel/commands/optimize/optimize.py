@@ -308,7 +308,7 @@ def _check_ordering_columns(
             raise SchemaError(
                 f"{state.path}: column {name!r} has no statistics, so ordering by it can't skip "
                 "files (DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS). Add it to "
-                "delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols, and "
+                "delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols. Then "
                 "rewrite the files.",
                 table=state.path,
                 column=name,

@@ -81,9 +81,10 @@ def _interleave(points: Sequence[_Numbers], bits: int) -> Any:
 
 @lru_cache
 def _spread_bits(bits: int, distance: int, first: int) -> pa.Array[Any]:
-    """Return a lookup table that spreads a number of `bits` bits, one bit each `distance` bits.
+    """Return a lookup table that spreads the bits of a number, one bit every `distance` bits.
 
     Args:
+        bits: number of bits to spread.
         first: number of zero bits below the lowest bit.
     """
     shifts = [distance * bit + first for bit in range(bits)]
@@ -175,7 +176,7 @@ class RowSample:
 
     Attributes:
         rows: sampled rows with one column for each ordering column; None if there are no rows.
-        fraction: `rows` as an approximate fraction of all rows in the sampled files.
+        fraction: approximate fraction of the rows in the sampled files that are in `rows`.
         num_rows: total number of rows in the sampled files.
     """
 

@@ -3,7 +3,8 @@
 1. `sample_item`: each process samples the ordering columns of some files.
 2. `OrderedParts.of`: the driver computes the buckets and new files from all samples.
 3. `split_item`: each process groups the rows of some files into buckets.
-4. `write_ordered`: for each new file, a process sorts its buckets one by one and writes the file.
+4. `write_ordered`: for each new file, a process sorts the file's buckets one by one and writes the
+   file.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def begin_update(
 
 
 def commit_update(engine: Engine, operation: RowOperation, changes: RowChanges) -> UpdateMetrics:
-    """Commit an UPDATE. If no row matched, commit only the transaction identifier, if it is set."""
+    """Commit an UPDATE. If no row matched, commit nothing except a transaction identifier."""
     counts = {**operation.counts(changes), "num_updated_rows": changes.num_updated_rows}
     version = operation.commit(engine, changes, counts)
     return UpdateMetrics(version=version, **counts)

@@ -209,9 +209,9 @@ class HeldLease:
 def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: bool) -> None:
     """Make sure that no vacuum of Bayou deletes files of the version that RESTORE restores.
 
-    This waits a minute: a vacuum whose heartbeat doesn't change meanwhile was killed and is ended,
-    unless `dry_run` is True. A vacuum that has read a version before `version` is ignored, because
-    it deletes no file of `version`.
+    This waits a minute. A vacuum whose heartbeat doesn't change in this minute was killed. Unless
+    `dry_run` is True, the vacuum is ended. A vacuum that has read a version before `version` is
+    ignored, because it deletes no file of `version`.
 
     Raises:
         CommitConflictError: a vacuum is running.

@@ -113,9 +113,9 @@ def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
     files = [(v, f) for v, f in commit_files(engine, table, catalog=state.catalog) if v <= end]
     if files and files[0][0] > 0 and (last is None or last + 1 < files[0][0]):
         raise VersionNotFoundError(
-            f"{table}: a lite vacuum isn't possible, because the log begins at version "
-            f"{files[0][0]}, so the files that older commits removed are unknown "
-            "(DELTA_CANNOT_VACUUM_LITE). Run a full vacuum.",
+            f"{table}: a lite vacuum isn't possible (DELTA_CANNOT_VACUUM_LITE). The log begins at "
+            f"version {files[0][0]}, and the files that older commits removed are unknown. Run a "
+            "full vacuum.",
             table=table,
             earliest=files[0][0],
         )

@@ -10,7 +10,7 @@ Local file systems may ignore the case and the Unicode normal form of names, as 
 created. Therefore, local paths that differ only in case or normal form are equal.
 
 Paths are stored as 64-bit hashes: a million files need 8 MB. If an unreferenced file has the hash
-of a referenced file, it is retained.
+of a referenced file, the unreferenced file is retained.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class WritePlan:
         generates_identity: whether tasks generate values of identity columns.
         metadata: the metadata that the commit writes; None if it doesn't change the metadata. The
             files of the tasks have the physical column names of this metadata.
-        changes_metadata: whether the write changes metadata. If True, it is committed even if there
-            are no rows.
+        changes_metadata: whether the write changes metadata. If True, the write is committed even
+            if there are no rows.
         is_noop: whether nothing is written and committed, because the table already contains this
             write, or because the table exists and the mode is `IGNORE`.
     """

@@ -74,8 +74,8 @@ def sum_monotonicity(signs: tuple[int, int]) -> Any:
 def product_monotonicity(*, divides: bool) -> Any:
     """Return the monotonicity function of a product, or of a quotient if `divides` is True.
 
-    The call is monotonic only if one operand, the divisor of a quotient, is a finite constant other
-    than 0. `Function.monotonicity` describes the result of this function.
+    A call is monotonic only if one operand is a finite constant other than 0. In a quotient, this
+    operand must be the divisor. `Function.monotonicity` describes the result of this function.
     """
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:

@@ -52,7 +52,7 @@ def _by_name() -> Mapping[str, Function | Macro]:
 
 
 def find(name: str) -> Function | Macro:
-    """Return the function with a name, ignoring case; raise a `PredicateError` if none has it."""
+    """Return the function with a name, ignoring case; raise a `PredicateError` if there is none."""
     function = _by_name().get(name.lower())
     if function is None:
         close = difflib.get_close_matches(name.lower(), _by_name(), n=1)

@@ -233,7 +233,7 @@ def _replace_in_ends(
 ) -> Any:
     """Replace the matches inside the line terminator at the end of each string.
 
-    In Java, the search continues inside the line terminator after `$` has matched before the line
+    In Java, `$` matches before the line terminator, and the search then continues inside the line
     terminator. RE2 doesn't search there.
 
     Args:

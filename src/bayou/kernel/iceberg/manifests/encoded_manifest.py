@@ -105,7 +105,10 @@ class EncodedManifest:
         return self.file.metadata[SCHEMA_KEY]
 
     def matching(self, wanted: Collection[int], live: int) -> list[int]:
-        """Return the indexes of the entries, of the first `live`, whose hash is in `wanted`."""
+        """Return the indexes of the entries whose hash is in `wanted`.
+
+        Only the first `live` entries are searched.
+        """
         return matching_hashes(self.hashes[:live], wanted)
 
     def entries(self, numbers: Collection[int]) -> dict[int, bytes]:

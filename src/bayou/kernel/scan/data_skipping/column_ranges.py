@@ -79,9 +79,9 @@ class Range:
         return constant(True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """For each file, whether it may contain `value`, if `value` is within the file's bounds.
+        """For each file, whether it may contain `value`; true if unknown.
 
-        The result is true if unknown.
+        This method needn't compare `value` with the file's bounds, because the caller does.
         """
         return constant(True)
 
