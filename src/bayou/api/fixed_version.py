@@ -18,7 +18,7 @@ class TableAtVersion(Table):
         self._snapshot = snapshot
 
     def latest_snapshot(self, engine: Engine) -> Snapshot:
-        """Return the snapshot of the fixed version, which is already loaded."""
+        """Return the loaded snapshot of the fixed version."""
         return self._snapshot
 
     def latest(self) -> Table:

@@ -102,8 +102,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         schema_mode: the argument of `deltalake`: `merge` for `merge_schema`, `overwrite` for
             `overwrite_schema`.
         predicate: the same as `replace_where`; `deltalake` uses this name.
-        commit_metadata: entries that the commit adds to its `commitInfo`, which `history` returns:
-            a string (`userMetadata`, as in Spark), or a dictionary of JSON values.
+        commit_metadata: entries to add to the commit's `commitInfo`: a string (`userMetadata`, as
+            in Spark), or a dictionary of JSON values. `history` returns these entries.
         transaction: an application id and a version, which make the write idempotent. If the table
             already contains this version or a later version of the application, nothing is written.
         target_file_size: approximate size of data files in bytes; None for the table property

@@ -34,8 +34,8 @@ class WireFormat(Generic[_BodyT]):
     Args:
         name: name of the kind of value, such as "scan".
         number: number of the format. Bytes with this number or a lower one can be read.
-        body: msgspec type of the value. Increase `number` when this type changes, unless the
-            change is a new field with a default at the end of an `array_like` struct.
+        body: msgspec type of the value. Increase `number` when this type changes. This isn't
+            needed for a new last field of an `array_like` struct that has a default.
     """
 
     __slots__ = ("_body", "_envelope", "_name", "_number")

@@ -7,7 +7,8 @@ A checksum is computed in the first of these ways that is possible:
    these commits,
 3. by counting the files of a short log that has no checkpoint.
 
-Otherwise, the version gets a checksum when its checkpoint is written, which counts the files.
+Otherwise, the version gets a checksum when its checkpoint is written, because the files are then
+counted.
 """
 
 from __future__ import annotations

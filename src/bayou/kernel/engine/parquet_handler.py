@@ -95,9 +95,9 @@ class ParquetFooter:
     Attributes:
         schema: the file's columns with Arrow types, and field ids (`FIELD_ID_KEY`) if present.
             INT96 is `timestamp[us, UTC]`.
-        statistics: the number of rows, and the statistics of the requested columns. They don't
-            contain maxima of float columns, unless parquet-mr wrote the file, because other writers
-            may ignore NaN. Columns within lists and maps have no statistics.
+        statistics: the number of rows, and the statistics of the requested columns. Maxima of float
+            columns are included only if parquet-mr wrote the file, because other writers may ignore
+            NaN. Columns within lists and maps have no statistics.
         key_value_metadata: the file's metadata, without entries that aren't UTF-8.
     """
 

@@ -44,7 +44,7 @@ class _Leaf:
     """A leaf column, with the statistics collected from its rows until now.
 
     A variant is also a leaf. It has two columns in the file; `footer_column` is the index of the
-    first one, which is null if and only if the variant is null.
+    first column. The first column is null if and only if the variant is null.
 
     Attributes:
         counts_nulls: whether nulls are counted in the rows instead of taken from the footer.

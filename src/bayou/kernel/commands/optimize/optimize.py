@@ -108,8 +108,8 @@ def plan_zorder(
     if state.clustering_columns:
         raise ArgumentError(
             f"{state.path}: ZORDER BY isn't supported for clustered tables "
-            "(DELTA_CLUSTERING_WITH_ZORDER_BY). Run optimize() without columns, which orders rows "
-            "by the clustering columns.",
+            "(DELTA_CLUSTERING_WITH_ZORDER_BY). Run optimize() without columns. It orders rows by "
+            "the clustering columns.",
             argument="columns",
         )
     if not columns:

@@ -105,7 +105,7 @@ class _ConstantRange(Range):
 
 
 class _PartitionRange(Range):
-    """The range of an expression over partition columns, which has one value in each file."""
+    """The range of an expression over partition columns: one value in each file."""
 
     def __init__(self, data_type: DataType, values: Datum, known: Datum | None = None) -> None:
         super().__init__(data_type)

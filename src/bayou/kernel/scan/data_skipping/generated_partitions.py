@@ -243,7 +243,7 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether the writer's time zone affects the result, except by shifting the source value.
+    """Whether the time zone affects the result in another way than by a shift of the source value.
 
     This is the case if an intermediate result is a TIMESTAMP, or if the result is a TIMESTAMP and
     the source column isn't.
