@@ -36,7 +36,7 @@ class DeletionVectorError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVector:
-    """The byte range of a deletion vector, its size and its checksum in a file.
+    """A byte range of a file: the size of a deletion vector, the vector and its checksum.
 
     Attributes:
         path: path relative to the table's root, or an absolute URI, encoded like `add.path`.

@@ -35,7 +35,7 @@ class WireFormat(Generic[_BodyT]):
         name: name of the kind of value, such as "scan".
         number: number of the format. Bytes with this number or a lower one can be read.
         body: msgspec type of the value. Increase `number` when this type changes. This isn't
-            needed for a new last field of an `array_like` struct that has a default.
+            needed if the change adds a last field with a default to an `array_like` struct.
     """
 
     __slots__ = ("_body", "_envelope", "_name", "_number")

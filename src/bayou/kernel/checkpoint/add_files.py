@@ -1,8 +1,8 @@
 """Reading of the `add` actions in a checkpoint's Parquet files, as columns.
 
-A checkpoint has statistics as JSON (`stats`), as columns (`stats_parsed`), in both forms, or no
-statistics (PROTOCOL.md, Checkpoints). The table properties may have changed since the checkpoint
-was written, so the reader must look for the statistics in the file.
+A checkpoint has statistics as JSON (`stats`), as columns (`stats_parsed`) or in both forms, or it
+has no statistics (PROTOCOL.md, Checkpoints). The table properties may have changed since the
+checkpoint was written, so the reader must look for the statistics in the file.
 """
 
 from __future__ import annotations

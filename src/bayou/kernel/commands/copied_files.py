@@ -196,7 +196,7 @@ class CopiedFiles:
         return copies
 
     def _copied(self, file: ScanFile) -> AddFile:
-        """Plan the copy of a data file and its deletion vector; return its `add` action."""
+        """Plan the copy of a data file and its deletion vector; return the copy's `add` action."""
         path = file.status.path
         relative = path.removeprefix(f"{file.table_root}/")
         folder = "" if relative == path else posixpath.dirname(relative)

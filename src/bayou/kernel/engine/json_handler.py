@@ -71,7 +71,7 @@ class JsonHandler(Protocol):
     def write_json_file_atomically(
         self, path: str, lines: Iterable[bytes], *, overwrite: bool = False
     ) -> bool:
-        """Write lines of JSON to a file atomically, if it is absent or `overwrite` is True.
+        """Write lines of JSON to a file atomically; replace a file only if `overwrite` is True.
 
         Returns:
             True if the file was written. False if a file exists and `overwrite` is False; then the

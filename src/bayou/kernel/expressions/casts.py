@@ -116,7 +116,7 @@ def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = Fals
 
 
 def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
-    """Raise an `EvaluationError` that names the value of the first failed row, if a row failed.
+    """If a row failed, raise an `EvaluationError` that names the value of the first failed row.
 
     Args:
         failed: a mask that is true for failed rows. Null counts as false.

@@ -125,9 +125,9 @@ def convert(
         if result is not None:
             return result
     raise UniversalFormatError(
-        f"{state.path}: the Iceberg metadata of version {state.version} wasn't written: in "
-        f"each of {_MAX_ATTEMPTS} attempts another process wrote Iceberg metadata at the same "
-        f"time. Run bayou uniform sync {state.path}.",
+        f"{state.path}: the Iceberg metadata of version {state.version} wasn't written, "
+        f"because another process wrote Iceberg metadata during each of {_MAX_ATTEMPTS} attempts. "
+        f"Run bayou uniform sync {state.path}.",
         table=state.path,
     )
 

@@ -186,7 +186,7 @@ def with_delta_version(
 
 
 def with_row_ids(metadata: Json, high_water_mark: int | None) -> Json:
-    """Record the row id high water mark of the Delta table, if Iceberg's format version is 3."""
+    """If Iceberg's format version is 3, record the row id high water mark of the Delta table."""
     if metadata["format-version"] < 3 or high_water_mark is None:
         return metadata
     properties = {**metadata["properties"], HIGH_WATER_MARK: str(high_water_mark)}

@@ -55,7 +55,7 @@ _MAX_COUNTS = 1 << 16
 def compact_after(
     engine: Engine, transaction: Transaction, result: TransactionCommitResult
 ) -> OptimizeMetrics | None:
-    """Compact the partitions to which a commit added files, if they have many small files.
+    """Of the partitions to which a commit added files, compact those with many small files.
 
     An error is logged and not raised, because the commit has succeeded.
 

@@ -363,7 +363,7 @@ class _RowChangeWriter:
         ids: pa.Array[Any] | None,
         versions: pa.Array[Any] | None,
     ) -> pa.RecordBatch:
-        """Append the columns of row ids and row commit versions, if row tracking is enabled.
+        """If row tracking is enabled, append the columns of row ids and row commit versions.
 
         A null value means that the row has its default row id or default row commit version
         (PROTOCOL.md, Row Tracking).
