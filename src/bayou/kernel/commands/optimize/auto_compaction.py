@@ -55,7 +55,7 @@ _MAX_COUNTS = 1 << 16
 def compact_after(
     engine: Engine, transaction: Transaction, result: TransactionCommitResult
 ) -> OptimizeMetrics | None:
-    """Of the partitions to which a commit added files, compact those with many small files.
+    """Compact the partitions that got files from a commit and have many small files.
 
     An error is logged and not raised, because the commit has succeeded.
 
