@@ -35,7 +35,7 @@ from bayou.protocol.schema import (
     StructType,
     nested_types,
 )
-from bayou.protocol.type_changes import TYPE_CHANGES_KEY
+from bayou.protocol.type_widening import TYPE_CHANGES_KEY
 
 APPEND_ONLY = "appendOnly"
 INVARIANTS = "invariants"

@@ -29,7 +29,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_changes import AutomaticWidening, WideningRule
+from bayou.protocol.type_widening import AutomaticWidening, WideningRule
 
 
 def schema(**columns: DataType) -> StructType:

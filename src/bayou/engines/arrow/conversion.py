@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 
 from bayou.engines.legacy_calendar import legacy_time_zone, rebase_datetimes
-from bayou.engines.variants import is_shredded, reassemble
+from bayou.engines.shredded_variants import is_shredded, reassemble
 from bayou.errors import SchemaError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import FIELD_ID_KEY, VARIANT_KEY

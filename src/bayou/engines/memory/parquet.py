@@ -23,7 +23,7 @@ from bayou.engines.legacy_calendar import (
     rebase_datetimes,
     with_int96_timestamps,
 )
-from bayou.engines.variants import is_shredded, reassemble_row
+from bayou.engines.shredded_variants import is_shredded, reassemble_row
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.engine import (

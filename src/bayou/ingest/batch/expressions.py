@@ -55,7 +55,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_changes import is_widening
+from bayou.protocol.type_widening import is_widening
 
 KAFKA_INPUTS = StructType(
     (

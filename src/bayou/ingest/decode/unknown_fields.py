@@ -14,7 +14,7 @@ from typing import Any
 from bayou.ingest.decode.inference import infer_field
 from bayou.ingest.decode.json_schema import is_json_text
 from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
-from bayou.protocol.type_changes import is_automatic_widening
+from bayou.protocol.type_widening import is_automatic_widening
 
 
 def unknown_fields(

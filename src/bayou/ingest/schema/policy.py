@@ -41,7 +41,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_changes import is_automatic_widening
+from bayou.protocol.type_widening import is_automatic_widening
 
 
 def check_keys(topic: Topic, layout: RowLayout) -> None:

@@ -30,7 +30,7 @@ from bayou.kernel.expressions.model import And, Comparison, IsNull, Or
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructType
 from bayou.protocol.sql import quote_identifier
-from bayou.protocol.type_changes import is_widening
+from bayou.protocol.type_widening import is_widening
 
 REMEMBERED_AT = "_remembered_at"
 """Timestamp column of the deleted keys table: the time at which the delete was written."""

@@ -33,7 +33,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_changes import is_widened_from_float
+from bayou.protocol.type_widening import is_widened_from_float
 
 Json: TypeAlias = dict[str, Any]
 

@@ -26,7 +26,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.log.file_action_keys import KEY_SEPARATOR
 from bayou.protocol.actions import CommitInfo, Metadata
 from bayou.protocol.schema import SchemaJsonError, StructType
-from bayou.protocol.type_changes import TYPE_CHANGES_KEY, columns_widened_from_float
+from bayou.protocol.type_widening import TYPE_CHANGES_KEY, columns_widened_from_float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from bayou.protocol.schema import (
     MapType,
     StructType,
 )
-from bayou.protocol.type_changes import is_readable_change
+from bayou.protocol.type_widening import is_readable_change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

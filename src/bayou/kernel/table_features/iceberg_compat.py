@@ -32,7 +32,7 @@ from bayou.protocol.schema import (
     StructType,
     nested_types,
 )
-from bayou.protocol.type_changes import is_iceberg_promotion, is_widening, type_changes
+from bayou.protocol.type_widening import is_iceberg_promotion, is_widening, type_changes
 
 COMPAT_VERSION_TAG: Final = "ICEBERG_COMPAT_VERSION"
 """Tag of `add` actions: the version that the file's writer followed, from version 2 on."""

@@ -17,7 +17,7 @@ from bayou.protocol.actions import Metadata, Protocol
 from bayou.protocol.column_metadata import has_usable_step
 from bayou.protocol.properties import COLUMN_MAPPING_MODE
 from bayou.protocol.schema import ArrayType, DataType, MapType, SchemaJsonError, StructType
-from bayou.protocol.type_changes import unsupported_type_changes
+from bayou.protocol.type_widening import unsupported_type_changes
 
 
 def table_schema(table: str, metadata: Metadata) -> StructType:

@@ -43,7 +43,7 @@ from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, UserMetad
 from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN, identity_column
 from bayou.protocol.schema import StructType
-from bayou.protocol.type_changes import AutomaticWidening
+from bayou.protocol.type_widening import AutomaticWidening
 
 _DEFAULT_RETRIES = 200
 _MAINTENANCE = frozenset({Operation.OPTIMIZE, Operation.VACUUM_START, Operation.VACUUM_END})

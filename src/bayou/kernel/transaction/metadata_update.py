@@ -28,7 +28,7 @@ from bayou.kernel.transaction.schema_evolution import (
 from bayou.protocol import column_metadata, features, properties
 from bayou.protocol.actions import Metadata
 from bayou.protocol.schema import StructType
-from bayou.protocol.type_changes import AutomaticWidening, with_type_changes
+from bayou.protocol.type_widening import AutomaticWidening, with_type_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

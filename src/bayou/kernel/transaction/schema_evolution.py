@@ -33,7 +33,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_changes import AutomaticWidening, WideningRule
+from bayou.protocol.type_widening import AutomaticWidening, WideningRule
 
 _FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
 

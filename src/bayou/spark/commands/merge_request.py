@@ -13,7 +13,7 @@ from bayou.kernel.expressions.model import Column, Expression
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.protocol.schema import TIMESTAMP, DataType, StructType
 from bayou.protocol.sql import quote_identifier
-from bayou.protocol.type_changes import AutomaticWidening
+from bayou.protocol.type_widening import AutomaticWidening
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.session_semantics import (
     assigned_type,

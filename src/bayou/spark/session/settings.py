@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from bayou.errors import ArgumentError
-from bayou.protocol.type_changes import AutomaticWidening
+from bayou.protocol.type_widening import AutomaticWidening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

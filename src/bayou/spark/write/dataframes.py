@@ -16,7 +16,7 @@ from bayou.kernel.transaction.schema_evolution import widened_type, widening_rul
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructField, StructType
 from bayou.protocol.sql import quote_identifier
-from bayou.protocol.type_changes import WideningRule
+from bayou.protocol.type_widening import WideningRule
 from bayou.spark.errors import as_bayou_error
 from bayou.spark.executors.engine import SessionEngine
 from bayou.spark.expressions.store_assignment import (

@@ -16,7 +16,7 @@ from bayou.kernel import Operation
 from bayou.kernel.commands.write import TableWrite, WriteMode
 from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.protocol.schema import StructType
-from bayou.protocol.type_changes import AutomaticWidening
+from bayou.protocol.type_widening import AutomaticWidening
 from bayou.spark.expressions.session_grammar import has_raw_strings, session_sql
 from bayou.spark.expressions.session_semantics import changed_rule, with_zone
 from bayou.spark.session.hadoop_storage import with_session_storage

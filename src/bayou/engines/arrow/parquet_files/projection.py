@@ -22,7 +22,7 @@ from bayou.engines.arrow.conversion import (
     without_columns,
 )
 from bayou.engines.field_ids import check_field_ids
-from bayou.engines.variants import is_shredded
+from bayou.engines.shredded_variants import is_shredded
 from bayou.errors import SchemaError, StorageError
 from bayou.kernel.arrow.arrays import to_scalar
 from bayou.kernel.arrow.compute import pc

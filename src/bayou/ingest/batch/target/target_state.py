@@ -16,7 +16,7 @@ from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING
 from bayou.protocol.schema import StructField, StructType
-from bayou.protocol.type_changes import WideningRule
+from bayou.protocol.type_widening import WideningRule
 
 
 class TargetState:

@@ -39,7 +39,7 @@ from bayou.protocol.column_metadata import (
 )
 from bayou.protocol.schema import STRING, StructField, StructType
 from bayou.protocol.sql import length_limits
-from bayou.protocol.type_changes import is_widening, with_type_changes
+from bayou.protocol.type_widening import is_widening, with_type_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

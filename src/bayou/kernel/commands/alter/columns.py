@@ -41,7 +41,7 @@ from bayou.protocol.properties import SKIPPING_COLUMNS
 from bayou.protocol.property_strings import column_paths
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 from bayou.protocol.sql import quote_if_needed
-from bayou.protocol.type_changes import TYPE_CHANGES_KEY
+from bayou.protocol.type_widening import TYPE_CHANGES_KEY
 
 
 def column_description(

@@ -33,7 +33,7 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.protocol import column_metadata, features, properties
 from bayou.protocol.actions import AddFile, Metadata, RemoveFile
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
-from bayou.protocol.type_changes import TYPE_CHANGES_KEY
+from bayou.protocol.type_widening import TYPE_CHANGES_KEY
 
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 _ENABLEMENT = (

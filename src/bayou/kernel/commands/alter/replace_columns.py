@@ -27,7 +27,7 @@ from bayou.kernel.transaction.schema_evolution import check_names
 from bayou.protocol.column_metadata import CHAR_VARCHAR_KEY, identity_columns
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
-from bayou.protocol.type_changes import is_widening, with_type_changes
+from bayou.protocol.type_widening import is_widening, with_type_changes
 
 
 def replace_columns(

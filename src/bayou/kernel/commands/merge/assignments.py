@@ -28,7 +28,7 @@ from bayou.kernel.expressions.model import Column, Expression
 from bayou.kernel.transaction.schema_evolution import SchemaMerge
 from bayou.protocol.column_metadata import GENERATION_EXPRESSION_KEY
 from bayou.protocol.schema import DataType, StructField, StructType
-from bayou.protocol.type_changes import WideningRule
+from bayou.protocol.type_widening import WideningRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

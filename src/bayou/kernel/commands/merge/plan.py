@@ -51,7 +51,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 from bayou.protocol.sql import unquoted_identifier
-from bayou.protocol.type_changes import AutomaticWidening, WideningRule
+from bayou.protocol.type_widening import AutomaticWidening, WideningRule
 
 _SIDES: dict[ClauseKind, tuple[Side, ...]] = {
     "MATCHED": BOTH,

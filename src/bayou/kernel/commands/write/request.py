@@ -11,7 +11,7 @@ from bayou.kernel.expressions.model import Predicate
 from bayou.kernel.operation import Operation
 from bayou.protocol.actions import UserMetadata
 from bayou.protocol.schema import StructType
-from bayou.protocol.type_changes import AutomaticWidening
+from bayou.protocol.type_widening import AutomaticWidening
 
 
 class WriteMode(StrEnum):

@@ -46,7 +46,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
-from bayou.protocol.type_changes import is_widened_from_float
+from bayou.protocol.type_widening import is_widened_from_float
 
 _DOUBLE_DIGITS = 15  # maximum number of digits of a decimal that a double represents exactly
 

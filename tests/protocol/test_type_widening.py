@@ -11,7 +11,7 @@ from bayou.protocol.schema import (
     StructType,
     data_type_from_json,
 )
-from bayou.protocol.type_changes import (
+from bayou.protocol.type_widening import (
     columns_widened_from_float,
     is_readable_change,
     is_widening,
