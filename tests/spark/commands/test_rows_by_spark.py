@@ -182,7 +182,7 @@ def test_the_keys_of_a_source_let_commits_elsewhere_pass(spark, many, tmp_path, 
     expected = [(1, "by key", "x y"), (2, "b", "x y"), (3, "c", "x y"), (4, "d", "50%")]
     assert rows(many) == [*expected, (7, None, "x y")]
     assert many.history(1).first()["operationMetrics"]["numSourceRows"] == "2"
-    mark.unlink()
+    mark.rmdir()
     many.delete(is_there(F.col("id")) & (F.col("p") == "x y") & (F.col("id") > 6))
     assert rows(many) == expected
 
