@@ -86,7 +86,7 @@ def _starting(names: Any, incomplete: str) -> list[str]:
 
 
 def _sections(ctx: typer.Context) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (key, settings) of each topic in `--config`, or in the YAML files of this folder."""
+    """Yield (key, settings) of each topic in `--config`, or the current folder's YAML files."""
     named = ctx.params.get("config")
     files = [Path(named)] if named else sorted(Path().glob("*.y*ml"))[:_MAX_FILES]
     for file in files:

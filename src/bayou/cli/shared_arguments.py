@@ -187,7 +187,7 @@ def split_names(names: str | None) -> list[str] | None:
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
     """Return the topics with the names that the user passed; all topics if `names` is empty.
 
-    A name is the key of a topic or of a section of the YAML file, or a table's name or path.
+    A name is the key of a topic, the key of a section, the name of a table or the path of a table.
     """
     if not names:
         return configuration.topics

@@ -1,4 +1,4 @@
-"""`TableVersion`: a handle of a table at one version. A commit moves it to the new version."""
+"""`TableVersion`: a handle of a table at one version. A commit moves the handle to the new one."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class MaintenanceReport:
         files_removed: number of data files that the task removed from the table; for `vacuum`,
             number of deleted files.
         keys: for `forget`, the number of deleted keys that it removed.
-        left: number of table partitions that weren't compacted and are left for the next run.
+        left: number of table partitions that the task has left for its next run.
     """
 
     topic: str

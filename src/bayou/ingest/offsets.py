@@ -85,7 +85,7 @@ def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int
 def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the next offset to read of each partition of the Kafka topic `name`.
 
-    Unlike `next_offsets`, the cluster id and the topic id in an `appId` are ignored.
+    Unlike `next_offsets`, this function ignores the cluster id and the topic id in an `appId`.
     """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():

@@ -106,7 +106,7 @@ def last_of_each_key(
             offset of one of these rows gets the ordering value of this row.
 
     Returns:
-        For each key, the last row, if the deleted keys have no newer record of the key. If no
+        The last row of each key, except for keys of which `deleted` has a newer record. If no
         delete of the key is returned, but `rows` has bare tombstones of the key, the last bare
         tombstone is returned too, with `SUPERSEDED` true. The columns `FORCED`, `BARE` and
         `SUPERSEDED` are added. A bare tombstone has the highest ordering value of the key's records
@@ -238,8 +238,8 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
         kinds: the column `_KIND`.
 
     Returns:
-        The ordering values of all rows, and three masks. The first mask selects the rows that
-        arrived before a bare tombstone of their key, which deletes them. The second mask is the
+        The ordering values of all rows, and three masks. The first mask selects the rows that a
+        bare tombstone deletes: they arrived before the tombstone. The second mask is the
         column `FORCED`. The third mask selects the last bare tombstone of each key.
     """
     values = everything.column(ordering).combine_chunks()

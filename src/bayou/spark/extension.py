@@ -239,7 +239,7 @@ def _set_conf(spark: Any, key: str, value: str | None) -> None:
 
 
 def _use_this_python(spark: SparkSession) -> None:
-    """Make the workers of a local session run this Python interpreter, if none is configured.
+    """If no Python interpreter is configured, make the workers of a local session run this one.
 
     Also registers Bayou's data sources, because the JVM uses `python3` from the PATH for
     unregistered data sources.

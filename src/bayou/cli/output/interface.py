@@ -72,8 +72,8 @@ class RowsOutput(Messages, Protocol):
         Args:
             title: the title of a table.
             empty: what the table prints if there are no rows.
-            max_rows: maximum number of rows of a table, which prints a notice if there are more.
-                Output as data has no limit.
+            max_rows: maximum number of rows of a table; if there are more, a notice follows the
+                table. Output as data has no limit.
         """
         ...
 

@@ -14,7 +14,7 @@ _ROWS_OF_A_TABLE = 20
 
 
 def output_for(*, as_json: bool) -> Output:
-    """Return the JSON or console output. Only its class is imported, which keeps `--help` fast."""
+    """Return the JSON or console output, and import only its class, so that `--help` is fast."""
     if as_json:
         from bayou.cli.output.json import JsonOutput
 

@@ -54,9 +54,9 @@ class MicroBatchWriter:
 
     Args:
         on_retry: called with the failure of an attempt before the attempt is repeated.
-        change_lock: the lock of a table that several topics write. A batch holds it while it
-            creates the table, or while it is retried after a conflict. None if no other topic
-            writes the table.
+        change_lock: the lock of a table that several topics write. A batch that creates
+            the table or is retried after a conflict holds the lock. None if no other topic writes
+            the table.
     """
 
     def __init__(
@@ -469,8 +469,8 @@ class MicroBatchWriter:
     ) -> tuple[Transaction | None, tuple[str, ...]]:
         """Return a new transaction of the target, and the names of the columns that it adds.
 
-        The transaction is None for an upsert, and if the table can't be created yet because the
-        types of its partition or clustering columns aren't known.
+        The transaction is None for an upsert. It is also None if the table can't be created yet,
+        because the types of its partition or clustering columns aren't known.
         """
         if self._topic.upsert_keys is not None:
             return None, ()

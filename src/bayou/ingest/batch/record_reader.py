@@ -29,8 +29,8 @@ class RecordReading:
         expressions: the derived columns and the filter.
         deletes_filtered: for an upsert, whether a record that is filtered out deletes the row of
             its key.
-        folders: whether the folder names of data files contain the partition values, which limits
-            the length of the values.
+        folders: whether the folder names of data files contain the partition values. If True, the
+            length of the values is limited.
     """
 
     plan: DecodePlan
@@ -52,7 +52,8 @@ class RecordReader:
     Attributes:
         new_fields: record fields for which the table has no column. From the first new field on,
             `read` yields no rows and only collects new fields.
-        filtered: number of records that the filter removed, without records that delete a key.
+        filtered: number of records that the filter removed. Records that delete a key aren't
+            counted.
     """
 
     def __init__(self, reading: RecordReading) -> None:

@@ -184,7 +184,7 @@ def with_key_json(
     *,
     deleted: bool = False,
 ) -> tuple[Decoded, pa.RecordBatch]:
-    """Add a column with the decoded Kafka keys as JSON, if the layout has `_kafka_key_json`.
+    """If the layout has `_kafka_key_json`, add a column with the decoded Kafka keys as JSON.
 
     A record whose key can't be decoded is refused. If `deleted` is true, the records delete rows,
     and a key that can't be decoded becomes null. Returns the decoded batch, and the records with
@@ -262,8 +262,8 @@ def with_partition_strings(
     Records with partition values that the table can't store are refused.
 
     Args:
-        folders: whether the folder names of data files contain the partition values, which limits
-            the length of the values.
+        folders: whether the folder names of data files contain the partition values. If True, the
+            length of the values is limited.
     """
     for name in columns:
         at = decoded.columns.schema.get_field_index(name)

@@ -39,8 +39,8 @@ _NO_BROKER = (
     "environment"
 )
 _UPSERT_WITHOUT_KEYS = (
-    "key-columns are missing, so every record is appended; name the fields that identify a row to "
-    "have one row for each key"
+    "key-columns are missing, so every record is appended; for one row for each key, name the "
+    "fields that identify a row"
 )
 _KEYS_WITHOUT_UPSERT = (
     "key-columns without enable-upsert; write enable-upsert: true for one row for each key, or "

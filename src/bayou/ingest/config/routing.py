@@ -32,7 +32,7 @@ _MAX_READABLE = 40
 
 
 def value_name(value: str, *, plain: bool = True) -> str:
-    """Return the name that replaces `{value}` in a path or a table name for a value.
+    """Return the name of a value, which replaces `{value}` in a path or a table name.
 
     The name has only lowercase letters, digits and underscores. A value that has only these
     characters is used as the name. In any other value, the other characters are replaced, and a

@@ -87,9 +87,9 @@ class TopicConfig(Section):
     )
     accept_restore: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
-        description="Version of the last RESTORE of the table that you accept for the section's "
-        "topics. The pipeline resumes after the offsets that it had read before the RESTORE, so it "
-        "doesn't add the removed rows again.",
+        description="Version of the last RESTORE that you accept for the section's topics. The "
+        "pipeline resumes after the offsets that it had read before the RESTORE, so it doesn't add "
+        "the removed rows again.",
     )
     event_time: str | None = Field(
         default=None,

@@ -53,8 +53,9 @@ class ReplayResult:
         refused: number of dead letters that still can't become rows. They remain in the dead letter
             table, with their original reasons.
         reasons: number of refused dead letters for each reason why this replay refused them.
-        skipped: number of dead letters at offsets that the target hasn't recorded yet, because the
-            pipeline will process their records again. They remain in the dead letter table.
+        skipped: number of dead letters that weren't replayed, because the target hasn't recorded
+            their offsets yet. The pipeline will process their records again. The dead letters
+            remain in the dead letter table.
         version: the version of the target that the replay committed; None if it committed none.
     """
 
@@ -166,7 +167,7 @@ class AppendReplay:
         return result.version
 
     def _row_offsets(self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
-        """Return the offsets of the target's rows in the range of the dead letters' offsets."""
+        """Return the target rows' offsets that are in the range of the dead letters' offsets."""
         row_offsets = TopicOffsets()
         for batch in dead_letters.to_batches(["partition", "offset"], self._where):
             self._letters.add(batch)

@@ -24,7 +24,7 @@ _ATTEMPTS = 5
 def replay_dead_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None, dry_run: bool = False
 ) -> ReplayResult:
-    """Replay the dead letters of a topic, and return what happened to them.
+    """Replay the dead letters of a topic, and count the results.
 
     If a dead letter can now become a row, the row is written to the target, and the dead letter is
     deleted. The pipeline may run at the same time. `where` selects dead letters: an SQL condition

@@ -1,4 +1,4 @@
-"""Groups the reasons of dead letters into a few kinds, without values of records, for metrics."""
+"""Groups the reasons of dead letters into a few kinds for metrics; kinds contain no values."""
 
 from __future__ import annotations
 

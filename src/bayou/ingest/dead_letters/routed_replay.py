@@ -1,4 +1,4 @@
-"""Replays dead letters of a topic with `route-by` into its tables.
+"""Replays the dead letters of a topic with `route-by` into the topic's tables.
 
 All dead letters to replay are read into memory.
 """

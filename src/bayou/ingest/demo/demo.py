@@ -273,7 +273,7 @@ def _flights() -> Iterator[ProducedRecord]:
 
 
 def _warm_up(spark: SparkSession, servers: str) -> None:
-    """Run a Spark job without records and start Python workers, so that the pipeline is faster."""
+    """Start Python workers, and run a Spark job that reads no records, to speed up the pipeline."""
     spark.dataSource.register(KafkaDataSource)
     none = json.dumps({_TOPIC: dict.fromkeys(map(str, range(_PARTITIONS)), 0)})
     options = {

@@ -53,7 +53,7 @@ class FilterHistory:
     def readings(
         self, partition: int, span: OffsetSpan
     ) -> Iterator[tuple[OffsetSpan, RecordReading]]:
-        """Split a range of offsets by condition; yield each part with settings for its decoder."""
+        """Split a range of offsets by condition; yield each part with its decoding settings."""
         for part, index in split_by_period(self._periods, partition, span):
             yield part, self._reading(index)
 

@@ -1,7 +1,7 @@
 """Compares the table of a topic with its schema file and its settings.
 
-Without a schema file, finds fields in masks and expressions that the table doesn't have.
-With a schema file, the configuration can't be loaded if the file lacks one of these fields.
+Without a schema file, finds the fields that masks or expressions refer to and the table lacks. With
+a schema file, the configuration can't be loaded if the file lacks one of these fields.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ class UnseenSettings:
 
 
 def unseen_settings(configuration: Configuration) -> dict[str, UnseenSettings]:
-    """Find fields in masks and expressions that have no column, for topics without a schema file.
+    """Find the fields that masks or expressions refer to, but for which there is no column.
 
-    The result has the fields of each topic, by the topic's key. Topics without fields are omitted.
+    Topics with a schema file are skipped. The result has the fields of each topic, by the topic's
+    key. Topics without missing columns are omitted.
 
     Raises:
         BayouError: a table can't be opened, or its store doesn't answer within ten seconds.

@@ -83,7 +83,7 @@ class PartitionStatusReport:
 
     @property
     def waiting(self) -> int:
-        """Number of offsets that the brokers have and the pipeline has yet to read."""
+        """Number of offsets on the brokers that the pipeline has yet to read."""
         return max(0, self.end - max(self.position, self.start))
 
     @property

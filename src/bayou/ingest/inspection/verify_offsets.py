@@ -218,7 +218,7 @@ class _PartitionVerifier:
         )
 
     def _records(self, partition: int, offsets: BitMap64) -> tuple[BitMap64, BitMap64]:
-        """Read from Kafka the records at offsets that are missing in the tables.
+        """From Kafka, read the records at the offsets that are missing in the tables.
 
         Returns:
             The offsets of existing records, and the offsets of those records that were filtered

@@ -92,8 +92,8 @@ class TopicMaintenance:
     def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
         """Count the records of a committed batch.
 
-        If `is_behind`, Kafka probably has more records to read, and tasks that are due because of
-        the number of written records are delayed.
+        If `is_behind`, Kafka probably has more records to read. A task is then delayed if it is due
+        because of the number of written records.
         """
         with self._counting:
             self._compacted += report.records - report.filtered

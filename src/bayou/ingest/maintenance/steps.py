@@ -65,8 +65,8 @@ def maintain_table(
             is skipped if it has fewer than 50 small files, because batches still write to it. If
             None, no partition is skipped.
         stopped: function that is called before each step. If it returns True, the task ends early.
-        step_lock: function that returns a context manager, which is entered for each step that
-            rewrites files.
+        step_lock: function that is called before each step that rewrites files. The step runs in
+            the context manager that the function returns.
     """
     began = time.time()
     report = MaintenanceReport(topic=topic, task=task, table_path=handle.table_uri, started=began)

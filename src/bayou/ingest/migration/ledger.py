@@ -43,7 +43,7 @@ from bayou.version import INGEST_ENGINE_INFO
 
 
 def application_id(source: str) -> str:
-    """Return the application id that records the migrated batches of a folder in the target."""
+    """Return the target's application id that records the migrated batches of a folder."""
     return f"migration/{source}"
 
 

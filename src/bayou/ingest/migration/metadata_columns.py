@@ -60,7 +60,7 @@ class FromKafka:
     def _firsts(self) -> dict[int, int]:
         """The first offset of each partition in the target and the dead letter table.
 
-        For a partition without rows and dead letters, the result has the next offset to read.
+        For a partition with neither rows nor dead letters, the result has the next offset to read.
         """
         path, name = self._topic.table_path, self.name
         engine = for_path(path, self._storage_options)

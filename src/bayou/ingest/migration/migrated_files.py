@@ -19,7 +19,7 @@ from bayou.kernel import Engine
 
 
 class KnownFiles:
-    """Finds the ledger's entry of a file: by the file's path, or by its rows if it was renamed.
+    """Finds the ledger's rows of a file: by its path, or by its records if it was renamed.
 
     `listed` contains the paths of the files in the folder to migrate.
     """
@@ -66,7 +66,7 @@ class KnownFiles:
     def _by_real_path(self) -> dict[str, list[Part]]:
         """The parts of each file, by the path with symbolic links resolved.
 
-        If a file was migrated by two paths, parts with the same records occur only once.
+        If a file was migrated under two paths, parts with the same records occur only once.
         """
         all_parts: dict[str, list[Part]] = {}
         for path, parts in self._by_path.items():

@@ -124,8 +124,8 @@ def _check(
     Args:
         numbers: the sorted sequence numbers of the migrated records in the table, and in the dead
             letter table.
-        old_records: function that returns the `OldRecords` for a part, which recognizes records
-            that the pipeline reads from Kafka.
+        old_records: function that returns the `OldRecords` for a part. `OldRecords` recognizes
+            the records that the pipeline reads from Kafka.
         exact: function that returns whether a part must have a row for each record.
         filtered: function that returns the number of records that are filtered out.
     """

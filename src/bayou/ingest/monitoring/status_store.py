@@ -155,10 +155,10 @@ class StatusStore:
             self._topics[topic].set_end_offsets(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return each partition's first unread offset, if the record's arrival time isn't known.
+        """Return the partitions whose first unread record has no known arrival time.
 
-        Partitions without unread records are left out. The caller reads the timestamps of the
-        records at these offsets.
+        The result has the offset of this record for each of the partitions. The caller reads the
+        timestamps of the records at these offsets.
         """
         with self._lock:
             return self._topics[topic].unknown_arrivals(ends)

@@ -131,7 +131,7 @@ class RoutedColumns:
 
 
 def all_columns(schemas: Iterable[StructType]) -> StructType:
-    """Merge the columns of several tables; a column has its type in the first table that has it."""
+    """Merge the columns of several tables; types are from the first table that has the column."""
     columns: dict[str, StructField] = {}
     for schema in schemas:
         for field in schema:

@@ -99,7 +99,7 @@ def check_table(
     if not known.versions:
         return
     recorded = -1 if table_id is None else known.versions.get(table_id, -1)
-    advice = "Restore this table, or move all tables of the topic away to read its records again"
+    advice = "Restore the routed table, or move all tables of the topic away to start again"
     if version is not None and version < recorded:
         change = f"was rolled back from version {recorded} to {version}"
     elif recorded >= 0 or topic.accepts_deleted:
@@ -107,7 +107,7 @@ def check_table(
     else:
         change = "was deleted or moved" if table_id is None else "was replaced by another table"
         setting = f"connector.topics.{topic.section}.destination.route-by.accept-deleted"
-        advice += f". If it was deleted on purpose, set {setting}: [{topic.routed_table}]"
+        advice += f". If the table was deleted on purpose, set {setting}: [{topic.routed_table}]"
     raise PipelineError(
         f"topic {topic.key!r}: {topic.table_path} {change}. The default table still records the "
         f"offsets of the missing rows, so their records won't be read again. {advice}.",

@@ -55,7 +55,7 @@ class BackgroundRegistration:
         self._failures = 0
 
     def request(self) -> None:
-        """Request an update. After a failure, it starts at the time of the next retry."""
+        """Request an update. After a failure, the update starts at the time of the next retry."""
         self._is_requested = True
 
     def poll(self, spark: SparkSession) -> None:

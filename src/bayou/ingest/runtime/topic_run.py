@@ -112,7 +112,7 @@ class TopicRun:
 
     @property
     def has_work(self) -> bool:
-        """Whether the topic was prepared without an error and must be started."""
+        """Whether the preparation succeeded, and the topic must be started."""
         return self._error is None and self._prepared is not None and self._is_needed
 
     def prepare(self, *, once: bool) -> None:
@@ -277,7 +277,7 @@ class TopicRun:
         return prepared
 
     def _record_start(self, error: BayouError) -> None:
-        """Record the start offsets after a failed batch, if the topic has no committed offsets yet.
+        """After a failed batch, record the start offsets of a topic without committed offsets.
 
         If the store has failed, do nothing: the preparation of the next attempt records the start
         offsets.

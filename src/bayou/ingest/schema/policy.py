@@ -45,7 +45,7 @@ from bayou.protocol.type_widening import is_automatic_widening
 
 
 def check_keys(topic: Topic, layout: RowLayout) -> None:
-    """Check that the key columns and the ordering column are valid, if columns are known."""
+    """If columns are known, check that the key columns and the ordering column are valid."""
     if topic.upsert_keys is None or not layout.record.fields:
         return
     keys = topic.upsert_keys
@@ -83,7 +83,7 @@ def commit_tags(report: BatchReport, new_columns: Sequence[str]) -> dict[str, st
 
 
 def check_masks(topic: Topic, columns: StructType) -> None:
-    """Check that each mask can be applied to the type of its column, if the column exists."""
+    """For each mask whose column exists, check that the mask fits the type of the column."""
     reason = _unfit_masks(topic, columns)
     if reason is not None:
         raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
@@ -383,7 +383,7 @@ class SchemaPolicy:
 
     @property
     def _is_restricted(self) -> bool:
-        """Whether a new column is refused if a mask or an expression can't be applied to it.
+        """Whether new columns to which a mask or an expression can't be applied are refused.
 
         False for a new table; `layout` raises an error instead. True for a new table of `route-by`,
         because a record with a new value must not stop the topic.

@@ -1,4 +1,4 @@
-"""`TopicTable`: access to a topic's table from a Python program, without Kafka and Spark.
+"""`TopicTable`: access to a topic's table from a Python program, without Kafka or Spark.
 
 Records of a program are encoded as JSON. Dates, times, UUIDs, decimals and bytes (base64) become
 strings. Values of numpy and timestamps of pandas are converted. NaN and infinity become null.

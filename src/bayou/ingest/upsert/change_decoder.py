@@ -219,7 +219,7 @@ class ChangeReader:
         if any(self._columns.get(name) is None for name in columns):
             raise _UnfitError(
                 "the record deletes a key, but the types of the key columns aren't known, because "
-                "no earlier record had all of them"
+                "no earlier record had all key columns"
             )
         key: Any = source.column("key")[at].as_py()
         if key is None:

@@ -178,7 +178,7 @@ class DeletedKeys:
         return snapshot
 
     def _widened(self, snapshot: Snapshot, rows: pa.Schema) -> Snapshot:
-        """Widen columns to the types of `rows`, if columns of the target were widened."""
+        """If columns of the target were widened, widen the same columns of this table."""
         wider = {
             field.name: kind
             for field in snapshot.schema

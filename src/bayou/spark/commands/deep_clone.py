@@ -16,7 +16,7 @@ _LOCAL_BYTES = 256 << 20
 
 
 def copy_function(spark: Any, engine: Engine, table: str) -> CopyFiles | None:
-    """Return a function that copies files, on executors if their total size exceeds a limit.
+    """Return a function that copies files; executors copy files above a limit in total size.
 
     With Spark Connect, the result is None: the driver copies all files.
     """

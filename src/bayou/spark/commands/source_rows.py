@@ -1,4 +1,4 @@
-"""Collects or checkpoints the source of a merge, if the source is small enough."""
+"""Collects or checkpoints the sources of merges that are small enough."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _MERGE = ("num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inse
 
 
 def empty_frame(spark: Any) -> Any:
-    """A DataFrame without rows and columns."""
+    """A DataFrame that has neither rows nor columns."""
     return spark.createDataFrame([], StructType([]))
 
 

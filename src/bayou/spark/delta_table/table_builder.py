@@ -263,7 +263,7 @@ def _identity(column: StructField, generator: object, argument: str) -> StructFi
     if not isinstance(generator, IdentityGenerator):
         raise ArgumentTypeError(
             f"Column {column.name!r}: {generator!r} isn't a generator. Give an IdentityGenerator, "
-            "or an SQL string to generatedAlwaysAs.",
+            "or give generatedAlwaysAs an SQL string.",
             argument=argument,
         )
     return identity_column(

@@ -38,7 +38,7 @@ def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     last attempt of the task returns the error, like all other errors.
 
     Args:
-        run: the function. It deletes the files that it has written before it raises an error.
+        run: the function. Before it raises an error, it deletes the files that it has written.
         attempts: maximum number of attempts of a task.
     """
     try:
@@ -141,8 +141,8 @@ def run_tasks(
 
     Args:
         inputs: the inputs of the tasks; objects that can be pickled.
-        run: called in a task with the index of the input and the input. It deletes the files that
-            it has written before it raises an error.
+        run: called in a task with the index of the input and the input. Before it raises an error,
+            it deletes the files that it has written.
         table: the table's path, for errors.
         description: name of the job in Spark's UI.
         discard: called if the job fails, with the results of the successful tasks. It deletes the
@@ -188,8 +188,8 @@ def run_shuffled_tasks(
         split: called in a map task with an input. Returns the records: (group number, sort key,
             data).
         merge: called in a reduce task with the group number and the data of the group's records:
-            one list for each sort key, in ascending order of the keys. It deletes the files that it
-            has written before it raises an error.
+            one list for each sort key, in ascending order of the keys. Before it raises an
+            error, it deletes the files that it has written.
         groups: number of groups.
         table: the table's path, for errors.
         description: name of the job in Spark's UI.
@@ -234,7 +234,7 @@ def run_shuffled_tasks(
 def _discarding(
     finished: Accumulator[list[bytes]], discard: Callable[[list[bytes]], None], table: str
 ) -> Iterator[None]:
-    """Context manager that deletes a job's files and raises the task's error if the job fails."""
+    """Context manager; if the job fails, it deletes the job's files and raises the task's error."""
     try:
         yield
     except BaseException as error:

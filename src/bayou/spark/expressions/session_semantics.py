@@ -81,7 +81,7 @@ def has_timestamps(data_type: DataType) -> bool:
 
 
 def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> str:
-    """Add a time zone to the timestamps without a time zone in the SQL of a condition.
+    """In the SQL of a condition, add a time zone to the timestamps that have none.
 
     Args:
         zone: the session's time zone.
@@ -333,7 +333,7 @@ def check_client_evaluates(
     *,
     assigned: DataType | None = None,
 ) -> None:
-    """Raise `PredicateError` if kernel and session may not agree on the value of an expression.
+    """Raise `PredicateError` if kernel and session may compute different values of an expression.
 
     Under Spark Connect, row operations run in the client's process, where only the kernel can
     evaluate expressions. Inexact functions are permitted.

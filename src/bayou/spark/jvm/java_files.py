@@ -172,7 +172,7 @@ class JavaFiles:
         return handles.permuteArguments(status, wanted, self._order(0, 3, 1, 3, 2, 3))
 
     def _directory_maker(self) -> JavaObject:
-        """Return a method handle from rows, statuses, starts, ends and an index to a directory."""
+        """Return a method handle: (rows, statuses, starts, ends, index) to a directory."""
         types, lookup, handles = self._types, self._handles.publicLookup(), self._handles
         integer, integers = self._java("java.lang.Integer").TYPE, self._class("[I")
         row = self._class("org.apache.spark.sql.catalyst.InternalRow")

@@ -67,7 +67,7 @@ def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
 
 
 def _new_stream(query: JavaObject, name: str, value: str) -> JavaObject | None:
-    """Return the source of a running query that has the option `name` with the value `value`.
+    """In a running query, return the source whose option `name` has the value `value`.
 
     Returns None if no source has this option, or if the source already has a start offset.
     """

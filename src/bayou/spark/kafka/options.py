@@ -108,8 +108,8 @@ class KafkaSourceOptions:
         end = self.ending_offsets or "latest"
         if start == "latest" or (isinstance(start, Mapping) and LATEST_OFFSET in start.values()):
             raise ArgumentError(
-                "Option startingOffsets can't be latest (-1) in a batch query, which would read no "
-                "records. Set it to earliest, or to offsets.",
+                "Option startingOffsets can't be latest (-1) in a batch query, because the query "
+                "would read no records. Set it to earliest, or to offsets.",
                 argument="startingOffsets",
             )
         if end == "earliest" or (isinstance(end, Mapping) and EARLIEST_OFFSET in end.values()):
@@ -260,7 +260,7 @@ def _timestamps(
 
 
 def _start_strategy(values: Mapping[str, str]) -> bool:
-    """Whether to start at a partition's end if all its records are older than the timestamp."""
+    """Whether a partition whose records are all older than the timestamp is read from its end."""
     name = "startingOffsetsByTimestampStrategy"
     strategy = values.get(name.lower(), "error").strip().lower()
     if strategy not in ("error", "latest"):

@@ -46,7 +46,7 @@ _LOG = logging.getLogger(__name__)
 def respond_to_stream(request: ReadRequest) -> Any:
     """Handler of the hook `stream_load`: respond to a stream's request for its sorted files.
 
-    Requests are accepted only for large tables, or if the number of sort tasks is set. Returns
+    Requests are accepted if the table is large, or if the number of sort tasks is set. Returns
     NotImplemented, so that Spark's `load` is called.
     """
     names = {key.lower() for key in request.options}
@@ -111,7 +111,7 @@ class _SortRequestHandler:
             threading.Thread(target=self.respond, args=(request,), daemon=True).start()
 
     def respond(self, request: IndexRequest) -> None:
-        """Write the sorted files to the request's folder; after an error, the file `FAILED`."""
+        """Write the list of files to the request's folder, or the file `FAILED` after an error."""
         try:
             table = Table.for_path(self.engine, self.path)
             snapshot = table.snapshot_as_of_version(self.engine, request.version)

@@ -326,7 +326,7 @@ def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks:
 
 
 def newest_adds(actions: Any, tasks: int) -> Any:
-    """Return the newest action of each file, if this action is an `add`.
+    """Return the newest action of each file; files whose newest action isn't an `add` are omitted.
 
     `actions` is a DataFrame of `ACTION_COLUMNS`.
     """

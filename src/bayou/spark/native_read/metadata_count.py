@@ -34,7 +34,7 @@ _COUNTS = re.compile(r"\bcount\s*\(\s*(\*|\d+)\s*\)", re.IGNORECASE)
 def count(request: CountRequest) -> Any:
     """Handler of the hook `count`: return the number of rows from the log.
 
-    Returns NotImplemented if the DataFrame isn't a whole table, or if the log has no number.
+    Returns NotImplemented if the DataFrame isn't a whole table, or if the log lacks the number.
     """
     if not _is_enabled(request.spark):
         return NotImplemented

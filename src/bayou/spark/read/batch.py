@@ -101,7 +101,7 @@ class PlannedReader(DataSourceReader):
     _plan: tuple[Any, list[InputPartition]] | None = None
 
     def _create_plan(self) -> tuple[Any, list[InputPartition]]:
-        """Return the task, a dataclass with the method `read`, and the partitions for `read`."""
+        """Return the task, whose method `read` reads a partition, and the list of partitions."""
         raise NotImplementedError
 
     def partitions(self) -> list[InputPartition]:
@@ -185,9 +185,9 @@ class DeltaReader(PlannedReader):
     ) -> tuple[ReadTask, list[InputPartition]] | None:
         """List the files that may match the filter, and plan tasks that read them.
 
-        If `limit` is None, the files are always planned. Otherwise, a read of a table with a large
-        log isn't planned, and the result is None, in two cases: the read has no filter, or more
-        than `limit` files may match the filter.
+        If `limit` is None, the files are always planned. Otherwise, the result is None for a table
+        with a large log in two cases: the read has no filter, or more than `limit` files may match
+        the filter.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:

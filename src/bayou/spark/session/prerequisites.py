@@ -91,7 +91,7 @@ def check_pyspark(version: str) -> None:
 
 
 def installed_pyspark() -> str:
-    """Return the version of the installed PySpark without importing PySpark, which takes long.
+    """Return the version of the installed PySpark, without the slow import of PySpark.
 
     Raises:
         ModuleNotFoundError: PySpark isn't installed.

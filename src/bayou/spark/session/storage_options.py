@@ -14,8 +14,8 @@ _NO_PATH = (
     "path: the format 'delta' got no path. Read with spark.read.format('delta').load(path) and "
     "write with df.write.format('delta').save(path). Catalog tables (saveAsTable, insertInto, "
     "CREATE TABLE ... USING delta, spark.table) require bayou.spark.enable(spark), because "
-    "Spark passes no path to a Python data source for them. Without it, create a temporary view "
-    "over a DataFrame."
+    "Spark passes no path to a Python data source for them. Without enable(), create a "
+    "temporary view over a DataFrame."
 )
 
 

@@ -120,7 +120,7 @@ def path_sql(path: Iterable[str]) -> str:
 
 
 def _is_at_stop(cursor: TokenCursor, stops: tuple[str, ...]) -> bool:
-    """Whether a comma or a keyword in `stops` is next; not at `WHEN` in a `CASE` expression."""
+    """Whether a comma or a keyword in `stops` is next; False for the `WHEN` of a `CASE`."""
     if cursor.next_are("WHEN"):
         return cursor.next_are("WHEN", "MATCHED") or cursor.next_are("WHEN", "NOT", "MATCHED")
     return cursor.next_are("|".join((",", *stops)))

@@ -149,7 +149,7 @@ def bind_parameters(
     """Replace the parameters of a statement by SQL literals.
 
     Args:
-        args: values of `?` (a list) or `:name` (a dictionary), as in `spark.sql`; None for none.
+        args: values of `?` (a list) or `:name` (a dictionary), as in `spark.sql`, or None.
         values: values of `{name}` that aren't DataFrames.
         string_literal: function that converts a string to an SQL literal.
     """

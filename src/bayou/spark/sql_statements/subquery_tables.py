@@ -19,7 +19,7 @@ _SELECT = "SELECT "
 
 @dataclass(frozen=True, slots=True)
 class SubqueryTables:
-    """Replaces Delta tables in subqueries of a statement's expressions by temporary views.
+    """In subqueries of a statement's expressions, replaces Delta tables by temporary views.
 
     Spark can't read a Delta table that an expression refers to by its name or path. The views
     exist until the end of the `with` block, which gets the method `resolve`.

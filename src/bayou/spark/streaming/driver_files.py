@@ -166,7 +166,7 @@ class IndexRequest:
     """A request for the sorted files of a table's version.
 
     Attributes:
-        folder: subfolder of the request, which also contains the response.
+        folder: the subfolder that contains the request and the response.
     """
 
     table_id: str

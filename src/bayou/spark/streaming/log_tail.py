@@ -188,9 +188,10 @@ def check_commit(files: CommitFiles, options: StreamOptions, table: str) -> bool
         raise streaming_error(
             "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
             f"Table {table}: version {files.version} updates rows ({_operation(files)}), but a "
-            "stream reads only new rows. Set the option 'skipChangeCommits' to 'true' to skip "
-            "commits that update rows, or 'readChangeFeed' to read the changes, or start the query "
-            "with a new checkpointLocation to read the table's current rows.",
+            "stream reads only new rows. To skip commits with changed rows, set the option "
+            "'skipChangeCommits' to 'true'. To read the changes, set the option 'readChangeFeed' "
+            "to 'true'. To read the table's current rows, start the query with a new "
+            "checkpointLocation.",
             table=table,
             version=files.version,
         )

@@ -154,7 +154,7 @@ class _RunnerJson:
 
 
 def write_as_delta_spark() -> None:
-    """Make PySpark's runner write offsets without spaces, if this is the runner's process."""
+    """If this is the process of PySpark's runner, make it write offsets without spaces."""
     for name in (_RUNNER, "__main__"):
         runner = sys.modules.get(name)
         if getattr(runner, "latest_offset_func", None) is None:

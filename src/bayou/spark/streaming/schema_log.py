@@ -42,8 +42,8 @@ class SchemaLogEntry:
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: number of the previous entry. None if it is the number of this entry minus 1, as
-            usual. Set if this entry replaces the entry with that number.
+        previous: number of the previous entry, if this entry replaces the entry directly before it.
+            None otherwise: the entry directly before it is the previous entry.
     """
 
     table_id: str

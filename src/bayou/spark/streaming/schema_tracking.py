@@ -119,8 +119,8 @@ class SchemaTracking:
     def merge_consecutive(self, engine: Engine) -> None:
         """Merge the log's current entry with the metadata changes of the next commits.
 
-        Otherwise the query would stop at each of these changes. The merge ends before the first
-        commit that has files, or that doesn't change the metadata or protocol.
+        Otherwise the query would stop at each of these changes. Commits are merged as long as they
+        change the metadata or the protocol, and have no files.
         """
         current = self._log.current
         if current is None:

@@ -141,7 +141,7 @@ def _write(frame: Any, started: StartedWrite) -> tuple[list[bytes], frozenset[in
 
 
 def _rebalanced(frame: Any, options: WriteOptions, started: StartedWrite) -> Any:
-    """Repartition the rows by the table's partitions, if optimized writes are enabled."""
+    """If optimized writes are enabled, repartition the rows by the table's partitions."""
     enabled = options.optimize_write
     if enabled is None:
         enabled = TableProperties(started.plan.properties).optimize_write

@@ -234,8 +234,8 @@ def _is_plain(field: StructField) -> bool:
 def _in_table_order(frame: Any, state: TransactionState) -> Any:
     """Return a DataFrame's rows with exactly the table's columns, in the table's order.
 
-    Missing columns are NULL. Returns None if a column of the DataFrame isn't in the table or has
-    another type.
+    Missing columns are NULL. Returns None if a column of the DataFrame isn't in the table, or has
+    another type there.
     """
     rows = from_spark(frame.schema, table=state.table)
     by_name = {field.name.lower(): field for field in rows}

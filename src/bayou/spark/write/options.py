@@ -387,8 +387,8 @@ def with_session_defaults(
 def _session_condition(spark: Any, condition: str) -> str:
     if has_raw_strings(spark, condition):
         raise ArgumentError(
-            f"replaceWhere: {condition!r} has a backslash or a doubled quote. Its meaning "
-            "depends on the settings spark.sql.parser.escapedStringLiterals and "
+            f"replaceWhere: {condition!r} has a backslash or a doubled quote. The meaning of "
+            "the condition depends on the settings spark.sql.parser.escapedStringLiterals and "
             "spark.sql.legacy.consecutiveStringLiterals.enabled, which Bayou doesn't support. "
             "Unset these settings, or use DELETE and an append.",
             argument="replaceWhere",

@@ -111,7 +111,7 @@ def _open_version(
 def _topic_table(
     name: str, named: Sequence[str], config: Path | None, settings: Sequence[str] | None
 ) -> TableHandle:
-    """Return the table of the topic `name`, from `config` or from a YAML file in this folder.
+    """Return the table of the topic `name`, from `config` or from the current folder.
 
     Args:
         named: names of the tables that `--table` defines, for suggestions in the error.

@@ -158,7 +158,7 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
         field = snapshot.schema.get(name)
         if field is not None and field.data_type == STRING:  # stores timestamps as ISO 8601 strings
             raise PipelineError(
-                f"topic {key!r}: the rows in {path} were written "
+                f"topic {key!r}: timestamp-formats has changed: the rows in {path} were written "
                 f"{'with' if name in formatted else 'without'} timestamp-formats for the "
                 f"{_consequence(keys, name)}. Restore the original timestamp-formats, or set "
                 "another table-path.",

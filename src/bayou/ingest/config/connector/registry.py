@@ -111,7 +111,7 @@ class SchemaRegistryConfig(Section):
             if getattr(self, key) is not None and self.token is None and self.oauth is None:
                 raise ValueError(
                     f"{key.replace('_', '-')} is only allowed with token or oauth; "
-                    "add one of them, or remove it"
+                    "add token or oauth, or remove this key"
                 )
         return self
 

@@ -1,4 +1,4 @@
-"""Record formats other than plain JSON, which are converted to JSON objects and then decoded."""
+"""Converts records of other formats than plain JSON to JSON objects, before they are decoded."""
 
 from bayou.ingest.decode.formats.avro import avro_schema_columns
 from bayou.ingest.decode.formats.decoder import RecordDecoder

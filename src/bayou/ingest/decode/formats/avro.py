@@ -264,7 +264,7 @@ class AvroReader:
 
 
 class _Schema:
-    """A parsed Avro schema, which reads values of this schema.
+    """A parsed Avro schema, with a method that reads values.
 
     fastavro's compiled reader limits neither recursion nor the number of zero-byte values, such as
     nulls, whose encoding is empty. A record of a few bytes could therefore overflow the stack or

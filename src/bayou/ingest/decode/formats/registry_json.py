@@ -102,7 +102,8 @@ class JsonSchemaReader:
 class _Bundle:
     """Combines a schema and its referenced schemas in one JSON Schema document.
 
-    A referenced schema becomes a member of `$defs`, and each `$ref` a pointer inside the document.
+    A referenced schema becomes a member of `$defs`. Each `$ref` becomes a pointer inside the
+    document.
     """
 
     def __init__(self, registry: Registry) -> None:

@@ -141,7 +141,7 @@ class Registry:
         """Return how many times a schema is requested before it is considered missing.
 
         A missing schema is requested again because it may be registered soon. If many schemas are
-        missing, a schema is requested once.
+        missing, each schema is requested only once.
 
         Raises:
             UnknownSchemaError: a recent request has shown that the schema is missing.
