@@ -44,6 +44,9 @@ def test_enabling_twice_and_disabling_leaves_the_conf_as_it_was(spark):
         assert session.conf.get("spark.sql.redaction.options.regex") == "(?i)url"
     finally:
         bayou_spark.enable(spark)
+    later = spark.newSession()
+    for key in (ENABLED, PUSHDOWN, "spark.sql.redaction.options.regex"):
+        assert later.conf.get(key) == spark.conf.get(key)
 
 
 @pytest.mark.parametrize(

@@ -111,9 +111,10 @@ def enable(spark: Any) -> None:
     hooks.register("count", metadata_count.count)
     for key in _CONF:
         _set_conf(spark, key, "true")
+    # Set even if this session has it: `disable` of another session unsets it for later sessions.
     redacted = str(spark.conf.get(_REDACTED_OPTIONS, _DEFAULT_REDACTION))
-    if not redacted.endswith(_ADDED_REDACTION):
-        _set_conf(spark, _REDACTED_OPTIONS, redacted + _ADDED_REDACTION)
+    redacted = redacted.removesuffix(_ADDED_REDACTION) + _ADDED_REDACTION
+    _set_conf(spark, _REDACTED_OPTIONS, redacted)
     if isinstance(spark, SparkSession):
         _use_this_python(spark)
 
