@@ -225,8 +225,8 @@ def check_not_restored(
     Args:
         latest: the latest version of the table.
         known: the last version that was already checked; only later commits are checked. If None,
-            the last commit of a pipeline and all later commits are checked. For older commits, the
-            recorded result of that pipeline's own check is used.
+            the commits of pipelines show the last version that a pipeline has checked, and the
+            result of this check.
 
     Returns:
         The version of the newest RESTORE; -1 if there is none.
