@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
+import re
 import shutil
 import time
 import zipfile
@@ -140,6 +142,12 @@ ORDER BY minutes_late DESC"""
 
 _TOPIC = "flights"
 _STATE = ".bayou"
+_CONFIGURATION_FILE = "flights.yaml"
+_SCHEMA_FILE = "flights-schema.json"
+_TABLES = ("lake/flights", "lake/flights_dead_letters")
+_FILES = (*_TABLES, _CONFIGURATION_FILE, _SCHEMA_FILE)
+"""The files and folders that a demo replaces."""
+
 _PARTITIONS = 4
 _NEEDED_SPACE = 300 * 1024 * 1024
 
@@ -206,7 +214,7 @@ def run_demo(
 
     Args:
         folder: the folder for all files of the demo. The tables and state of an earlier demo in the
-            folder are deleted.
+            folder are deleted. Other files with the same names raise an error.
         progress: function that returns a context manager. Entering it returns the reporter for the
             pipeline's run.
         step: function that is called with a one-line description at the start of each step.
@@ -288,9 +296,21 @@ def _warm_up(spark: SparkSession, servers: str) -> None:
 
 
 def _clean(folder: Path) -> None:
+    """Create the folder, and delete the tables and the state of an earlier demo.
+
+    Raises:
+        PrerequisiteError: the folder can't be used, or has files that an earlier demo didn't write.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("lake/flights", "lake/flights_dead_letters", _STATE):
+        existing = [folder / name for name in _FILES if os.path.lexists(folder / name)]
+        if existing and not _is_unchanged(folder / _CONFIGURATION_FILE):
+            raise PrerequisiteError(
+                f"{existing[0]} isn't from an earlier demo, or {_CONFIGURATION_FILE} was changed "
+                "since, and the demo would replace it. Set another folder with --folder.",
+                what="folder",
+            )
+        for name in (*_TABLES, f"{_STATE}/{_TOPIC}"):
             if (folder / name).exists():
                 shutil.rmtree(folder / name)
         free = shutil.disk_usage(folder).free
@@ -308,11 +328,22 @@ def _clean(folder: Path) -> None:
         )
 
 
+def _is_unchanged(file: Path) -> bool:
+    """Whether a file is the configuration of an earlier demo, as the demo wrote it."""
+    pattern = re.escape(_CONFIGURATION)
+    for placeholder in ("{name}", "{servers}"):
+        pattern = pattern.replace(re.escape(placeholder), ".*")
+    try:
+        return re.fullmatch(pattern, file.read_text(encoding="utf-8")) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
 def _write_configuration(folder: Path, servers: str) -> Path:
-    (folder / "flights-schema.json").write_text(JSON_SCHEMA + "\n", encoding="utf-8")
-    file = folder / "flights.yaml"
+    file = folder / _CONFIGURATION_FILE
     content = _CONFIGURATION.format(name=_display_path(file), servers=servers)
     file.write_text(content, encoding="utf-8")
+    (folder / _SCHEMA_FILE).write_text(JSON_SCHEMA + "\n", encoding="utf-8")
     return file
 
 
