@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.dead_letters import append_replay
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
 from support.routed_pipelines import TEMPLATE, configured, ids, offsets, proof, reasons, tables
@@ -82,3 +83,36 @@ def test_dead_letters_of_the_default_table_are_replayed_into_it(routed):
 def test_dead_letters_of_an_interrupted_batch_are_left(full):
     assert delete_dead_letters(full.configuration, full.topic) == 4
     assert replay(full).replayed == 0
+
+
+def test_a_replay_that_begins_while_another_one_ends_doubles_nothing(full, monkeypatch):
+    configured(full, TEMPLATE + "max-tables: 9")
+    new_tables = TopicTables.of
+
+    def replayed_before(*arguments):
+        monkeypatch.undo()
+        assert replay(full).replayed == 3
+        return new_tables(*arguments)
+
+    monkeypatch.setattr(TopicTables, "of", replayed_before)
+    result = replay(full)
+    assert (result.replayed, result.already_rows, result.refused) == (0, 3, 1)
+    assert set(offsets(full).values()) == {1}
+    assert proof(full).holds
+
+
+def test_dead_letters_with_rows_in_former_tables_are_not_replayed_again(full, monkeypatch):
+    configured(full, TEMPLATE + "max-tables: 9")
+
+    def killed(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(append_replay.AppendReplay, "_delete_done", killed)
+        with pytest.raises(KeyboardInterrupt):
+            replay(full)
+    full.write_file()  # without route-by
+    full.file.write_text(full.file.read_text().replace("      schema-file: schema.json\n", ""))
+    result = replay(full)
+    assert (result.replayed, result.already_rows, result.refused) == (0, 3, 1)
+    assert proof(full).holds

@@ -7,7 +7,9 @@ import json
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import bayou
@@ -262,6 +264,24 @@ def test_records_that_the_table_has_from_kafka_or_will_get_are_left_to_it(events
     assert ids(events) == [*range(9), 100, 101]
     (check,) = events.verify_migration(str(tmp_path / "batch_1.json"))
     assert (check.rows, check.problem) == (7, None)
+
+
+def test_records_with_rows_in_former_tables_of_route_by_are_left_out(events, tmp_path):
+    path = events.topic.table_path
+    records = record_batch("events", [b'{"id": 8}'], partition=0, first=8, timestamps=[0])
+    registered = "kafka/cluster/events/route/former/registered"
+    DirectWriter(events._configuration, events.topic).write(
+        [records], {"kafka/cluster/events/-/0": 8, registered: 1}
+    )
+    rows = bayou.table(path).to_arrow()
+    at = rows.schema.get_field_index("_kafka_offset")
+    rows = rows.set_column(at, rows.schema.field(at), pa.array([5], pa.int64()))
+    bayou.write(str(Path(path).with_name("former")), rows)
+    old = [{"id": n, "_kafka_partition": 0, "_kafka_offset": n} for n in range(3, 9)]
+    (tmp_path / "batch_1.json").write_text(json.dumps(old))
+    report = events.migrate(str(tmp_path / "batch_1.json"))
+    assert (report.rows, report.from_kafka, report.offsets) == (2, 4, {0: 4})
+    assert ids(events) == [3, 4, 8]
 
 
 @pytest.mark.parametrize("form", [int, float, str])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import textwrap
 
 import pytest
 
@@ -157,3 +158,25 @@ def test_files_of_a_killed_batch_do_not_keep_a_value_from_its_table(routed, kill
     pipeline.take_in()
     check(pipeline, 1)
     assert tables(pipeline) == ["events", "events_click"]
+
+
+def without_routes(pipeline):
+    configured(pipeline)
+    text = pipeline.file.read_text()
+    routes = f"        route-by:\n{textwrap.indent(TEMPLATE.strip(), ' ' * 10)}\n"
+    assert routes in text
+    pipeline.file.write_text(text.replace(routes, ""))
+
+
+@pytest.mark.parametrize("commits", range(3, 7))
+def test_rows_of_an_interrupted_batch_stay_where_they_are_without_route_by(routed, killer, commits):
+    pipeline = routed()
+    pipeline.produce({"id": 1, "kind": "click"}, {"id": 2, "kind": "view"}, b"no json")
+    pipeline.produce({"id": 3, "kind": "view"}, partition=1)
+    # The commits: dead letters, the default table, the registration, rows to each table.
+    assert killed(pipeline, killer, commits, after=False) == (commits < 6)
+    without_routes(pipeline)
+    pipeline.produce({"id": 4, "kind": "click"})
+    pipeline.take_in()
+    pipeline.take_in()
+    check(pipeline, 5)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
 from bayou.errors import (
@@ -37,6 +38,7 @@ from bayou.ingest.retries import (
     attempt_failed_event,
     retry_delay,
 )
+from bayou.ingest.routing.former_tables import interrupted_rows, within_spans
 from bayou.ingest.schema.policy import SchemaPolicy, commit_tags
 from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.spark_errors import WorkerCrashedError, records_lost_error, translate_errors
@@ -80,6 +82,7 @@ class MicroBatchWriter:
         self._change_lock = contextlib.nullcontext() if change_lock is None else change_lock
         self._covered: dict[int, int] = {}
         self._known_dead_letters: dict[int, dict[int, frozenset[bytes]]] = {}
+        self._known_rows: dict[int, BitMap64] = {}  # rows in former tables of `route-by`
         self._large: int | None = None  # number of records that exceeded the driver's memory
         self._cached_rows: CachedRows | None = None
         self._crashing_offsets: dict[
@@ -119,6 +122,10 @@ class MicroBatchWriter:
         self._known_dead_letters = self._dead_letters.uncovered_dead_letters(
             self._covered, self._tables.storage_options
         )
+        if self._topic.routes is None:
+            self._known_rows = interrupted_rows(
+                self._topic, self._target.snapshot, self._tables.storage_options
+            )
 
     def _refresh(self) -> None:
         self._target.refresh()
@@ -182,7 +189,8 @@ class MicroBatchWriter:
         while True:
             layout = self._policy.layout(columns)
             transaction, added = self._begin(layout, new)
-            new_task = partial(self._task, layout, transaction, read_at)
+            known_rows = within_spans(self._known_rows, new)
+            new_task = partial(self._task, layout, transaction, read_at, known_rows=known_rows)
             results = self._run_surviving(spark, new, new_task, max_bytes=max_bytes)
             smaller, max_bytes = self._within_bytes(new, results, max_bytes)
             if smaller is not None:
@@ -319,6 +327,7 @@ class MicroBatchWriter:
         spark: SparkSession | StartupSession,
         records: KafkaTasks,
         *,
+        known_rows: Mapping[int, Collection[int]],
         max_bytes: int | None,
     ) -> BatchTask:
         state = None
@@ -336,6 +345,7 @@ class MicroBatchWriter:
             reading=reading,
             covered=self._covered,
             known_dead_letters=self._known_dead_letters,
+            known_rows=known_rows,
             crashing_offsets=self._crashing_offsets,
             max_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.tasks),
             max_batch_bytes=max_bytes,

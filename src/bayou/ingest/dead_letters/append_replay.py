@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.decode import Decoded, DecodePlan
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.offsets_of_rows import TopicOffsets
+from bayou.ingest.routing.former_tables import registered_snapshots
 from bayou.ingest.schema.new_columns import with_new_columns, within_limit
 from bayou.ingest.schema.policy import (
     check_masks,
@@ -80,6 +81,7 @@ class AppendReplay:
     ) -> None:
         options = configuration.connector.storage.storage_options()
         self._topic = topic
+        self._storage_options = options
         self._name = topic.config.kafka_topic
         self._schema = RecordSchema.of(configuration, topic, schema)
         self._engine: Engine = for_path(topic.table_path, options)
@@ -125,7 +127,9 @@ class AppendReplay:
         self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
     ) -> int | None:
         covered = covered_offsets(self._name, snapshot.transactions)
-        row_offsets = self._row_offsets(dead_letters, snapshot)
+        options = self._storage_options
+        former = registered_snapshots(self._topic, snapshot, options)
+        row_offsets = self._row_offsets(dead_letters, (snapshot, *former))
         columns = self._columns(dead_letters, snapshot, covered, row_offsets)
         layout = self._layout(columns, snapshot)
         application = f"bayou-replay/{dead_letters.kernel.table_id}"
@@ -166,8 +170,10 @@ class AppendReplay:
         result.run_post_commit_hooks(self._engine)
         return result.version
 
-    def _row_offsets(self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle) -> TopicOffsets:
-        """Return the target rows' offsets that are in the range of the dead letters' offsets."""
+    def _row_offsets(
+        self, dead_letters: SnapshotHandle, tables: Iterable[SnapshotHandle]
+    ) -> TopicOffsets:
+        """Return the offsets of the tables' rows that are in the range of the dead letters' offsets."""
         row_offsets = TopicOffsets()
         for batch in dead_letters.to_batches(["partition", "offset"], self._where):
             self._letters.add(batch)
@@ -175,7 +181,8 @@ class AppendReplay:
         if bounds:
             first, last = min(b.min() for b in bounds), max(b.max() for b in bounds)
             self._within = OffsetSpan(start=first, end=last + 1)
-            row_offsets.read(snapshot, self._name, prefix="_kafka_", within=self._within)
+            for table in tables:
+                row_offsets.read(table, self._name, prefix="_kafka_", within=self._within)
         return row_offsets
 
     def _columns(

@@ -17,7 +17,6 @@ from bayou.errors import PipelineError
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.batch.target.target_table import TargetTable
-from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters.append_replay import (
     AppendReplay,
     deduplicated,
@@ -25,7 +24,6 @@ from bayou.ingest.dead_letters.append_replay import (
     with_timestamps,
 )
 from bayou.ingest.offsets import KafkaTopic, covered_offsets
-from bayou.ingest.routing.inspection import routed_snapshots
 from bayou.ingest.routing.routed_columns import (
     RoutedColumns,
     RoutedOutput,
@@ -45,19 +43,26 @@ _BATCH_ROWS = 10_000
 class RoutedReplay(AppendReplay):
     """One attempt to replay dead letters; it reads one version of each table."""
 
-    def __init__(
-        self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None
-    ) -> None:
-        super().__init__(configuration, topic, schema, where)
-        self._configuration = configuration
-
     def _add_rows(
         self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
     ) -> int | None:
-        covered = covered_offsets(self._name, snapshot.transactions)
-        row_offsets = self._row_offsets(dead_letters, snapshot)
-        for table in routed_snapshots(self._configuration, self._topic, snapshot):
-            row_offsets.read(table, self._name, prefix="_kafka_", within=self._within)
+        kafka = KafkaTopic(
+            name=self._name,
+            cluster_id=_cluster(self._name, snapshot.transactions),
+            topic_id=None,
+            bounds={},
+        )
+        topic_tables = TopicTables.of(self._topic, kafka, self._storage_options)
+        target = topic_tables.target
+        target.open()
+        tables = RoutedTables(self._topic, kafka, topic_tables, self._schema)
+        tables.open()
+        # The same versions as in the transactions: otherwise, rows that another replay commits in
+        # between would be added again without a conflict.
+        opened = (target, *(table.target for table in tables.existing))
+        snapshots = [table.snapshot for table in opened if table.snapshot is not None]
+        covered = covered_offsets(self._name, snapshots[0].transactions)
+        row_offsets = self._row_offsets(dead_letters, snapshots)
         batches = [
             self._pending(batch, covered, row_offsets, count=True)
             for batch in dead_letters.to_batches(filter=self._where)
@@ -67,17 +72,6 @@ class RoutedReplay(AppendReplay):
             return None
         (pending,) = letters.to_batches()
         pending = with_timestamps(deduplicated(pending))
-        kafka = KafkaTopic(
-            name=self._name,
-            cluster_id=_cluster(self._name, snapshot.transactions),
-            topic_id=None,
-            bounds={},
-        )
-        options = self._configuration.connector.storage.storage_options()
-        topic_tables = TopicTables.of(self._topic, kafka, options)
-        topic_tables.target.open()
-        tables = RoutedTables(self._topic, kafka, topic_tables, self._schema)
-        tables.open()
         columns = RoutedColumns(self._topic, tables, self._schema, time.time_ns() // 1000)
         slices = [
             pending.slice(first, _BATCH_ROWS) for first in range(0, pending.num_rows, _BATCH_ROWS)

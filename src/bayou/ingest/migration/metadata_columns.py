@@ -21,6 +21,7 @@ from bayou.ingest.config import Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.decode.exact_json import decode_exact_json, encode_exact_json
 from bayou.ingest.offsets import covered_offsets
+from bayou.ingest.routing.table_registrations import absolute_path, registered_tables
 from bayou.kernel import Table
 
 _METADATA_PREFIX = b'"_'
@@ -33,9 +34,10 @@ class FromKafka:
     """The set of records that a migration skips, because the pipeline reads them from Kafka.
 
     If the topic appends rows, a record is skipped if its offset is at or above the lowest offset of
-    its partition in the target and the dead letter table. The pipeline has read this record, or
-    will read it. The skipped records include records that Kafka deleted before the pipeline read
-    them (`on-data-loss`), because the table's log may no longer show which offsets these are.
+    its partition in the target, in former tables of `route-by` and in the dead letter table. The
+    pipeline has read this record, or will read it. The skipped records include records that Kafka
+    deleted before the pipeline read them (`on-data-loss`), because the table's log may no longer
+    show which offsets these are.
 
     In an upsert no record is skipped, because both copies of a record become the same row.
 
@@ -58,7 +60,7 @@ class FromKafka:
 
     @cached_property
     def _firsts(self) -> dict[int, int]:
-        """The first offset of each partition in the target and the dead letter table.
+        """The first offset of each partition in the tables.
 
         For a partition with neither rows nor dead letters, the result has the next offset to read.
         """
@@ -67,8 +69,11 @@ class FromKafka:
         table = Table.for_path(engine, path)
         if self._topic.upsert_keys is not None or not table.exists(engine):
             return {}
-        firsts = covered_offsets(name, table.latest_snapshot(engine).transactions)
-        tables = [(path, "_kafka_")]
+        snapshot = table.latest_snapshot(engine)
+        firsts = covered_offsets(name, snapshot.transactions)
+        registered = registered_tables(snapshot.transactions)
+        paths = (path, *(absolute_path(p, path) for p in registered))
+        tables = [(table_path, "_kafka_") for table_path in paths]
         if firsts:
             tables.append((dead_letters_path(path), ""))
         for table_path, prefix in tables:

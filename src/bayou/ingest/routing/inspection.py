@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bayou.api import SnapshotHandle, table
 from bayou.ingest.background_task import run_parallel
 from bayou.ingest.config import Configuration, Topic
+from bayou.ingest.routing.former_tables import registered_snapshots
 from bayou.ingest.routing.table_registrations import absolute_path, check_table, registered_tables
 
 
@@ -78,6 +79,8 @@ def routed_snapshots(
 ) -> tuple[SnapshotHandle, ...]:
     """Return the latest snapshot of each registered table of `route-by` that exists.
 
+    If the configuration has no `route-by` any more, the tables aren't checked.
+
     Args:
         default: the default table.
 
@@ -87,7 +90,7 @@ def routed_snapshots(
     options = configuration.connector.storage.storage_options()
     routes = topic.routes
     if routes is None:
-        return ()
+        return registered_snapshots(topic, default, options)
     entries = sorted(registered_tables(default.transactions).items())
 
     def snapshot(number: int) -> SnapshotHandle | None:

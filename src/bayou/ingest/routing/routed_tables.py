@@ -27,7 +27,7 @@ from bayou.ingest.config.processing import names_in
 from bayou.ingest.config.routing import RouteTable, pattern_of
 from bayou.ingest.config.table_paths import normalized_table_path
 from bayou.ingest.offsets import KafkaTopic, OffsetSpan
-from bayou.ingest.offsets_of_rows import TopicOffsets
+from bayou.ingest.routing.former_tables import add_rows, within_spans
 from bayou.ingest.routing.table_registrations import (
     REGISTRATIONS,
     RegisteredTable,
@@ -45,7 +45,6 @@ from bayou.kernel.engine import Engine
 from bayou.protocol.schema import StructField, StructType
 
 _CONCURRENT_TABLES = 16
-_MAX_OFFSET = 2**62
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -216,12 +215,7 @@ class RoutedTables:
         Only offsets in `spans` are returned. The default table hasn't recorded these offsets, so
         the batch is repeated. The repeated batch skips the records of these rows.
         """
-        offsets_by_partition: dict[int, frozenset[int]] = {}
-        for partition, span in spans.items():
-            rows = self._rows.get(partition)
-            if rows and (within := rows & BitMap64(range(span.start, span.end))):
-                offsets_by_partition[partition] = frozenset(within)
-        return offsets_by_partition
+        return within_spans(self._rows, spans)
 
     def register(self, tables: Iterable[RoutedTable]) -> None:
         """Register tables in the default table, before they are created.
@@ -328,14 +322,9 @@ class RoutedTables:
         table.must_record = bool(ahead) or (table.recorded < 0 and target.version is not None)
         if target.snapshot is None or not (ahead or table.recorded < 0):
             return
-        first = min((covered.get(p, 0) for p in self._kafka.bounds), default=0)
-        rows = TopicOffsets()
-        within = OffsetSpan(start=first, end=_MAX_OFFSET)
-        rows.read(target.snapshot, self._kafka.name, prefix="_kafka_", within=within)
-        for partition in rows.partitions:
-            known = self._rows.setdefault(partition, BitMap64())
-            start = covered.get(partition, 0)
-            known |= BitMap64(o for o in rows.of(partition).once if o >= start)
+        partitions = self._kafka.bounds.keys() | target.covered.keys()
+        starts = {p: covered.get(p, 0) for p in partitions}
+        add_rows(self._rows, target.snapshot, self._kafka.name, starts)
 
 
 def reserved_names(topic: Topic) -> frozenset[str]:
