@@ -173,7 +173,7 @@ class AppendReplay:
     def _row_offsets(
         self, dead_letters: SnapshotHandle, tables: Iterable[SnapshotHandle]
     ) -> TopicOffsets:
-        """Return the offsets of the tables' rows that are in the range of the dead letters' offsets."""
+        """Return the rows' offsets that are in the range of the dead letters' offsets."""
         row_offsets = TopicOffsets()
         for batch in dead_letters.to_batches(["partition", "offset"], self._where):
             self._letters.add(batch)
