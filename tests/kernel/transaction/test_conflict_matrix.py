@@ -24,6 +24,7 @@ from bayou.errors import (
     ProtocolChangedError,
 )
 from bayou.kernel import Operation, Snapshot, Table, write_data
+from bayou.kernel.commands.alter.feature_traces import drop_column_mapping
 from bayou.kernel.commands.alter.properties import set_properties
 from bayou.kernel.commands.alter.protocol import add_feature
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
@@ -304,6 +305,28 @@ def test_nothing_but_ids_may_change_in_a_schema():
         before, metadata([plain], **{"delta.columnMapping.mode": "id"})
     )
     assert not only_enables_features(metadata([plain], k="v"), before)
+    renamed = {**numbered, "metadata": {"delta.columnMapping.physicalName": "col-1"}}
+    assert not only_enables_features(before, metadata([renamed], **mapped))
+    assert not only_enables_features(metadata([renamed]), metadata([renamed], **mapped))
+    nested = {**plain, "type": {"type": "struct", "fields": [plain]}}
+    kept = {**plain, "type": {"type": "struct", "fields": [numbered]}}
+    moved = {**plain, "type": {"type": "struct", "fields": [renamed]}}
+    assert only_enables_features(metadata([nested]), metadata([kept], **mapped))
+    assert not only_enables_features(metadata([nested]), metadata([moved], **mapped))
+
+
+@pytest.mark.parametrize("partition_by", [None, "p"])
+def test_an_append_conflicts_with_a_restore_of_other_physical_names(tmp_path, partition_by):
+    path = str(tmp_path / "t")
+    mapped = {"delta.columnMapping.mode": "name"}
+    bayou.write(path, pa.table({"id": [1], "p": [0]}), "error", partition_by, mapped)
+    mine = Table.for_path(ENGINE, path)
+    drop_column_mapping(ENGINE, mine.latest_snapshot(ENGINE), INFO)
+    before = mine.latest_snapshot(ENGINE)  # new files have the columns `id` and `p`
+    bayou.table(path).restore(0)  # the columns are named `col-<uuid>` in files again
+    with pytest.raises(MetadataChangedError):
+        write(before, 0)
+    assert bayou.table(path).to_arrow().to_pylist() == [{"id": 1, "p": 0}]
 
 
 def test_two_that_give_out_identity_values_are_a_conflict_a_delete_beside_one_is_none(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import msgspec
 
@@ -21,12 +20,16 @@ from bayou.kernel.catalog import (
 )
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
-from bayou.kernel.table_features.column_mapping import physical_name
+from bayou.kernel.table_features.column_mapping import (
+    physical_name,
+    to_physical_schema,
+    without_mapping,
+)
 from bayou.kernel.table_features.reader_support import table_schema
 from bayou.protocol import features, properties
 from bayou.protocol.actions import Metadata, Protocol, is_change_data_feed_enabled, reserved_columns
 from bayou.protocol.property_strings import PropertyValueError
-from bayou.protocol.schema import StructField, StructType
+from bayou.protocol.schema import StructType
 
 _MAINTENANCE = {
     Operation.OPTIMIZE: "OPTIMIZE",
@@ -232,14 +235,6 @@ _ALLOWED: Mapping[str, Callable[[str | None, str], bool]] = {
 }
 """For each property, a function: (old value, new value) -> whether this only enables a feature."""
 
-_COLUMN_IDS = frozenset(
-    {
-        "delta.columnMapping.id",
-        "delta.columnMapping.physicalName",
-        "delta.columnMapping.nested.ids",
-    }
-)
-
 
 def only_enables_features(before: Metadata, after: Metadata) -> bool:
     """Whether the only change between two `metaData` actions is that features were enabled.
@@ -258,16 +253,18 @@ def only_enables_features(before: Metadata, after: Metadata) -> bool:
         for key in changed
     ):
         return False
-    return before.schema_string == after.schema_string or (
-        _MODE in changed and _only_adds_ids(before.schema_string, after.schema_string)
-    )
+    if _MODE not in changed:
+        return before.schema_string == after.schema_string
+    return _only_adds_ids(before.schema_string, after.schema_string)
 
 
 def _only_adds_ids(before: str, after: str) -> bool:
+    """Whether enabling column mapping only adds ids, so that files with logical names still fit.
+
+    A RESTORE to a version with column mapping can also restore other physical names. Readers don't
+    find these names in files that were written without column mapping.
+    """
     old, new = StructType.from_json(before), StructType.from_json(after)
-    return [_without_ids(field) for field in old] == [_without_ids(field) for field in new]
-
-
-def _without_ids(field: StructField) -> StructField:
-    metadata = {k: v for k, v in field.metadata.items() if k not in _COLUMN_IDS}
-    return replace(field, metadata=metadata)
+    logical = without_mapping(new)
+    physical = without_mapping(to_physical_schema(new, "name"))
+    return without_mapping(old) == logical == physical
