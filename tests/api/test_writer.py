@@ -18,6 +18,7 @@ from bayou.errors import (
     TableAlreadyExistsError,
     TablePropertyError,
 )
+from bayou.protocol.schema import LONG, VOID, StructField, StructType
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", None]})
 
@@ -226,3 +227,23 @@ def test_an_argument_of_another_kind_is_refused_by_name(tmp_path, arguments, arg
         bayou.write(**{"path": table, "data": ROWS, **arguments})
     assert refused.value.argument == argument
     assert not table.exists()
+
+
+def test_a_column_of_type_void_gets_the_type_of_rows_that_may_change_the_schema(path):
+    schema = StructType(
+        tuple(StructField(name=name, data_type=kind) for name, kind in (("id", LONG), ("v", VOID)))
+    )
+    bayou.create(path, schema)
+    bayou.write(path, pa.table({"id": [1], "v": pa.nulls(1)}))
+    values = pa.table({"id": [2], "v": [{"x": 7}]})
+    with pytest.raises(SchemaError, match=r"'v' has type void .*DELTA_METADATA_MISMATCH"):
+        bayou.write(path, values)
+    bayou.write(path, values, merge_schema=True)
+    assert read(path) == [{"id": 1, "v": None}, {"id": 2, "v": {"x": 7}}]
+
+
+def test_a_column_of_unknown_type_is_added_as_void(path):
+    bayou.write(path, ROWS)
+    bayou.write(path, pa.table({"id": [3], "v": pa.nulls(1)}), merge_schema=True)
+    assert bayou.table(path).snapshot().schema.fields[2].data_type == VOID
+    assert read(path)[2] == {"id": 3, "name": None, "v": None}

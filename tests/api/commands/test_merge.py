@@ -30,6 +30,7 @@ from bayou.kernel.commands.merge import (
     MergeSource,
     merge,
 )
+from bayou.protocol.schema import LONG, VOID, StructField, StructType
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -58,6 +59,41 @@ def test_an_upsert_updates_what_matches_and_inserts_the_rest(path: str) -> None:
     ]
     assert metrics.version == 1
     assert metrics.num_affected_rows == 2
+
+
+@pytest.mark.parametrize("properties", [FEED, {**FEED, **VECTORS}])
+@pytest.mark.parametrize("values", [[7, 8], [{"x": 7, "n": None}, None]], ids=["long", "struct"])
+def test_a_merge_that_evolves_the_schema_gives_void_columns_a_type(
+    path: str, properties: dict[str, str], values: list[Any]
+) -> None:
+    fields = [("id", LONG), ("v", VOID)]
+    schema = StructType(tuple(StructField(name=n, data_type=t) for n, t in fields))
+    bayou.create(path, schema, configuration=properties)
+    bayou.write(path, pa.table({"id": [1, 2, 3]}))
+    source = pa.table({"id": [2, 9], "v": values})
+
+    def upsert(*, evolves: bool) -> None:
+        merge = bayou.table(path).merge(source, "target.id = source.id", merge_schema=evolves)
+        merge = merge.when_matched_update({"v": "source.v"})
+        merge = merge.when_not_matched_insert({"id": "source.id", "v": "source.v"})
+        merge.when_not_matched_by_source_delete("target.id = 3").execute()
+
+    with pytest.raises(SchemaError, match="DATATYPE_MISMATCH"):
+        upsert(evolves=False)
+    upsert(evolves=True)
+    assert rows(path) == [
+        {"id": 1, "v": None},
+        {"id": 2, "v": values[0]},
+        {"id": 9, "v": values[1]},
+    ]
+    changes = bayou.table(path).changes(2).to_arrow().select(["id", "v", "_change_type"])
+    found = sorted(changes.to_pylist(), key=lambda row: (row["id"], row["_change_type"]))
+    assert found == [
+        {"id": 2, "v": values[0], "_change_type": "update_postimage"},
+        {"id": 2, "v": None, "_change_type": "update_preimage"},
+        {"id": 3, "v": None, "_change_type": "delete"},
+        {"id": 9, "v": values[1], "_change_type": "insert"},
+    ]
 
 
 @pytest.mark.parametrize("kind", ["polars", "duckdb", "reader", "batch"])

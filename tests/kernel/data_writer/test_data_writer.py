@@ -225,3 +225,31 @@ def test_partition_columns_are_the_last_in_files_if_the_table_requires_them(tmp_
     assert bayou.table(str(path)).alter.drop_feature("materializePartitionColumns") == 2
     bayou.write(str(path), rows)
     assert bayou.table(str(path)).to_arrow().num_rows == 5
+
+
+@pytest.mark.parametrize(
+    ("schema", "condition"),
+    [
+        ({"p": pa.string(), "v": pa.null()}, "TABLE_ALL_VOID_COLUMNS"),
+        ({"p": pa.string(), "s": pa.struct({"v": pa.null()})}, "STRUCT_ALL_VOID_FIELDS"),
+        (
+            {"p": pa.string(), "n": pa.int64(), "a": pa.list_(pa.struct({"v": pa.null()}))},
+            "STRUCT_ALL_VOID_FIELDS",
+        ),
+    ],
+)
+def test_rows_of_a_table_or_struct_with_only_void_columns_are_refused(
+    local, tmp_path, schema, condition
+):
+    arrow = pa.schema(schema)
+    state = TransactionState(
+        table=str(tmp_path),
+        schema=from_arrow_schema(arrow, void=True),
+        partition_columns=("p",),
+        configuration={},
+    )
+    rows = pa.record_batch([pa.nulls(2, kind) for kind in schema.values()], schema=arrow)
+    assert write_data(local, state, [rows.slice(0, 0)]) == []
+    with pytest.raises(SchemaError, match=f"DELTA_CANNOT_WRITE_EMPTY_SCHEMA.{condition}"):
+        write_data(local, state, [rows])
+    assert files_in(tmp_path) == []

@@ -8,6 +8,7 @@ from bayou.errors import SchemaError
 from bayou.kernel.transaction.schema_evolution import (
     SchemaMerge,
     check_fits,
+    check_new_table,
     merge_schemas,
     widened_columns,
 )
@@ -22,6 +23,7 @@ from bayou.protocol.schema import (
     STRING,
     TIMESTAMP_NTZ,
     VARIANT,
+    VOID,
     ArrayType,
     DataType,
     DecimalType,
@@ -170,3 +172,46 @@ def test_a_struct_of_two_byte_strings_goes_into_a_variant():
     assert merge_schemas("t", schema(v=VARIANT), rows) == schema(v=VARIANT)
     with pytest.raises(SchemaError, match="DELTA_FAILED_TO_MERGE_FIELDS"):
         merge_schemas("t", schema(v=VARIANT), schema(v=schema(value=BINARY)))
+
+
+@pytest.mark.parametrize("casts", [False, True])
+@pytest.mark.parametrize(
+    "incoming", [INTEGER, schema(x=LONG, nothing=VOID), array(STRING), DecimalType(5, 2), VOID]
+)
+def test_a_column_of_type_void_gets_the_type_of_the_rows(incoming, casts):
+    merge = SchemaMerge(table="t", casts=casts)
+    table = schema(v=VOID, s=schema(v=VOID))
+    merged = merge.merged(table, schema(v=incoming, s=schema(v=incoming)))
+    assert merged == schema(v=incoming, s=schema(v=incoming))
+
+
+def test_without_evolution_a_column_of_type_void_takes_only_nulls():
+    check_fits("t", schema(id=LONG, v=VOID), schema(id=LONG, v=VOID))
+    with pytest.raises(SchemaError, match=r"'s\.v' has type void.*\(DELTA_METADATA_MISMATCH\)"):
+        check_fits("t", schema(s=schema(v=VOID)), schema(s=schema(v=LONG)))
+
+
+@pytest.mark.parametrize("casts", [False, True])
+def test_a_column_with_nulls_of_unknown_type_is_added_as_void(casts):
+    merge = SchemaMerge(table="t", casts=casts)
+    merged = merge.merged(schema(s=schema(x=LONG)), schema(s=schema(y=VOID), v=VOID))
+    assert merged == schema(s=schema(x=LONG, y=VOID), v=VOID)
+
+
+@pytest.mark.parametrize(
+    "data_type",
+    [
+        array(VOID),
+        array(schema(x=LONG, y=VOID)),
+        MapType(key_type=STRING, value_type=VOID),
+        schema(a=array(VOID)),
+    ],
+)
+def test_void_is_refused_inside_arrays_and_maps(data_type):
+    refused = pytest.raises(SchemaError, match="DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE")
+    with refused:
+        merge_schemas("t", schema(id=LONG), schema(v=data_type))
+    with refused:
+        merge_schemas("t", schema(v=VOID), schema(v=data_type))
+    with refused:
+        check_new_table("t", schema(id=LONG, v=data_type), ())

@@ -38,6 +38,14 @@ def test_columns_come_go_and_change(numbers):
     assert [f.name for f in run.snapshot.schema] == ["id", "day", "name"]
 
 
+def test_a_void_column_changes_to_any_type(run):
+    run("CREATE TABLE {t} (id bigint, v void) USING delta")
+    run("INSERT INTO {t} VALUES (1, NULL)")
+    run("ALTER TABLE {t} CHANGE COLUMN v TYPE INT")
+    run("INSERT INTO {t} VALUES (2, 7)")
+    assert run.rows() == [(1, None), (2, 7)]
+
+
 def test_properties_features_defaults_and_comments_are_set(numbers):
     run = numbers(1)
     run("ALTER TABLE {t} SET TBLPROPERTIES ('delta.appendOnly' = true, a.b = 'c')")

@@ -39,6 +39,37 @@ def test_insert_with_schema_evolution_adds_columns(numbers):
     assert run.rows() == [(0, 0, "n0", None), (5, None, None, 1.5)]
 
 
+def test_insert_with_schema_evolution_gives_void_columns_a_type(run):
+    frame = run.spark.sql("SELECT 1L AS id, NULL AS v, named_struct('a', 1, 'b', NULL) AS s")
+    frame.write.format("delta").save(run.path)
+    run("INSERT INTO {t} VALUES (2, NULL, NULL)")
+    values = "3, 'x', named_struct('a', 3, 'b', array(7))"
+    with pytest.raises(SchemaError, match="DELTA_METADATA_MISMATCH"):
+        run(f"INSERT INTO {{t}} VALUES ({values})")
+    run(f"INSERT WITH SCHEMA EVOLUTION INTO {{t}} VALUES ({values})")
+    more = run.spark.sql("SELECT 4L AS id, 'y' AS v, named_struct('a', 4, 'b', array(8)) AS s")
+    more.write.format("delta").mode("append").save(run.path)
+    assert run.rows() == [
+        (1, None, {"a": 1, "b": None}),
+        (2, None, None),
+        (3, "x", {"a": 3, "b": [7]}),
+        (4, "y", {"a": 4, "b": [8]}),
+    ]
+    found = run("SELECT id, v, s.b FROM {t} ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [
+        (1, None, None),
+        (2, None, None),
+        (3, "x", [7]),
+        (4, "y", [8]),
+    ]
+
+
+def test_rows_with_arrays_of_void_are_refused(run):
+    frame = run.spark.sql("SELECT 1L AS id, array(NULL) AS a")
+    with pytest.raises(SchemaError, match="DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE"):
+        frame.write.format("delta").save(run.path)
+
+
 def test_insert_overwrite_replaces_everything_or_a_partition(numbers):
     run = numbers(4, partition_by=["day"])
     run("INSERT OVERWRITE {t} PARTITION (day = 1) SELECT 9, 'nine'")

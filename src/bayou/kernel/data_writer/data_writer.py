@@ -40,6 +40,7 @@ from bayou.protocol.file_names import (
 )
 from bayou.protocol.partition_values import serialize
 from bayou.protocol.properties import TableProperties
+from bayou.protocol.schema import VOID, StructType, nested_types
 
 _LOG = logging.getLogger(__name__)
 _BUFFERED_BYTES = 256 << 20
@@ -78,8 +79,13 @@ def to_physical_batch(
     Args:
         additional_columns: columns to write that aren't columns of the table. Maps their names in
             the batch to their names in the files.
+
+    Raises:
+        SchemaError: the table or a struct has only void columns, so a file can't contain the rows.
     """
     additional_columns = additional_columns or {}
+    if batch.num_rows:
+        _check_can_store_rows(state)
     names = [f.name for f in state.data_schema]
     data = fill_null_variants(batch.select([*names, *additional_columns]), state.data_schema)
     schema = state.physical_schema
@@ -90,6 +96,28 @@ def to_physical_batch(
             field = pa.field(stored, batch.schema.field(name).type)
         schema = schema.append(field)
     return with_schema(data, schema, table=state.table)
+
+
+def _check_can_store_rows(state: TransactionState) -> None:
+    """Check that the table and its structs have columns other than void, which files omit."""
+    schema = state.data_schema
+    if not schema.fields:
+        raise SchemaError(
+            f"{state.table}: rows can't be written, because all columns except partition columns "
+            "have the type void (DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS). Add a "
+            "column of another type, or change the type of a column.",
+            table=state.table,
+        )
+    for path, data_type, _ in nested_types(schema):
+        if isinstance(data_type, StructType) and all(f.data_type == VOID for f in data_type):
+            name = ".".join(path)
+            raise SchemaError(
+                f"{state.table}: rows can't be written, because all fields of the struct {name!r} "
+                "have the type void (DELTA_CANNOT_WRITE_EMPTY_SCHEMA.STRUCT_ALL_VOID_FIELDS). Add "
+                "a field of another type, or change the type of a field.",
+                table=state.table,
+                column=name,
+            )
 
 
 def get_write_context(

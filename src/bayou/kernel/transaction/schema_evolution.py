@@ -2,7 +2,8 @@
 
 Column names are case-insensitive. As in delta-spark, an append doesn't cast: the rows must have the
 types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`). With type widening, a column can also
-change to the wider type of the rows. A MERGE casts values to the column's type.
+change to the wider type of the rows. A column of type void, which has only nulls, can change to any
+type. A MERGE casts values to the column's type.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from bayou.protocol.schema import (
     PrimitiveType,
     StructField,
     StructType,
+    nested_types,
 )
 from bayou.protocol.type_widening import AutomaticWidening, WideningRule
 
@@ -58,6 +60,8 @@ def check_new_table(
             f"{table}: a table can't be created without columns. Add a column.", table=table
         )
     check_names(table, schema, "", mapped=mapped)
+    for column in schema:
+        _check_no_void_elements(table, column.data_type, column.name)
     for name in partition_columns:
         field = next((f for f in schema if f.name == name), None)
         if field is None:
@@ -99,6 +103,15 @@ def check_fits(table: str, current: StructType, incoming: StructType) -> None:
     if merged != current:
         existing = {path for path, _ in _paths(current, "")}
         new = [path for path, _ in _paths(merged, "") if path not in existing]
+        for changed in map(".".join, widened_columns(current, merged)):
+            raise SchemaError(
+                f"{table}: column {changed!r} has type void and can only be null, but the data has "
+                "values of another type (DELTA_METADATA_MISMATCH). Drop the column from the data, "
+                "or write with merge_schema=True (in Spark, the option mergeSchema) to change the "
+                "column's type.",
+                table=table,
+                column=changed,
+            )
         raise SchemaError(
             f"{table}: the table has no column {', '.join(map(repr, new))}; it has "
             f"{', '.join(current.names)} (DELTA_METADATA_MISMATCH). Drop the column from the data, "
@@ -223,6 +236,8 @@ def widened_type(current: DataType, incoming: DataType, rule: WideningRule) -> D
 class SchemaMerge:
     """Merges the schema of rows into a table's schema.
 
+    A column of type void gets the type of the rows.
+
     Attributes:
         widening: which columns are widened to the types of the rows; None for no columns.
         casts: whether values are cast to their column's type and rows may lack columns, as in a
@@ -272,19 +287,14 @@ class SchemaMerge:
         return StructType(tuple(fields))
 
     def _new_field(self, field: StructField, path: str) -> StructField:
-        if field.data_type == VOID:
-            raise SchemaError(
-                f"{self.table}: column {path!r} can't be added: the data has only nulls in this "
-                "column, so its type is unknown"
-                + (" (DELTA_MERGE_ADD_VOID_COLUMN)" if self.casts else "")
-                + ". Cast or drop the column.",
-                table=self.table,
-                column=path,
-            )
+        _check_no_void_elements(self.table, field.data_type, path)
         return replace(field, nullable=True)
 
     def _merge_types(self, current: DataType, incoming: DataType, path: str) -> DataType:
         match current, incoming:
+            case _ if current == VOID:
+                _check_no_void_elements(self.table, incoming, path)
+                return incoming
             case StructType(), StructType():
                 return self._merge_structs(current, incoming, f"{path}.")
             case ArrayType(), ArrayType():
@@ -354,6 +364,21 @@ def is_stored_form(current: DataType, incoming: DataType) -> bool:
         and isinstance(incoming, StructType)
         and {f.name: f.data_type for f in incoming} == {"metadata": BINARY, "value": BINARY}
     )
+
+
+def _check_no_void_elements(table: str, data_type: DataType, path: str) -> None:
+    """Check that a type contains no array of void and no map with keys or values of void."""
+    for outer in (data_type, *(inner for _, inner, _ in nested_types(data_type))):
+        if not isinstance(outer, ArrayType | MapType):
+            continue
+        if any(inner == VOID for _, inner, _ in nested_types(outer)):
+            raise SchemaError(
+                f"{table}: column {path!r} can't have the type {data_type}, because void isn't "
+                "supported in arrays and maps (DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE). Cast "
+                "or drop the column.",
+                table=table,
+                column=path,
+            )
 
 
 def _is_generated(field: StructField) -> bool:

@@ -131,7 +131,7 @@ def _check(source: DataType, target: DataType, column: str, table: str) -> None:
         case MapType(), MapType():
             _check(source.key_type, target.key_type, f"{column}.key", table)
             _check(source.value_type, target.value_type, f"{column}.value", table)
-        case _ if not _can_up_cast(source, target):
+        case _ if target != VOID and not _can_up_cast(source, target):
             raise PredicateError(
                 f"{table}: cannot up cast the value of column {column} from {source} to {target}, "
                 "because spark.sql.storeAssignmentPolicy is STRICT (CANNOT_UP_CAST_DATATYPE). Cast "

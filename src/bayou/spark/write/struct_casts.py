@@ -1,6 +1,7 @@
 """Casts of inserted structs, whose fields are matched by name or by position.
 
-Fields that the table lacks are kept, so that they can be added to the table.
+Fields that the table lacks are kept, so that they can be added to the table. Values for columns of
+type void are kept, so that the column can get their type.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.errors import SchemaError
-from bayou.protocol.schema import ArrayType, DataType, StructField, StructType
+from bayou.protocol.schema import VOID, ArrayType, DataType, StructField, StructType
 from bayou.spark.types import same_type, to_spark
 
 Cast = Callable[[Any, Any], Any]
@@ -27,7 +28,7 @@ def needs_cast(source: DataType, target: DataType) -> bool:
         case ArrayType(), ArrayType():
             return needs_cast(source.element_type, target.element_type)
         case _:
-            return not same_type(source, target)
+            return target != VOID and not same_type(source, target)
 
 
 def cast_structs(
@@ -40,7 +41,9 @@ def cast_structs(
     allow_missing: bool,
     table: str,
 ) -> Any:
-    """Cast a Column to a table column's type. Fields that the table lacks keep their type.
+    """Cast a Column to a table column's type.
+
+    Values for columns of type void, and fields that the table lacks, keep their type.
 
     Args:
         source: the Column's type.
@@ -51,7 +54,7 @@ def cast_structs(
         SchemaError: a struct lacks fields.
     """
     data_type = target.data_type
-    if same_type(source, data_type):
+    if data_type == VOID or same_type(source, data_type):
         return column
     match source, data_type:
         case StructType(), StructType():

@@ -5,7 +5,7 @@ import pytest
 
 import bayou
 from bayou.engines import for_path
-from bayou.errors import SchemaError
+from bayou.errors import ConstraintViolationError, SchemaError
 from bayou.kernel import Table
 from bayou.kernel.commands.alter.replace_columns import replace_columns
 from bayou.kernel.commands.create_table import CreationMode, TableDefinition, create_table
@@ -135,3 +135,13 @@ def test_tables_with_identity_columns_are_refused(tmp_path):
     )
     with pytest.raises(SchemaError, match="DELTA_IDENTITY_COLUMNS_REPLACE_COLUMN_NOT_SUPPORTED"):
         replaced(path, *schema)
+
+
+def test_a_column_of_type_void_gets_any_type(tmp_path):
+    path = str(tmp_path / "t")
+    bayou.create(path, StructType((column("id int"), column("v void"), column("w void"))))
+    replaced(path, column("id int"), column("v array<int>"), parse_field("w", "varchar(2)"))
+    bayou.write(path, pa.table({"id": pa.array([1], pa.int32()), "w": ["ab"]}))
+    assert bayou.table(path).to_arrow().to_pylist() == [{"id": 1, "v": None, "w": "ab"}]
+    with pytest.raises(ConstraintViolationError):
+        bayou.write(path, pa.table({"id": pa.array([1], pa.int32()), "w": ["abc"]}))

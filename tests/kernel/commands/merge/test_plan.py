@@ -149,9 +149,9 @@ def test_new_columns_come_with_schema_evolution() -> None:
     assert found.schema.names == ("id", "n", "s", "more")
 
 
-def test_columns_without_a_type_cannot_come_in() -> None:
-    with pytest.raises(SchemaError, match="DELTA_MERGE_ADD_VOID_COLUMN"):
-        plan(insert(), evolving=True, source=schema(id=LONG, more=VOID))
+def test_columns_without_a_type_come_in_as_void() -> None:
+    found = plan(insert(), evolving=True, source=schema(id=LONG, more=VOID))
+    assert found.schema.get("more") == StructField(name="more", data_type=VOID)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from bayou.protocol.column_metadata import (
     GENERATION_EXPRESSION_KEY,
     IDENTITY_START_KEY,
 )
-from bayou.protocol.schema import STRING, StructField, StructType
+from bayou.protocol.schema import STRING, VOID, StructField, StructType
 from bayou.protocol.sql import length_limits
 from bayou.protocol.type_widening import is_widening, with_type_changes
 
@@ -83,6 +83,7 @@ def change_type(
 ) -> AlterationMetrics:
     """Widen a column's type without rewriting files.
 
+    A column of type void, which has only nulls, can change to any type.
     The limit of a varchar column can be raised or removed, and the limit of a char column can be
     removed, even if type widening is disabled.
 
@@ -134,6 +135,9 @@ def _with_type(state: TableState, path: ColumnPath, to: StructField) -> StructTy
         )
     if field.data_type == to.data_type:
         return state.schema
+    if field.data_type == VOID:
+        check_not_referenced(state, path, f"changed to {to.data_type}")
+        return with_changed_field(table, state.schema, path, lambda f: _with_type_of(f, to))
     if not is_widening(field.data_type, to.data_type):
         raise SchemaError(
             f"{table}: the type of column {quote_path(path)!r} can't be changed from "
@@ -282,6 +286,12 @@ def _check_can_have_comment(state: TableState, path: ColumnPath) -> None:
 def _with_metadata(field: StructField, key: str, value: str | None) -> StructField:
     metadata = {k: v for k, v in field.metadata.items() if k != key}
     return replace(field, metadata=metadata if value is None else {**metadata, key: value})
+
+
+def _with_type_of(field: StructField, to: StructField) -> StructField:
+    """Return `field` with the type and the length limit of `to`."""
+    limit = to.metadata.get(CHAR_VARCHAR_KEY)
+    return _with_metadata(field.with_data_type(to.data_type), CHAR_VARCHAR_KEY, limit)
 
 
 def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructField) -> StructField:

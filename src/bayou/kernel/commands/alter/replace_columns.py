@@ -26,7 +26,7 @@ from bayou.kernel.transaction.metadata_update import preview_version
 from bayou.kernel.transaction.schema_evolution import check_names
 from bayou.protocol.column_metadata import CHAR_VARCHAR_KEY, identity_columns
 from bayou.protocol.properties import TYPE_WIDENING
-from bayou.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from bayou.protocol.schema import VOID, ArrayType, DataType, MapType, StructField, StructType
 from bayou.protocol.type_widening import is_widening, with_type_changes
 
 
@@ -38,7 +38,8 @@ def replace_columns(
     Columns are matched by name. Existing columns keep their data; they may be reordered, get
     another comment, and become nullable. New columns must be nullable. If column mapping is
     enabled, existing columns that aren't in `columns` are dropped. If type widening is enabled,
-    types may become wider. The same rules apply to struct fields.
+    types may become wider. A column of type void may get any type. The same rules apply to struct
+    fields.
 
     Raises:
         SchemaError: a change isn't possible, or columns are both dropped and added, which could be
@@ -78,7 +79,7 @@ class _Replacement:
 
     Attributes:
         dropped: paths of existing columns and fields that the request doesn't contain.
-        retyped: paths of columns and fields that get a wider type.
+        retyped: paths of columns and fields that get another type.
     """
 
     state: TableState
@@ -115,10 +116,12 @@ class _Replacement:
     def _field(self, old: StructField, new: StructField, path: ColumnPath) -> StructField:
         if old.nullable and not new.nullable:
             raise self._refused(f"{quote_path(path)} would become NOT NULL", path)
-        if old.metadata.get(CHAR_VARCHAR_KEY) != new.metadata.get(CHAR_VARCHAR_KEY):
+        limit = new.metadata.get(CHAR_VARCHAR_KEY)
+        if old.data_type != VOID and old.metadata.get(CHAR_VARCHAR_KEY) != limit:
             raise self._refused(f"the length of {quote_path(path)} would change", path)
         comment = new.metadata.get("comment")
-        metadata = old.metadata if comment is None else {**old.metadata, "comment": comment}
+        changed = {"comment": comment, CHAR_VARCHAR_KEY: limit}
+        metadata = {**old.metadata, **{k: v for k, v in changed.items() if v is not None}}
         data_type = self._type(old.data_type, new.data_type, path)
         return replace(old, nullable=new.nullable, data_type=data_type, metadata=metadata)
 
@@ -135,7 +138,8 @@ class _Replacement:
                 return replace(new, key_type=key, value_type=value)
         if old == new:
             return old
-        if not (TYPE_WIDENING.read(self.state.properties) and is_widening(old, new)):
+        widens = TYPE_WIDENING.read(self.state.properties) and is_widening(old, new)
+        if not widens and old != VOID:
             raise self._refused(f"{quote_path(path)} would change from {old} to {new}", path)
         self.retyped.append(path)
         return new
