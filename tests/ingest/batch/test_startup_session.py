@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bayou.errors import PipelineError
+from bayou.errors import PipelineError, PrerequisiteError
 from bayou.ingest.batch.startup_session import StartupSession, spark_session
 from support.in_process_pipeline import InProcessContext
 from support.waiting import wait_until
@@ -103,3 +103,9 @@ def test_the_end_of_the_run_releases_whoever_waits_for_spark(session):
         session.spark_session()
     with pytest.raises(PipelineError, match="before Spark had started"):
         collect(session, process_of, [1])
+
+
+def test_a_log_that_cannot_be_written_is_an_error_of_the_state_path(tmp_path):
+    (tmp_path / "spark.log").mkdir()
+    with pytest.raises(PrerequisiteError, match=r"The state path .*spark\.log can't be used"):
+        StartupSession({}, tmp_path / "spark.log")

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from bayou.errors import PipelineError
 from bayou.ingest.batch.startup_worker import read_message, write_message
+from bayou.ingest.local_state import state_path_error
 
 MAX_RECORDS = 20_000
 """Maximum number of records of a batch while Spark starts."""
@@ -40,7 +41,11 @@ class StartupSession:
         self._is_decided = threading.Event()
         self._is_ending = False
         self._in_task = threading.Lock()
-        with log.open("ab") as stderr:
+        try:
+            stderr = log.open("ab")
+        except OSError as error:
+            raise state_path_error(log, error) from error
+        with stderr:
             self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
                 [sys.executable, "-m", "bayou.ingest.batch.startup_worker"],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
