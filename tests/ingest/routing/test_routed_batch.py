@@ -361,6 +361,25 @@ def test_a_table_that_was_rolled_back_or_restored_is_noticed(routed):
     assert ids(pipeline, "events_a") == [0, 2]
 
 
+def test_an_accepted_restore_and_a_new_table_are_recorded_in_one_batch(routed):
+    pipeline = routed()
+    for number in range(2):
+        pipeline.produce({"id": number})
+        pipeline.take_in()
+    version = pipeline.table.version()
+    pipeline.table.restore(version - 1)
+    pipeline.produce({"id": 2, "kind": "new"}, {"id": 3})
+    with pytest.raises(PipelineError, match=f"accept-restore: {version + 1}"):
+        pipeline.take_in()
+    text = pipeline.file.read_text()
+    accepted = f"      accept-restore: {version + 1}\n      kafka-topic:"
+    pipeline.file.write_text(text.replace("      kafka-topic:", accepted))
+    assert pipeline.take_in().rows == 2
+    pipeline.file.write_text(text)  # the topic has recorded that it accepts the RESTORE
+    pipeline.take_in()
+    assert (ids(pipeline), ids(pipeline, "events_new")) == ([0, 3], [2])
+
+
 def test_tables_that_are_moved_together_are_found(routed):
     pipeline = routed()
     pipeline.produce({"id": 1, "kind": "a"})

@@ -41,7 +41,7 @@ from bayou.ingest.offsets import (
     start_app_id,
 )
 from bayou.ingest.retries import retry_delay
-from bayou.kernel import Operation, Transaction, delete_data_files
+from bayou.kernel import Operation, Snapshot, Transaction, delete_data_files
 from bayou.kernel.commands.optimize.auto_compaction import compact_after
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
@@ -64,6 +64,7 @@ class TargetTable(TargetState):
     def __init__(self, engine: Engine, topic: Topic, kafka: KafkaTopic | None) -> None:
         super().__init__(engine, topic, kafka)
         self._starts: dict[int, int] = {}
+        self._recorded_restore = -1  # recorded since the snapshot was read
 
     def begin(
         self,
@@ -142,7 +143,8 @@ class TargetTable(TargetState):
         builder = self._snapshot.build_update_table_transaction(
             INGEST_ENGINE_INFO, Operation.STREAMING_UPDATE
         )
-        for application, version in {**transaction_ids, **self._restore_ids()}.items():
+        restore_ids = self._restore_ids()
+        for application, version in {**transaction_ids, **restore_ids}.items():
             builder = builder.with_transaction_id(application, version)
         try:
             result = builder.build(self._engine).commit(self._engine, ())
@@ -152,6 +154,7 @@ class TargetTable(TargetState):
             ) from error
         result.run_post_commit_hooks(self._engine)
         self._version = result.version
+        self._recorded_restore = max([self._recorded_restore, *restore_ids.values()])
 
     def create(self, transaction: Transaction) -> None:
         """Commit a transaction that creates the table without rows, and read the table."""
@@ -208,8 +211,13 @@ class TargetTable(TargetState):
         if self._snapshot is None:
             return {}
         application = restore_app_id(self._snapshot.table_id, self._topic.config.kafka_topic)
-        is_recorded = self._newest_restore <= self._snapshot.transactions.get(application, -1)
+        recorded = self._snapshot.transactions.get(application, -1)
+        is_recorded = self._newest_restore <= max(recorded, self._recorded_restore)
         return {} if is_recorded else {application: self._newest_restore}
+
+    def _set_snapshot(self, snapshot: Snapshot | None) -> None:
+        super()._set_snapshot(snapshot)
+        self._recorded_restore = -1
 
     def set_committed(self, version: int, spans: Mapping[int, OffsetSpan]) -> None:
         """Set the version and the covered offsets after a commit, without reading the table."""
