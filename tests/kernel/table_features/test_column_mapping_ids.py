@@ -20,6 +20,7 @@ from bayou.kernel.table_features.column_mapping_ids import (
     MAX_COLUMN_ID,
     nested_paths,
     with_column_ids,
+    with_ids_of,
 )
 from bayou.protocol.schema import (
     LONG,
@@ -120,3 +121,29 @@ def test_ids_are_unique_and_kept_when_columns_are_added(
 def test_without_compatibility_only_fields_have_ids(types: list[DataType]) -> None:
     schema, _ = assign(struct_of(types), None, nested=False)
     assert all(NESTED_IDS_KEY not in field.metadata for field in fields_in(schema))
+
+
+def column(name: str, data_type: DataType) -> StructField:
+    return StructField(name=name, data_type=data_type)
+
+
+def test_columns_of_a_replaced_schema_keep_their_ids_if_name_and_type_are_equal() -> None:
+    inner = StructType((column("x", LONG), column("y", STRING)))
+    replaced, properties = with_column_ids(
+        "t",
+        StructType((column("a", LONG), column("b", LONG), column("s", inner))),
+        MAPPED,
+        None,
+    )
+    wider = StructType((*inner, column("z", LONG)))
+    fields = (column("S", wider), column("new", LONG), column("b", STRING), column("A", LONG))
+    schema, _ = with_column_ids(
+        "t", with_ids_of(StructType(fields), replaced), properties, properties
+    )
+    before = {f.name.lower(): f.metadata for f in fields_in(replaced)}
+    after = {f.name.lower(): f.metadata for f in fields_in(schema)}
+    kept = {name for name in before if after[name] == before[name]}
+    assert kept == {"a", "x", "y"}  # not `b` and `s`, whose types differ
+    ids = [metadata["delta.columnMapping.id"] for metadata in after.values()]
+    names = [metadata["delta.columnMapping.physicalName"] for metadata in after.values()]
+    assert len(set(ids)) == len(set(names)) == len(after)

@@ -19,6 +19,7 @@ from bayou.kernel.table_features.column_mapping import (
     PHYSICAL_NAME_KEY,
     column_mapping_mode,
     nested_field_ids,
+    without_mapping,
 )
 from bayou.protocol.schema import (
     ArrayType,
@@ -71,6 +72,45 @@ def with_column_ids(
     )
     with_ids = assigner.struct(schema)
     return with_ids, {**configuration, MAX_COLUMN_ID: str(assigner.max_id)}
+
+
+def with_ids_of(schema: StructType, replaced: StructType) -> StructType:
+    """Return the new schema of a table, with ids and physical names of the schema that it replaces.
+
+    As in delta-spark, a field gets them if `replaced` has a field with the same path and type.
+    Readers of the replaced schema, such as streams, can then read files of the new schema.
+    """
+    by_name = {field.name.lower(): field for field in replaced}
+    return StructType(tuple(_with_ids_of(f, by_name.get(f.name.lower())) for f in schema))
+
+
+def _with_ids_of(field: StructField, replaced: StructField | None) -> StructField:
+    if replaced is None:
+        return field
+    old, new = (without_mapping(StructType((f,))).fields[0] for f in (replaced, field))
+    kept: dict[str, Any] = {}
+    if old.data_type == new.data_type:
+        keys = (ID_KEY, PHYSICAL_NAME_KEY, NESTED_IDS_KEY)
+        kept = {key: replaced.metadata[key] for key in keys if key in replaced.metadata}
+    data_type = _with_nested_ids_of(field.data_type, replaced.data_type)
+    return replace(field, data_type=data_type, metadata={**kept, **field.metadata})
+
+
+def _with_nested_ids_of(data_type: DataType, replaced: DataType) -> DataType:
+    match data_type, replaced:
+        case StructType(), StructType():
+            return with_ids_of(data_type, replaced)
+        case ArrayType(), ArrayType():
+            element = _with_nested_ids_of(data_type.element_type, replaced.element_type)
+            return replace(data_type, element_type=element)
+        case MapType(), MapType():
+            return replace(
+                data_type,
+                key_type=_with_nested_ids_of(data_type.key_type, replaced.key_type),
+                value_type=_with_nested_ids_of(data_type.value_type, replaced.value_type),
+            )
+        case _:
+            return data_type
 
 
 class _IdAssigner:

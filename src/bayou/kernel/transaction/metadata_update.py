@@ -13,7 +13,7 @@ from bayou.errors import SchemaError, TablePropertyError, UnsupportedFeatureErro
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.table_features.column_dependencies import check_not_referenced
 from bayou.kernel.table_features.column_mapping import without_mapping
-from bayou.kernel.table_features.column_mapping_ids import with_column_ids
+from bayou.kernel.table_features.column_mapping_ids import with_column_ids, with_ids_of
 from bayou.kernel.table_features.iceberg_compat import (
     has_nested_field_ids,
     with_required_properties,
@@ -229,10 +229,13 @@ def _replace_schema(
 ) -> StructType:
     """Check the new schema and return it.
 
-    If it equals the table's schema, return the table's schema with its column mapping metadata.
+    If it equals the table's schema, return the table's schema with its column mapping metadata. If
+    not, columns with equal names and types keep this metadata.
     """
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
-    return state.schema if without_mapping(state.schema) == schema else schema
+    if without_mapping(state.schema) == schema:
+        return state.schema
+    return with_ids_of(schema, state.schema)
 
 
 def _is_mapped(configuration: Mapping[str, str]) -> bool:
