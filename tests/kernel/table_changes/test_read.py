@@ -7,7 +7,8 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from bayou.errors import DataFileError
+import bayou
+from bayou.errors import ChangeDataFeedError, DataFileError
 from bayou.kernel import ChangeFile, ChangeState, read_change_file
 from bayou.protocol.schema import StructType
 from support.log_writer import metadata, protocol
@@ -212,3 +213,34 @@ def test_a_table_with_mapped_columns_is_read_by_ids_and_change_types_by_name(fee
     feed.commit(feed.add("a"))
     feed.commit(feed.cdc("c"))
     assert feed.told() == [(1, "insert", 1), (1, "delete", 2)]
+
+
+MAPPED = {**FEED, "delta.columnMapping.mode": "name"}
+
+
+def test_files_with_other_physical_names_that_a_restore_removes_are_named(tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1], "name": ["a"]}), configuration=MAPPED)
+    table = bayou.table(path)
+    table.alter.drop_column("name")
+    table.alter.add_column("name", "string")
+    bayou.write(path, pa.table({"id": [2], "name": ["b"]}))
+    table.restore(0)
+    bayou.write(path, pa.table({"id": [3], "name": ["c"]}))
+    with pytest.raises(ChangeDataFeedError, match="'name' has another physical name") as caught:
+        table.changes(4).to_arrow()
+    assert caught.value.version == 4
+    assert table.changes(5).to_arrow()["name"].to_pylist() == ["c"]
+    assert table.changes(3, 3).to_arrow()["name"].to_pylist() == ["b"]
+
+
+def test_files_that_an_overwrite_with_the_same_columns_removes_are_read(tmp_path):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1], "name": ["a"]}), configuration=MAPPED)
+    wider = pa.table({"id": [2], "name": ["b"], "new": [0]})
+    bayou.write(path, wider, mode="overwrite", overwrite_schema=True)
+    feed = bayou.table(path).changes(1).to_arrow().sort_by("id").to_pylist()
+    assert [(r["id"], r["name"], r["_change_type"]) for r in feed] == [
+        (1, "a", "delete"),
+        (2, "b", "insert"),
+    ]

@@ -10,7 +10,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bayou.errors import CorruptTableError, DataFileError, FileMissingError, PredicateError
+from bayou.errors import (
+    ChangeDataFeedError,
+    CorruptTableError,
+    DataFileError,
+    FileMissingError,
+    PredicateError,
+    VersionNotFoundError,
+)
 from bayou.kernel.arrow.arrays import to_array
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
@@ -27,6 +34,7 @@ from bayou.kernel.scan.scan_file import (
 )
 from bayou.kernel.table_changes.change_file import ChangeFile
 from bayou.kernel.table_changes.commit_range import CommitActions, CommitRange
+from bayou.kernel.table_changes.schema_changes import moved_column
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol.actions import (
     CHANGE_COLUMNS,
@@ -37,6 +45,7 @@ from bayou.protocol.actions import (
     AddFile,
     CommitInfo,
     DeletionVectorDescriptor,
+    Metadata,
     RemoveFile,
 )
 from bayou.protocol.file_names import canonical_path, equivalent_paths, hadoop_encoded_path
@@ -100,6 +109,8 @@ class ChangePlan:
         if removes:
             replaced = {path: a for path, a in _adds(commit) if path in removes}
         removed = [remove for path, remove in removes.items() if path not in replaced]
+        if removed:
+            self._check_removed_columns(engine, commit)
         for add in self._removed_files(engine, commit, removed):
             yield self._change(commit, add, DELETE)
         for path, add in replaced.items():
@@ -131,6 +142,30 @@ class ChangePlan:
             yield self._change(commit, live, DELETE, only=after)
         if before is not None:
             yield self._change(commit, file, INSERT, only=before)
+
+    def _check_removed_columns(self, engine: Engine, commit: CommitActions) -> None:
+        """Check that the files that a commit removes have the columns of `read_state`.
+
+        A commit that changes the schema can also remove files, for example a RESTORE. With column
+        mapping, their columns can have other physical names, and would be read as nulls.
+        """
+        table, version = self.read_state.path, commit.version
+        if version == 0 or next(commit.decoded(Metadata), None) is None:
+            return
+        try:
+            before = load_table_state(engine, table, version - 1, catalog=self.read_state.catalog)
+        except VersionNotFoundError:
+            return
+        name = moved_column(before.schema, self.read_state.schema)
+        if name is not None:
+            raise ChangeDataFeedError(
+                f"{table}: the changes of version {version} can't be read, because it removes "
+                f"files of version {version - 1}, in which column {name!r} has another physical "
+                f"name. Compare the rows of versions {version - 1} and {version}, and start at "
+                f"version {version + 1} or later.",
+                table=table,
+                version=version,
+            )
 
     def _removed_files(
         self, engine: Engine, commit: CommitActions, removes: Sequence[RemoveFile]

@@ -119,6 +119,16 @@ def _null_change(name: str, earlier: bool, later: bool) -> str | None:
     return f"column {name!r} can no longer be null" if earlier and not later else None
 
 
+def moved_column(earlier: StructType, later: StructType) -> str | None:
+    """Return a column whose physical name differs between two schemas; None if there is none.
+
+    In mode `none`, the schemas must have no mapping metadata, see `without_mapping`.
+    """
+    paths = {name: path for path, (name, _) in _columns(later, (), "")}
+    columns = _columns(earlier, (), "")
+    return next((name for path, (name, _) in columns if paths.get(name, path) != path), None)
+
+
 _PREFIX = "delta."
 
 
