@@ -6,6 +6,7 @@ import pytest
 
 import bayou
 from bayou.errors import PipelineError
+from bayou.ingest import TopicTable
 from bayou.ingest.dead_letters import append_replay
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
 from bayou.ingest.inspection import prove_offsets
@@ -195,3 +196,22 @@ def test_letters_that_were_replayed_after_the_version_of_a_clone_are_cloned_too(
     assert sorted(bayou.table(clone).to_arrow()["id"].to_pylist()) == [1, 2, 3]
     assert bayou.table(f"{clone}_dead_letters").to_arrow().num_rows == 2
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_letters_that_are_not_from_kafka_are_refused_and_can_be_dropped(new_pipeline, upserts):
+    pipeline = new_pipeline(upserts=upserts)
+    pipeline.produce({"id": 1})
+    pipeline.take_in()
+    table = TopicTable(pipeline.configuration, "events")
+    (pipeline.folder / "batch.json").write_text('[{"id": 2, "color": "red"}]')
+    table.migrate(str(pipeline.folder / "batch.json"))
+    table.write([{"id": 3, "color": "blue"}])
+    pipeline.evolves = True
+    pipeline.write_file()
+    result = replay(pipeline)
+    assert (result.replayed, result.skipped, result.refused) == (0, 0, 2)
+    assert result.reasons == {append_replay.NOT_FROM_KAFKA: 2}
+    assert len(letters(pipeline)) == 2
+    assert delete_dead_letters(pipeline.configuration, pipeline.topic) == 2
+    assert letters(pipeline) == []

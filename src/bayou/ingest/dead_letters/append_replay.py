@@ -270,7 +270,11 @@ class AppendReplay:
             known = pa.array(row_offsets.of(partition).once, pa.int64())
             existing = pc.or_(existing, pc.and_(below, pc.is_in(offsets, known)))
         if count:
-            self._skipped += batch.num_rows - (pc.sum(ready).as_py() or 0)
+            foreign = count_not_from_kafka(batch)
+            self._refused += foreign
+            if foreign:
+                self._reasons[NOT_FROM_KAFKA] = self._reasons.get(NOT_FROM_KAFKA, 0) + foreign
+            self._skipped += batch.num_rows - foreign - (pc.sum(ready).as_py() or 0)
             self._already_rows += pc.sum(existing).as_py() or 0
             self._done.append(offsets_of(batch.filter(existing)))
         return deduplicated(batch.filter(pc.and_not(ready, existing)))
@@ -324,6 +328,19 @@ class AppendReplay:
             "AND target.offset = source.offset",
             commit_metadata="replayed",
         ).when_matched_delete().execute()
+
+
+NOT_FROM_KAFKA = (
+    "the record was migrated from a file or written by a program. Migrate it in a new file, or "
+    "write it again"
+)
+"""Why a dead letter whose record isn't from Kafka can't be replayed: its format isn't known."""
+
+
+def count_not_from_kafka(letters: pa.RecordBatch | pa.Table) -> int:
+    """Return the number of dead letters of migrated files and of programs."""
+    count: int | None = pc.sum(pc.less(letters.column("partition"), 0)).as_py()
+    return count or 0
 
 
 def deduplicated(batch: pa.RecordBatch) -> pa.RecordBatch:

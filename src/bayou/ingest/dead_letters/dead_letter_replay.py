@@ -50,15 +50,15 @@ def delete_dead_letters(
 ) -> int:
     """Delete dead letters at offsets that the target has recorded; return their number.
 
-    `where` is an SQL condition on the columns of the dead letter table.
+    Dead letters of migrated files and of programs are deleted too. `where` is an SQL condition on
+    the columns of the dead letter table.
     """
     tables = TopicTables.of(configuration, topic)
     if not tables.dead_letters.exists() or not tables.target.exists():
         return 0
     covered = covered_offsets(topic.config.kafka_topic, tables.target.snapshot().transactions)
-    if not covered:
-        return 0
-    offsets = " OR ".join(f"(partition = {p} AND offset < {o})" for p, o in covered.items())
+    covered_letters = (f"(partition = {p} AND offset < {o})" for p, o in covered.items())
+    offsets = " OR ".join(("partition < 0", *covered_letters))
     condition = f"topic = '{topic.config.kafka_topic}' AND ({offsets})"
     result = tables.dead_letters.delete(f"({where}) AND {condition}" if where else condition)
     return result.num_deleted_rows or 0

@@ -22,7 +22,11 @@ from bayou.errors import CommitConflictError
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
-from bayou.ingest.dead_letters.append_replay import ReplayResult
+from bayou.ingest.dead_letters.append_replay import (
+    NOT_FROM_KAFKA,
+    ReplayResult,
+    count_not_from_kafka,
+)
 from bayou.ingest.offsets import covered_offsets
 from bayou.ingest.offsets_of_rows import TopicOffsets
 from bayou.ingest.retries import retry_delay
@@ -53,13 +57,16 @@ def replay_upserts(
         ready = _with_timestamps(ready, _kafka_rows(topic, name, options))
     refused, filtered, report = writer.replay(ready.combine_chunks().to_batches(), dry_run=dry_run)
     reasons = pc.value_counts(refused.column("reason")).to_pylist()
+    counts = {reason["values"]: reason["counts"] for reason in reasons}
+    if foreign := count_not_from_kafka(candidates):
+        counts[NOT_FROM_KAFKA] = foreign
     result = ReplayResult(
         topic=topic.key,
         replayed=ready.num_rows - refused.num_rows - filtered,
         filtered=filtered,
-        refused=refused.num_rows,
-        reasons={reason["values"]: reason["counts"] for reason in reasons},
-        skipped=candidates.num_rows - ready.num_rows,
+        refused=refused.num_rows + foreign,
+        reasons=counts,
+        skipped=candidates.num_rows - ready.num_rows - foreign,
         version=None if report is None else report.version,
     )
     if result.filtered and not dry_run:
