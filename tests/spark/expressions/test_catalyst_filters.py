@@ -3,7 +3,7 @@ import datetime as dt
 import pytest
 
 from bayou.kernel.expressions.model import Comparison, Literal
-from bayou.protocol.schema import INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
+from bayou.protocol.schema import DOUBLE, INTEGER, LONG, STRING, TIMESTAMP, StructField, StructType
 from bayou.spark.expressions.catalyst_filters import to_predicate
 from bayou.spark.jvm.expressions import CatalystFilter
 
@@ -15,6 +15,7 @@ SCHEMA = StructType(
         StructField(name="id", data_type=INTEGER),
         StructField(name="name", data_type=STRING),
         StructField(name="ts", data_type=TIMESTAMP),
+        StructField(name="x", data_type=DOUBLE),
         StructField(
             name="a", data_type=NESTED, metadata={"delta.columnMapping.physicalName": "col-1"}
         ),
@@ -101,6 +102,10 @@ def test_functions_count_only_where_they_mean_the_same():
     assert translated(text, columns, time_zone="Asia/Tokyo") is None
     assert translated(text, columns, ansi=False) is None
     assert translated("(id = 5)", ("id", "id"), ansi=False) is not None
+    assert translated("(NOT isnan(x))", ("x", "x"), time_zone="Asia/Tokyo", ansi=False) is not None
+    cast = "(NOT isnan(CAST(name AS DOUBLE)))"
+    assert translated(cast, ("name", "name")) is not None
+    assert translated(cast, ("name", "name"), ansi=False) is None
 
 
 def test_columns_with_rules_of_their_own_are_not_used():

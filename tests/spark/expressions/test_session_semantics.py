@@ -44,6 +44,10 @@ def lenient(spark):
         ("i LIKE '1%'", False),
         ("NOT (i > 0 AND s > 5)", False),
         ("unknown = 1", False),
+        ("isnan(f) OR NOT isnan(t.f)", True),
+        ("isnan(s)", False),
+        ("isnan(i)", False),
+        ("isnan(f + 1)", False),
     ],
 )
 def test_without_ansi_mode_the_kernel_compares_values_of_one_kind_only(lenient, condition, same):
@@ -180,6 +184,7 @@ def test_rows_are_not_replaced_by_another_rule_than_the_session_s(
         "day = '2024-01-05' AND id < 2",
         "id IN (0, 1) AND NOT day > '2024-01-06'",
         "day BETWEEN '2024-01-01' AND '2024-01-31' AND id <> 2",
+        "NOT isnan(f) AND id <> 2",
     ],
 )
 def test_rows_are_replaced_where_every_setting_means_the_same(lenient, three_rows, condition):

@@ -51,6 +51,10 @@ SCHEMA = StructType(
             "day = DATE'2024-06-01' AND n = 1 AND ts < TIMESTAMP'2024-06-01'",
             "day = DATE'2024-06-01' AND n = 1 AND ts < TIMESTAMP'2024-06-01 Europe/Berlin'",
         ),
+        (
+            "NOT isnan(n) AND ts < TIMESTAMP'2024-06-01'",
+            "NOT isnan(n) AND ts < TIMESTAMP'2024-06-01 Europe/Berlin'",
+        ),
         ("ts IS NULL", None),
         ("no condition at all", None),
     ],

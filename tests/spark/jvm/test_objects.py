@@ -2,6 +2,7 @@ import gc
 import weakref
 
 import pytest
+from py4j.java_gateway import GatewayClient, GatewayProperty
 
 from bayou.spark.jvm.objects import cached, java_class, java_items, scala_items, scala_seq
 
@@ -35,15 +36,13 @@ def test_elements_of_collections_are_read_with_nulls_and_in_order(spark):
     assert java_items(java_class(spark._jvm, "java.util.ArrayList")()) == []
 
 
-class Client:
-    """A py4j client."""
-
-
 class Owner:
-    """An object of the JVM of a client."""
+    """An object of the JVM of a py4j client, which isn't connected."""
 
     def __init__(self):
-        self._gateway_client = Client()
+        properties = GatewayProperty(auto_field=False, pool=None)
+        self._gateway_client = GatewayClient(gateway_property=properties)
+        self._gateway_client.converters = None
 
 
 def test_a_cached_value_is_created_once_for_each_jvm():
@@ -54,9 +53,11 @@ def test_a_cached_value_is_created_once_for_each_jvm():
     assert cached(owners[1], "key", object) is not values[0]
 
 
-def test_cached_values_are_released_with_the_client_that_they_refer_to():
-    owners = [Owner()]
-    released = weakref.ref(owners[0]._gateway_client)
-    cached(owners[0], "key", owners.pop)  # the value refers to the client
+def test_cached_classes_are_released_with_the_client():
+    owner = Owner()
+    client = owner._gateway_client
+    released, cached_class = weakref.ref(client), weakref.ref(java_class(owner, "java.util.List"))
+    del owner, client
     gc.collect()
     assert released() is None
+    assert cached_class() is None

@@ -33,6 +33,7 @@ from bayou.kernel.expressions.resolution import map_columns, map_literals, resol
 from bayou.kernel.expressions.sql.parser import parse_expression, parse_predicate
 from bayou.kernel.table_features.column_mapping import logical_path
 from bayou.protocol.schema import StructType
+from bayou.spark.expressions.session_semantics import is_nan_test
 from bayou.spark.jvm.expressions import CatalystFilter
 
 _PLAIN = (Column, Literal, Comparison, In, IsNull, And, Or, Not, StartsWith, Like)
@@ -90,7 +91,9 @@ def _translate(
 
 
 def _is_plain(expression: Expression) -> bool:
-    return isinstance(expression, _PLAIN) and all(map(_is_plain, operands_of(expression)))
+    # Catalyst writes the cast of another operand of isnan, and a cast isn't plain.
+    plain = isinstance(expression, _PLAIN) or is_nan_test(expression)
+    return plain and all(map(_is_plain, operands_of(expression)))
 
 
 class _ColumnNames:

@@ -80,6 +80,11 @@ def has_timestamps(data_type: DataType) -> bool:
     return contains_type(data_type, lambda t: t == TIMESTAMP)
 
 
+def is_nan_test(expression: Expression) -> bool:
+    """Whether an expression is `isnan(x)`, which no setting changes if `x` is a float or double."""
+    return isinstance(expression, Function) and expression.name == "isnan"
+
+
 def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> str:
     """In the SQL of a condition, add a time zone to the timestamps that have none.
 
@@ -98,9 +103,8 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
         return condition  # the caller reports the error with the table
     if is_utc(zone) or not depends_on_zone(expression, [schema]):
         return condition
-    if not _all(expression, lambda e: isinstance(e, _COMPARISONS)) or _converts_timestamps(
-        expression, schema
-    ):
+    compares = _all(expression, lambda e: isinstance(e, _COMPARISONS) or is_nan_test(e))
+    if not compares or _converts_timestamps(expression, schema):
         raise ArgumentError(
             f"{name}: {condition!r} depends on the session's time zone {zone}, but Bayou evaluates "
             "it in UTC. Compare the column with timestamps, such as "
@@ -463,6 +467,11 @@ def _has_special_comparison(field: StructField) -> bool:
 
 
 def _is_ansi_independent(expression: Expression, schemas: Sequence[StructType]) -> bool:
+    if is_nan_test(expression):
+        return all(
+            isinstance(operand, Column) and _kinds_of(operand.path, schemas) == {"float"}
+            for operand in operands_of(expression)
+        )
     if not isinstance(expression, _ANSI_INDEPENDENT):
         return False
     if isinstance(expression, _TYPED_OPERANDS) and not _have_one_type(expression, schemas):

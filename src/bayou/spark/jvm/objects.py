@@ -82,7 +82,8 @@ class _JavaClass(JavaClass):  # type: ignore[misc]  # py4j has no types
 def cached(owner: JavaObject, key: Hashable, create: Callable[[], _ValueT]) -> _ValueT:
     """Return a value that is created once for each JVM.
 
-    The values are an attribute of the JVM's py4j client, so they are released with the client.
+    The values are an attribute of the JVM's py4j client, and classes from `java_class` are released
+    with it. Other Java objects aren't: py4j refers to the client until they are released.
 
     Args:
         owner: a session's `_jvm`, or any other object of the JVM.
