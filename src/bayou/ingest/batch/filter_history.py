@@ -83,8 +83,8 @@ def filter_properties(
     """Return the table property that stores the `updated_periods`; empty if nothing has changed.
 
     Args:
-        replayed: for each Kafka partition, the offsets of the dead letters to replay with the
-            configured condition; None if no dead letters are replayed.
+        replayed: for each Kafka partition, the offsets of the dead letters to replay; None if no
+            dead letters are replayed. The configured filter condition is applied to them.
     """
     periods = updated_periods(topic, properties, covered)
     if replayed and periods and periods[-1].where is not None:

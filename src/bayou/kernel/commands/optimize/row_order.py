@@ -284,7 +284,8 @@ def add_rows(
 
     Args:
         cuts: the first position of each bucket except for the first bucket.
-        memory_bytes: memory for the batches of the threads; at least one thread is used.
+        memory_bytes: memory for the batches of the threads. It limits the number of threads, but
+            there is always at least one.
     """
 
     def grouped(batch: pa.RecordBatch) -> GroupedRows:
