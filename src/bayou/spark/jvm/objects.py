@@ -2,8 +2,8 @@
 
 With py4j's syntax `jvm.java.lang.Class`, py4j looks up `java`, `java.lang` and `java.lang.Class` as
 classes, and the JVM searches every JAR for the first two. `java_class` looks up only the qualified
-name. Before each call of a static method, py4j also asks the JVM whether the name is a method. For a
-class that `java_class` returns, it asks only before the first call of the method.
+name. Before each call of a static method, py4j also asks the JVM whether the name is a method. For
+a class that `java_class` returns, it asks only before the first call of the method.
 
 A Python loop over a Java list ends with a NoSuchElementException in the JVM, whose conversion takes
 PySpark about 40 ms. `java_items` and `scala_items` read the elements by index instead.
