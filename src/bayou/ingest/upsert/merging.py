@@ -76,7 +76,7 @@ class UpsertResult:
 
 
 class UpsertTable:
-    """The target table of an upsert, with its deleted keys table."""
+    """The target table of an upsert, and the table of its deleted keys."""
 
     def __init__(
         self,

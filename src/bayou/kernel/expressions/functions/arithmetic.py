@@ -54,10 +54,7 @@ def _any_float(types: Sequence[DataType]) -> bool:
 
 
 def sum_monotonicity(signs: tuple[int, int]) -> Any:
-    """Return the monotonicity function of `+` (signs 1, 1) or `-` (signs 1, -1).
-
-    `Function.monotonicity` describes the result of this function.
-    """
+    """Return the `monotonicity` of the `Function` `+` (signs 1, 1) or `-` (signs 1, -1)."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         variable = [c is None for c in constants]
@@ -72,10 +69,10 @@ def sum_monotonicity(signs: tuple[int, int]) -> Any:
 
 
 def product_monotonicity(*, divides: bool) -> Any:
-    """Return the monotonicity function of a product, or of a quotient if `divides` is True.
+    """Return the `monotonicity` of the `Function` `*`, or of `/` if `divides` is True.
 
-    A call is monotonic only if one operand is a finite constant other than 0. In a quotient, this
-    operand must be the divisor. `Function.monotonicity` describes the result of this function.
+    A product or a quotient is monotonic only if one operand is a finite constant other than 0. In a
+    quotient, this operand must be the divisor.
     """
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
