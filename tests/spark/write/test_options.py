@@ -58,17 +58,19 @@ def test_table_properties_keep_the_case_that_they_come_in():
     }
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"partitionOverwriteMode": "dynamic"},
-        {"overwriteSchema": "true"},
-    ],
-)
-def test_two_ways_to_say_what_an_overwrite_replaces_are_one_too_many(more):
-    options = parsed(replaceWhere="id > 1", **more)
+def test_replace_where_and_overwrite_schema_are_one_too_many():
+    options = parsed(replaceWhere="id > 1", overwriteSchema="true")
     with pytest.raises(ArgumentError, match="replaceWhere"):
         options.table_write(ROWS, WriteMode.OVERWRITE)
+
+
+@pytest.mark.parametrize("more", [{"replaceWhere": "id > 1"}, {"overwriteSchema": "true"}])
+def test_the_dynamic_mode_and_another_way_are_one_too_many_for_a_partitioned_table(more):
+    options = parsed(partitionOverwriteMode="dynamic", **more)
+    write = options.table_write(ROWS, WriteMode.OVERWRITE)
+    assert not write.replaces_partitions(())
+    with pytest.raises(ArgumentError, match="partitionOverwriteMode=dynamic"):
+        write.replaces_partitions(("day",))
 
 
 def test_an_append_passes_over_what_is_about_overwriting():

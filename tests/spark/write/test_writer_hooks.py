@@ -172,6 +172,29 @@ def test_a_setting_disables_dynamic_overwrites_of_partitioned_tables(spark, tmp_
     assert rows(path) == rows(plain) == [(2, "b")]
 
 
+@pytest.mark.parametrize("replaces", ["statement", "writeTo"])
+def test_the_dynamic_mode_neither_limits_a_replaced_table_nor_goes_with_a_new_schema(
+    spark, tmp_path, replaces
+):
+    session = spark.newSession()
+    path = str(tmp_path / "t")
+    write(session.sql("SELECT id, string(id) AS p FROM range(2)")).partitionBy("p").save(path)
+    session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    query = "SELECT 'x' AS id, '1' AS p"
+    new = write(session.sql(query), overwriteSchema="true").mode("overwrite").partitionBy("p")
+    condition = "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"
+    with pytest.raises(ArgumentError, match=condition):
+        new.save(path)
+    assert rows(path) == [(0, "0"), (1, "1")]
+    if replaces == "statement":
+        table = f"delta.`{path}`"
+        session.sql(f"CREATE OR REPLACE TABLE {table} USING delta PARTITIONED BY (p) AS {query}")
+    else:
+        writer = session.sql(query).writeTo(f"delta.`{path}`").using("delta")
+        writer.partitionedBy(F.col("p")).createOrReplace()
+    assert rows(path) == [("x", "1")]
+
+
 def test_generated_and_default_columns_are_filled_and_identity_values_are_each_ones_own(
     spark, tmp_path, tables_with_rules
 ):

@@ -195,7 +195,7 @@ class WriteOptions:
         }
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
-        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`.
+        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`, which replaces all partitions.
 
         Args:
             properties: the statement's table properties, which override the session's defaults.
@@ -205,6 +205,7 @@ class WriteOptions:
             self,
             properties={**self.properties, **properties},
             defines=True,
+            dynamic_partitions=False,
             description=description,
         )
 

@@ -68,6 +68,7 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
     options = replace(
         options,
         overwrite_schema=exists,
+        dynamic_partitions=False,
         properties={**options.properties, **request.properties},
     )
     operation = {

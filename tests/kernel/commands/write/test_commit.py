@@ -277,6 +277,30 @@ def test_dynamic_overwrite_of_an_unpartitioned_table_replaces_all(path):
     assert found(path) == [7]
 
 
+def test_dynamic_overwrite_cannot_replace_the_schema(partitioned):
+    rows = pa.table({"id": ["x"], "p": ["a"]})
+    dynamic = {"overwrite_schema": True, "dynamic_partitions": True}
+    condition = "DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE"
+    with pytest.raises(ArgumentError, match=condition):
+        write(partitioned, rows, OVERWRITE, partition_by=("p",), **dynamic)
+    assert found(partitioned) == [0, 1, 2, 3, 4, 5]
+    write(partitioned, rows, OVERWRITE, **dynamic)  # the table is no longer partitioned
+    assert found(partitioned) == ["x"]
+
+
+def test_dynamic_overwrite_with_replace_where_needs_a_table_without_partitions(path, tmp_path):
+    dynamic = {"replace_where": "p = 'b'", "dynamic_partitions": True}
+    bayou.write(path, ROWS)
+    write(path, table([7], "b"), OVERWRITE, **dynamic)
+    assert found(path) == [0, 2, 3, 5, 7]
+    other = str(tmp_path / "partitioned")
+    bayou.write(other, ROWS, partition_by=["p"])
+    condition = "DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE"
+    with pytest.raises(ArgumentError, match=condition):
+        write(other, table([7], "b"), OVERWRITE, **dynamic)
+    assert found(other) == [0, 1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_overwrite_schema_gives_columns_types_and_partitioning_of_the_rows(path, mapping):
     properties = {} if mapping == "none" else {"delta.columnMapping.mode": mapping}

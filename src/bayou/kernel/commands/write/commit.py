@@ -202,7 +202,7 @@ def _remove_replaced(
         return RowChanges()
     if write.replace_where is not None:
         return remove_rows_where(engine, transaction, snapshot, write)
-    if write.dynamic_partitions and snapshot.partition_columns:
+    if write.replaces_partitions(transaction.partition_columns):
         return remove_partitions_of(engine, transaction, snapshot, adds, write)
     return remove_all(engine, transaction, data_change=write.data_change)
 

@@ -88,6 +88,7 @@ def plan_write(
             raise
         return plan_write(engine, write, base_version=base_version)  # another writer has created it
     state = transaction.transaction_state(engine)
+    write.replaces_partitions(state.partition_columns)  # checks that the options can be combined
     if snapshot is not None and write.overwrites:
         transaction.check_rows_may_be_removed()
         if write.replace_where is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -97,12 +97,6 @@ class TableWrite:
             )
         if not self.overwrites:
             return
-        if self.replace_where is not None and self.dynamic_partitions:
-            raise ArgumentError(
-                f"{self.table}: replaceWhere and partitionOverwriteMode=dynamic can't be combined "
-                "(DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE). Set one of them.",
-                argument="partitionOverwriteMode",
-            )
         if self.overwrite_schema and self.replace_where is not None:
             raise ArgumentError(
                 f"{self.table}: overwriteSchema and replaceWhere can't be combined, because "
@@ -118,6 +112,34 @@ class TableWrite:
     @property
     def replaces_schema(self) -> bool:
         return self.overwrites and self.overwrite_schema
+
+    def replaces_partitions(self, partition_columns: Sequence[str]) -> bool:
+        """Whether the write replaces only the partitions of the written rows.
+
+        Args:
+            partition_columns: the table's partition columns after the write. Without partition
+                columns, `dynamic_partitions` has no effect.
+
+        Raises:
+            ArgumentError: the write also has a `replace_where`, or replaces the schema.
+        """
+        if not (self.overwrites and self.dynamic_partitions and partition_columns):
+            return False
+        if self.replace_where is not None:
+            raise ArgumentError(
+                f"{self.table}: replaceWhere and partitionOverwriteMode=dynamic can't be combined "
+                "(DELTA_REPLACE_WHERE_WITH_DYNAMIC_PARTITION_OVERWRITE). Set one of them.",
+                argument="partitionOverwriteMode",
+            )
+        if self.overwrite_schema:
+            raise ArgumentError(
+                f"{self.table}: overwriteSchema and partitionOverwriteMode=dynamic can't be "
+                "combined, because rows in other partitions keep the table's schema "
+                "(DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE). Use mergeSchema to add "
+                "columns, or the mode static to replace all rows.",
+                argument="partitionOverwriteMode",
+            )
+        return True
 
     def operation_parameters(self) -> dict[str, object]:
         """Return the history's `operationParameters`, as delta-spark writes them."""
