@@ -22,6 +22,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
+from bayou.protocol.type_widening import INT32_TYPES
 
 
 def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -29,7 +30,8 @@ def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> 
 
     Columns and nested fields are matched by name: first exactly, then ignoring case. A missing
     nullable column is filled with nulls. Types must be equal, but may have another representation
-    in Arrow (large strings, dictionaries, other units of timestamps).
+    in Arrow (large strings, dictionaries, other units of timestamps). Values of the types byte and
+    short fit columns of the wider types short and int.
     """
     struct = None
     if batch.num_columns:
@@ -222,9 +224,12 @@ def _is_same_type(arrow_type: pa.DataType, data_type: DataType) -> bool:
         return True
     stored = BINARY if isinstance(data_type, GeometryType | GeographyType) else data_type
     try:
-        return str(from_arrow_type(arrow_type)) == str(stored)
+        given = from_arrow_type(arrow_type)
     except SchemaError:
         return False
+    if given in INT32_TYPES and stored in INT32_TYPES:
+        return INT32_TYPES.index(given) <= INT32_TYPES.index(stored)
+    return str(given) == str(stored)
 
 
 def _refuse_nulls(

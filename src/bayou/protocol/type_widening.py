@@ -43,6 +43,9 @@ class AutomaticWidening(StrEnum):
     NEVER = "never"
 
 
+INT32_TYPES: tuple[DataType, ...] = (BYTE, SHORT, INTEGER)
+"""Types that Parquet stores as 32-bit integers, from the narrowest to the widest."""
+
 _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 _INTEGER_DIGITS = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
 _MIN_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}

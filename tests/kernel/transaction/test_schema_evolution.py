@@ -14,6 +14,7 @@ from bayou.kernel.transaction.schema_evolution import (
 )
 from bayou.protocol.schema import (
     BINARY,
+    BYTE,
     DATE,
     DOUBLE,
     FLOAT,
@@ -187,7 +188,7 @@ def test_a_column_of_type_void_gets_the_type_of_the_rows(incoming, casts):
 
 def test_without_evolution_a_column_of_type_void_takes_only_nulls():
     check_fits("t", schema(id=LONG, v=VOID), schema(id=LONG, v=VOID))
-    with pytest.raises(SchemaError, match=r"'s\.v' has type void.*\(DELTA_METADATA_MISMATCH\)"):
+    with pytest.raises(SchemaError, match=r"'s\.v' has .*type void \(DELTA_METADATA_MISMATCH\)"):
         check_fits("t", schema(s=schema(v=VOID)), schema(s=schema(v=LONG)))
 
 
@@ -215,3 +216,23 @@ def test_void_is_refused_inside_arrays_and_maps(data_type):
         merge_schemas("t", schema(v=VOID), schema(v=data_type))
     with refused:
         check_new_table("t", schema(id=LONG, v=data_type), ())
+
+
+@pytest.mark.parametrize(
+    ("current", "incoming", "merged"),
+    [
+        (BYTE, SHORT, SHORT),
+        (SHORT, INTEGER, INTEGER),
+        (INTEGER, BYTE, INTEGER),
+        (schema(x=BYTE), schema(x=INTEGER), schema(x=INTEGER)),
+        (array(INTEGER), array(SHORT), array(INTEGER)),
+    ],
+)
+def test_byte_short_and_int_merge_into_the_wider_type(current, incoming, merged):
+    table, rows = schema(v=current), schema(v=incoming)
+    assert merge_schemas("t", table, rows, merges_int32=True) == schema(v=merged)
+    if merged == current:
+        check_fits("t", table, rows)
+    else:
+        with pytest.raises(SchemaError, match=r"narrower type .*\(DELTA_METADATA_MISMATCH\)"):
+            check_fits("t", table, rows)

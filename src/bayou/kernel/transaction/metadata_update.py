@@ -208,19 +208,19 @@ def _evolve_schema(
     configuration: Mapping[str, str],
     mode: AutomaticWidening,
 ) -> StructType:
-    """Extend `schema` by the new columns in `rows`; with type widening, also widen types."""
+    """Extend `schema` by the new columns in `rows`, and change types as schema evolution does."""
     merged = merge_schemas(
         state.path,
         schema,
         rows,
         mapped=_is_mapped(configuration),
         widening=widening_rule(configuration, mode),
+        merges_int32=True,
     )
-    widened = widened_columns(schema, merged)
-    if not widened:
-        return merged
-    for path in widened:
-        check_not_referenced(state, path, "changed to the wider type of the new rows")
+    for path in widened_columns(schema, merged):
+        check_not_referenced(state, path, "changed to the type of the new rows")
+    if not properties.TYPE_WIDENING.read(configuration):
+        return merged  # the changes of byte, short and void don't need the feature
     return with_type_changes(schema, merged, preview_version(state))
 
 

@@ -1,9 +1,10 @@
 """Schema enforcement and schema evolution.
 
 Column names are case-insensitive. As in delta-spark, an append doesn't cast: the rows must have the
-types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`). With type widening, a column can also
-change to the wider type of the rows. A column of type void, which has only nulls, can change to any
-type. A MERGE casts values to the column's type.
+types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`). Parquet stores byte, short and int in
+the same way, so values of a narrower type fit, and schema evolution changes a column to the wider
+type. With type widening, a column can also change to other wider types. A column of type void,
+which has only nulls, can change to any type. A MERGE casts values to the column's type.
 """
 
 from __future__ import annotations
@@ -20,9 +21,6 @@ from bayou.protocol.column_metadata import (
 )
 from bayou.protocol.schema import (
     BINARY,
-    BYTE,
-    INTEGER,
-    SHORT,
     VARIANT,
     VOID,
     ArrayType,
@@ -35,7 +33,7 @@ from bayou.protocol.schema import (
     StructType,
     nested_types,
 )
-from bayou.protocol.type_widening import AutomaticWidening, WideningRule
+from bayou.protocol.type_widening import INT32_TYPES, AutomaticWidening, WideningRule
 
 _FORBIDDEN_CHARACTERS = " ,;{}()\n\t="
 
@@ -99,16 +97,15 @@ def check_new_table(
 
 def check_fits(table: str, current: StructType, incoming: StructType) -> None:
     """Check that, without schema evolution, rows with the schema `incoming` fit a table."""
-    merged = merge_schemas(table, current, incoming, mapped=True)
+    merged = merge_schemas(table, current, incoming, mapped=True, merges_int32=True)
     if merged != current:
         existing = {path for path, _ in _paths(current, "")}
         new = [path for path, _ in _paths(merged, "") if path not in existing]
         for changed in map(".".join, widened_columns(current, merged)):
             raise SchemaError(
-                f"{table}: column {changed!r} has type void and can only be null, but the data has "
-                "values of another type (DELTA_METADATA_MISMATCH). Drop the column from the data, "
-                "or write with merge_schema=True (in Spark, the option mergeSchema) to change the "
-                "column's type.",
+                f"{table}: column {changed!r} has a narrower type than the data, or the type void "
+                "(DELTA_METADATA_MISMATCH). Cast or drop the column of the data, or write with "
+                "merge_schema=True (in Spark, the option mergeSchema) to change the column's type.",
                 table=table,
                 column=changed,
             )
@@ -185,6 +182,7 @@ def merge_schemas(
     *,
     mapped: bool = False,
     widening: WideningRule | None = None,
+    merges_int32: bool = False,
     from_parquet_files: bool = False,
 ) -> StructType:
     """Extend `current` by columns and nested fields that only `incoming` has; these are nullable.
@@ -192,11 +190,17 @@ def merge_schemas(
     Args:
         mapped: whether column mapping is enabled, so that names may contain any character.
         widening: which columns are widened to their types in `incoming`; None for no columns.
+        merges_int32: whether byte, short and int merge into the wider type.
         from_parquet_files: whether both are schemas of Parquet files that are converted to a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
     check_names(table, incoming, "", mapped=mapped)
-    merge = SchemaMerge(table=table, widening=widening, from_parquet_files=from_parquet_files)
+    merge = SchemaMerge(
+        table=table,
+        widening=widening,
+        merges_int32=merges_int32,
+        from_parquet_files=from_parquet_files,
+    )
     return merge.merged(current, incoming)
 
 
@@ -242,6 +246,7 @@ class SchemaMerge:
         widening: which columns are widened to the types of the rows; None for no columns.
         casts: whether values are cast to their column's type and rows may lack columns, as in a
             MERGE. If False, the rows must have the columns' types or types that `widening` allows.
+        merges_int32: whether byte, short and int merge into the wider type.
         from_parquet_files: whether both are schemas of Parquet files that are converted to a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
@@ -249,6 +254,7 @@ class SchemaMerge:
     table: str
     widening: WideningRule | None = None
     casts: bool = False
+    merges_int32: bool = False
     from_parquet_files: bool = False
 
     def merged(self, current: StructType, incoming: StructType) -> StructType:
@@ -286,6 +292,10 @@ class SchemaMerge:
         fields.extend(self._new_field(f, prefix + f.name) for f in by_name.values())
         return StructType(tuple(fields))
 
+    @property
+    def _merges_int32(self) -> bool:
+        return self.merges_int32 or self.from_parquet_files
+
     def _new_field(self, field: StructField, path: str) -> StructField:
         _check_no_void_elements(self.table, field.data_type, path)
         return replace(field, nullable=True)
@@ -310,8 +320,8 @@ class SchemaMerge:
                 return incoming
             case _ if self.casts or current == incoming or is_stored_form(current, incoming):
                 return current
-            case _ if self.from_parquet_files and current in _INT32 and incoming in _INT32:
-                return max(current, incoming, key=_INT32.index)
+            case _ if current in INT32_TYPES and incoming in INT32_TYPES and self._merges_int32:
+                return max(current, incoming, key=INT32_TYPES.index)
             case _ if incoming == VOID:
                 return current  # nulls fit any type
             case _:
@@ -322,10 +332,6 @@ class SchemaMerge:
                     table=self.table,
                     column=path,
                 )
-
-
-_INT32: tuple[DataType, ...] = (BYTE, SHORT, INTEGER)
-"""Types that Parquet stores as 32-bit integers, from the narrowest to the widest."""
 
 
 def widened_columns(before: StructType, after: StructType) -> list[tuple[str, ...]]:

@@ -277,6 +277,27 @@ def test_dynamic_overwrite_of_an_unpartitioned_table_replaces_all(path):
     assert found(path) == [7]
 
 
+@pytest.mark.parametrize("widening", [False, True])
+def test_schema_evolution_changes_bytes_and_shorts_to_the_wider_type_of_the_rows(path, widening):
+    def numbers(kind: pa.DataType) -> pa.Table:
+        values = pa.array([1], kind)
+        return pa.table({"id": values, "s": pa.StructArray.from_arrays([values], ["x"])})
+
+    configuration = {"delta.enableTypeWidening": str(widening).lower()}
+    bayou.write(path, numbers(pa.int16()), configuration=configuration)
+    write(path, numbers(pa.int8()))
+    assert bayou.table(path).to_arrow().schema.field("id").type == pa.int16()
+    with pytest.raises(SchemaError, match="DELTA_METADATA_MISMATCH"):
+        write(path, numbers(pa.int32()))
+    write(path, numbers(pa.int32()), merge_schema=True)
+    write(path, numbers(pa.int8()))
+    rows = bayou.table(path).to_arrow()
+    assert rows.schema.field("id").type == pa.int32()
+    assert rows.to_pylist() == [{"id": 1, "s": {"x": 1}}] * 4
+    recorded = "delta.typeChanges" in bayou.table(path).snapshot().kernel.schema.to_json()
+    assert recorded is widening
+
+
 def test_dynamic_overwrite_cannot_replace_the_schema(partitioned):
     rows = pa.table({"id": ["x"], "p": ["a"]})
     dynamic = {"overwrite_schema": True, "dynamic_partitions": True}
