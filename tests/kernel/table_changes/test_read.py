@@ -244,3 +244,15 @@ def test_files_that_an_overwrite_with_the_same_columns_removes_are_read(tmp_path
         (1, "a", "delete"),
         (2, "b", "insert"),
     ]
+
+
+def test_a_removed_double_that_is_no_float_is_an_error_after_a_restore_to_float(tmp_path):
+    path = str(tmp_path / "t")
+    widening = {**FEED, "delta.enableTypeWidening": "true"}
+    bayou.create(path, {"v": "float"}, configuration=widening)
+    table = bayou.table(path)
+    table.alter.change_type("v", "double")
+    bayou.write(path, pa.table({"v": [0.1]}))
+    table.restore(0)
+    with pytest.raises(DataFileError, match="without rounding"):
+        table.changes(3).to_arrow()

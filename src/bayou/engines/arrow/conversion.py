@@ -116,7 +116,18 @@ def converter(
         )
     if pa.types.is_integer(source) and pa.types.is_decimal(target):
         return lambda array: pc.cast(pc.cast(array, pa.decimal128(20, 0)), target)
+    if pa.types.is_floating(source) and source.bit_width > target.bit_width:
+        return lambda array: _narrowed(array, target)
     return lambda array: pc.cast(array, target)
+
+
+def _narrowed(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
+    """Cast floats to a narrower type. A cast of pyarrow would round them, or return infinity."""
+    narrowed: pa.Array[Any] = pc.cast(array, target)
+    is_exact = pc.or_(pc.equal(pc.cast(narrowed, array.type), array), pc.is_nan(array))
+    if pc.all(is_exact).as_py() is False:  # nulls are ignored
+        raise pa.ArrowInvalid(f"a value can't be stored as {target} without rounding")
+    return narrowed
 
 
 def is_variant(field: pa.Field[Any]) -> bool:

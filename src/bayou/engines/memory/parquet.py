@@ -274,6 +274,10 @@ def _fit(value: Any, source_type: pa.DataType, field: pa.Field[Any], path: str) 
         ]
     if types.is_integer(source_type) and types.is_decimal(requested):
         return Decimal(value)
+    if types.is_float64(source_type) and types.is_float32(requested):
+        narrowed = pa.scalar(value, requested).as_py()
+        if narrowed != value and not math.isnan(value):
+            raise pa.ArrowInvalid(f"{value} can't be stored as a float without rounding")
     if types.is_date(source_type) and types.is_timestamp(requested):
         return dt.datetime.combine(value, dt.time())
     if types.is_timestamp(source_type) and types.is_timestamp(requested):

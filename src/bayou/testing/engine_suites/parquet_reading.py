@@ -218,6 +218,7 @@ class ParquetReadingSuite(HandlerSuite):
             (pa.array([1, 2], pa.int64()), pa.int32(), [1, 2]),
             (pa.array([1, 2], pa.int32()), pa.float64(), [1.0, 2.0]),
             (pa.array([0.5], pa.float32()), pa.float64(), [0.5]),
+            (pa.array([0.5, None, -math.inf]), pa.float32(), [0.5, None, -math.inf]),
             (pa.array([7], pa.int32()), pa.decimal128(12, 2), [Decimal("7.00")]),
             (pa.array([7], pa.int64()), pa.decimal128(5, 0), [Decimal(7)]),
             (
@@ -257,6 +258,8 @@ class ParquetReadingSuite(HandlerSuite):
         ("stored", "requested"),
         [
             (pa.array([1 << 40]), pa.int32()),
+            (pa.array([0.5, 0.1]), pa.float32()),
+            (pa.array([1e300, math.nan]), pa.float32()),
             (pa.array(["1"]), pa.int64()),
             (pa.array([1]), pa.string()),
             (pa.array([Decimal("1.55")]), pa.decimal128(3, 1)),
