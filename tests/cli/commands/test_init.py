@@ -98,6 +98,16 @@ def test_files_that_are_there_stay(invoke, tmp_path):
     assert invoke("init", "t", "--samples", 0, "--folder", tmp_path, "--force").exit_code == 0
 
 
+def test_files_that_are_there_stay_if_the_new_configuration_is_invalid(invoke, tmp_path):
+    options = ("init", "t", "--samples", 0, "--folder", tmp_path, "--table", "~nobody-x/t")
+    (tmp_path / "pipeline.yaml").write_text("mine")
+    assert invoke(*options, "--force").exit_code == 2
+    assert (tmp_path / "pipeline.yaml").read_text() == "mine"
+    (tmp_path / "pipeline.yaml").unlink()
+    assert invoke(*options).exit_code == 2
+    assert not (tmp_path / "pipeline.yaml").exists()
+
+
 def test_a_topic_that_is_not_there_is_said_with_those_that_are(small_pipeline, invoke, tmp_path):
     servers = small_pipeline.broker.bootstrap_servers
     result = invoke("init", "nope", "-b", servers, "--folder", tmp_path / "new")

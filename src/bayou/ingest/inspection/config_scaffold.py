@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from bayou.errors import ArgumentError, ConfigurationError, PipelineError, PrerequisiteError
+from bayou.errors import ArgumentError, PipelineError, PrerequisiteError
 from bayou.ingest.broker import describe_topic, topic_names
 from bayou.ingest.config import load_configuration
 from bayou.ingest.config.connector.connections import KafkaConfig
@@ -99,25 +100,23 @@ def write_configuration(
         schema=_schema_lines(schema, key, sampled),
         event_time=_event_time(schema),
     )
+    new = {file: content}
+    if schema is not None:
+        new[schema_file] = json.dumps(schema, indent=2) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if schema is not None:
             schema_file.parent.mkdir(exist_ok=True)
-            schema_file.write_text(json.dumps(schema, indent=2) + "\n", encoding="utf-8")
-        file.write_text(content, encoding="utf-8")
+        with _restored_after_errors(tuple(new)):
+            for path_of_file, text in new.items():
+                path_of_file.write_text(text, encoding="utf-8")
+            load_configuration(file)
     except OSError as error:
         raise PrerequisiteError(
             f"{error.filename or folder} can't be written: {error.strerror}. Choose another "
             "--folder.",
             what="folder",
         ) from error
-    try:
-        load_configuration(file)
-    except ConfigurationError:
-        file.unlink()  # so that the next attempt doesn't need --force
-        if schema is not None:
-            schema_file.unlink()
-        raise
     return NewConfiguration(
         file=file,
         schema_file=None if schema is None else schema_file,
@@ -126,6 +125,25 @@ def write_configuration(
         refused=refused,
         columns=tuple((schema or {}).get("properties", {})),
     )
+
+
+@contextlib.contextmanager
+def _restored_after_errors(files: Sequence[Path]) -> Iterator[None]:
+    """Context manager that restores the former content of files, or deletes them, after an error.
+
+    The next attempt then doesn't need `--force`.
+    """
+    before = {file: file.read_bytes() if file.exists() else None for file in files}
+    try:
+        yield
+    except BaseException:
+        for file, content in before.items():
+            with contextlib.suppress(OSError):
+                if content is None:
+                    file.unlink(missing_ok=True)
+                elif file.read_bytes() != content:
+                    file.write_bytes(content)
+        raise
 
 
 def _kafka(bootstrap_servers: str, security: Mapping[str, str]) -> KafkaConfig:
