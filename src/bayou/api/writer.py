@@ -304,9 +304,7 @@ def _write(
         _check_partitioning(snapshot, request.partition_by)
         widens = request.merge_schema and TYPE_WIDENING.read(snapshot.properties)
         rows = fitting_schema(stream.schema, snapshot.schema, widens=widens)
-    # A column of type null is only allowed if an existing table has the column.
-    is_typed = snapshot is not None and not request.overwrite_schema
-    schema = from_arrow_schema(rows, table=table.path, void=is_typed)
+    schema = _delta_schema(table.path, rows, None if request.overwrite_schema else snapshot)
     write = request.table_write(table, schema, properties)
     plan = plan_write(engine, write, catalog=table.catalog)
     if plan.is_noop:
@@ -320,6 +318,23 @@ def _write(
         delete_data_files(engine, table.path, files)
     assert result.version is not None  # the table exists
     return result.version
+
+
+def _delta_schema(table: str, rows: Any, snapshot: Snapshot | None) -> StructType:
+    """Return the Delta schema of rows.
+
+    A column of Arrow's type null, whose type is unknown, is only allowed if the table has it.
+
+    Args:
+        rows: the Arrow schema of the rows.
+        snapshot: the table whose schema the write keeps or extends; None for a new schema.
+    """
+    if snapshot is None:
+        return from_arrow_schema(rows, table=table)
+    schema = from_arrow_schema(rows, table=table, void=True)
+    new = [field.name for field in schema if snapshot.schema.get(field.name) is None]
+    from_arrow_schema(pa.schema([rows.field(name) for name in new]), table=table)
+    return schema
 
 
 def _checked_choice(

@@ -13,7 +13,8 @@ from bayou.api.argument_checks import CommitMetadata, checked_names, checked_val
 from bayou.api.conditions import Condition, checked_condition
 from bayou.api.rows.arrow_stream import ArrowStream, record_batches
 from bayou.errors import ArgumentError
-from bayou.kernel import Engine, Table
+from bayou.kernel import Engine, Snapshot, Table
+from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.commands.merge import (
     ClauseAction,
     ClauseKind,
@@ -172,11 +173,15 @@ class TableMerger:
         """
         started = time.perf_counter()
         stream = record_batches(self._source, "source")
+        snapshot = self._table.latest_snapshot(self._engine)
+        definition = self._with_columns_of(stream.schema)
+        if definition.schema_evolution:
+            _check_new_columns(snapshot, stream.schema, definition)
         return merge(
             self._engine,
-            self._table.latest_snapshot(self._engine),
+            snapshot,
             MergeSource.read(stream.schema, stream),
-            self._with_columns_of(stream.schema),
+            definition,
             engine_info=ENGINE_INFO,
             user_metadata=self._commit_metadata,
             started=started,
@@ -228,3 +233,17 @@ class TableMerger:
             self._commit_metadata,
             except_cols=(*self._except_cols, checked_names(except_cols, "except_cols") or ()),
         )
+
+
+def _check_new_columns(snapshot: Snapshot, source: pa.Schema, definition: MergeDefinition) -> None:
+    """Check that the columns that a merge adds don't have Arrow's type null."""
+    clauses = definition.clauses
+    all_columns = any(clause.sets_all_columns for clause in clauses)
+    assigned = {name.lower() for clause in clauses for name in clause.assignments or ()}
+    new = [
+        field
+        for field in source
+        if snapshot.schema.get(field.name) is None
+        and (all_columns or field.name.lower() in assigned)
+    ]
+    from_arrow_schema(pa.schema(new), table=snapshot.path)
