@@ -5,6 +5,7 @@ import pytest
 from bayou.protocol.properties import (
     PROPERTIES,
     TableProperties,
+    is_settable,
     normalize,
     validate,
 )
@@ -100,6 +101,13 @@ def test_keys_get_the_spelling_of_the_log():
         "delta.appendOnly": "true",
         "Owner": "me",
     }
+
+
+def test_users_can_set_all_properties_that_writers_dont_set():
+    settable = ("delta.appendOnly", "delta.columnMapping.mode", "owner", "delta.unknown")
+    assert all(map(is_settable, settable))
+    assert not is_settable("delta.columnMapping.maxColumnId")
+    assert not is_settable("delta.COLUMNMAPPING.maxColumnId")
 
 
 def test_a_value_in_the_log_that_cant_be_read_names_its_key():

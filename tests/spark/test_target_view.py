@@ -292,6 +292,16 @@ def test_a_delete_of_all_rows_checks_first_that_the_view_can_be_computed(views):
     views.refuses("DELETE FROM v WHERE key = 3", condition, words)
 
 
+def test_a_comment_of_a_nested_field_may_change_after_the_view_was_created(views):
+    views.create("key INT, value INT, s STRUCT<x: INT>")
+    views.view("SELECT s, key FROM {t}")
+    views("ALTER TABLE {t} ALTER COLUMN s.x COMMENT 'new'")
+    views("UPDATE {t} SET s = named_struct('x', value)")
+    views("DELETE FROM v WHERE key = 1")
+    views("UPDATE v SET s.x = s.x + 1")
+    assert views("SELECT key, s.x FROM v") == [(0, 4)]
+
+
 def test_a_merge_is_refused_after_columns_were_added_under_the_views_names(views):
     views.create("key INT, value INT")
     views.view("SELECT key, value, key + 1 AS n FROM {t}")

@@ -233,6 +233,12 @@ def validate(configuration: Mapping[str, str]) -> None:
             raise PropertyValueError(key, _unknown(key))
 
 
+def is_settable(key: str) -> bool:
+    """Whether a user can set a property; false for a known property that only writers set."""
+    known = _lookup(key)
+    return known is None or known.settable
+
+
 def normalize(configuration: Mapping[str, str]) -> dict[str, str]:
     """Return the properties with known keys spelled as in `PROPERTIES`.
 

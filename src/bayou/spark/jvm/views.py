@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -107,7 +109,7 @@ class ViewPlan:
         inputs = []
         for attribute in scala_items(self._read.output()):
             value = by_name.get(str(attribute.name()).lower())
-            if value is None or value.dataType().sql() != attribute.dataType().sql():
+            if value is None or _type_of(value) != _type_of(attribute):
                 return None
             renamed = alias(
                 value,
@@ -145,6 +147,18 @@ def _source(
             return None
         shown = _expression_id(column)
     return sources.get(shown)
+
+
+def _type_of(attribute: JavaObject) -> Any:
+    """Return a column's type as JSON values, without the properties in `_IGNORED`."""
+    return json.loads(
+        str(attribute.dataType().json()),
+        object_hook=lambda item: {k: v for k, v in item.items() if k not in _IGNORED},
+    )
+
+
+_IGNORED = ("metadata", "containsNull", "valueContainsNull")
+"""Properties of nested types that don't make a view's types differ from its table's types."""
 
 
 def _is_renaming(expression: JavaObject) -> bool:

@@ -13,6 +13,7 @@ from bayou.protocol.column_metadata import (
     generation_expressions,
     identity_columns,
 )
+from bayou.protocol.properties import is_settable
 from bayou.protocol.schema import StructField, StructType
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.catalog_tables import table_type
@@ -145,8 +146,8 @@ def _definition(table: TableName, snapshot: Snapshot) -> Iterator[str]:
         yield f"COMMENT {literal_sql(snapshot.metadata.description)}"
     if not is_path_name(table):
         yield f"LOCATION {literal_sql(snapshot.path)}"
-    if snapshot.properties:
-        items = sorted(snapshot.properties.items())
+    items = sorted(item for item in snapshot.properties.items() if is_settable(item[0]))
+    if items:
         properties = ",\n".join(f"  {literal_sql(k)} = {literal_sql(v)}" for k, v in items)
         yield f"TBLPROPERTIES (\n{properties})"
 
