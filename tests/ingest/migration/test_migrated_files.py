@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import time
 
 import pytest
 
@@ -46,6 +48,25 @@ def test_a_file_that_was_renamed_moved_or_packed_is_named_and_doubles_nothing(
         events.migrate(str(folder))
     assert str(batch) in caught.value.message
     assert ids(events) == list(range(5))
+
+
+@pytest.mark.parametrize("source", ["folder", "file"])
+def test_a_rotated_file_is_named_before_any_record_is_written_again(events, batch, source):
+    batch.write_text("".join(f'{{"id": {n}}}\n' for n in range(9)))
+    events.migrate(str(batch.parent))
+    rotated = batch.parent / "batch-1.json"
+    batch.rename(rotated)
+    batch.write_text('{"id": 9}\n')  # the next file with the same name
+    os.utime(batch, (time.time() + 60,) * 2)
+    with pytest.raises(PipelineError, match="renamed, moved or compressed") as caught:
+        migration.migrate_json(
+            events._configuration,
+            events.topic,
+            str(batch.parent if source == "folder" else rotated),
+            batch_records=4,
+        )
+    assert str(rotated) in caught.value.message
+    assert ids(events) == list(range(9))
 
 
 def test_a_file_may_begin_as_one_that_is_there_or_as_a_setting_allows(tmp_path, batch):

@@ -28,7 +28,7 @@ from bayou.ingest.events import MigrationReport
 from bayou.ingest.migration.json_files import JsonFile, is_whole, json_files, records_of
 from bayou.ingest.migration.ledger import Ledger, Part, application_id, migrated_source
 from bayou.ingest.migration.metadata_columns import FromKafka, OldRecords
-from bayou.ingest.migration.migrated_files import KnownFiles, checksum_of
+from bayou.ingest.migration.migrated_files import KnownFiles, checksum_of, is_complete
 from bayou.ingest.topic_table.direct_writer import MIGRATED, DirectWriter, record_batch
 from bayou.kernel import Engine
 
@@ -124,7 +124,7 @@ class _Migration:
                 continue
             offsets = {int(p): o for p, o in msgspec.json.decode(part.offsets).items()}
             self._old.offsets |= offsets
-        known = KnownFiles(self._engine, self._state, (file.path for file in files))
+        known = KnownFiles(self._engine, self._state, files)
         if not dry_run:
             self._repeat_unfinished({p.source for file in files for p in known.parts(file)})
         pending: list[tuple[JsonFile, list[Part]]] = []
@@ -137,7 +137,7 @@ class _Migration:
             parts = known.parts(file)
             if not parts:
                 self._check_not_renamed(known, file)
-            if any(_is_complete(part, file) for part in parts):
+            if any(is_complete(part, file) for part in parts):
                 self._report = replace(self._report, known=self._report.known + 1)
             else:
                 pending.append((file, parts))
@@ -174,8 +174,8 @@ class _Migration:
         if before is not None:
             raise PipelineError(
                 f"topic {self._topic.key!r}: {file.path} begins with the records of {before}, "
-                "which was migrated and no longer exists: that file was renamed, moved or "
-                f"compressed. Rename {file.path} back, or remove it from the folder. To add its "
+                "which was migrated and no longer has these records: that file was renamed, moved "
+                f"or compressed. Rename {file.path} back, or remove it from the folder. To add its "
                 "records again as new rows, set connector.migration.on-renamed-file: migrate.",
                 topic=self._topic.key,
             )
@@ -404,15 +404,6 @@ class _NewRecords:
         now = self._engine.files.status(file.path)
         is_listed = (now.size, now.modification_time) == (file.size, file.modified)
         return is_listed and time.time() - file.modified / 1000 >= self._settle_seconds
-
-
-def _is_complete(part: Part, file: JsonFile) -> bool:
-    """Whether a part ends at the current end of the file, so that the file has no new records.
-
-    The modification time is compared too, because a different file can have the same size.
-    """
-    same_time = part.modified is None or part.modified == file.modified
-    return part.complete and part.size == file.size and same_time
 
 
 def _truncated(file: JsonFile, part: Part) -> JsonFile:

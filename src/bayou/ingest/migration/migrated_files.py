@@ -2,18 +2,18 @@
 
 A migrated file is recognized by its path, with symbolic links resolved. If the file was renamed,
 moved or compressed after the migration, it has a new path. It is then recognized by its records: it
-begins with the records of a migrated file that no longer exists.
+begins with the records of a migrated file that no longer exists, or has other records now.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 
 from bayou.errors import FileMissingError, PipelineError
-from bayou.ingest.migration.json_files import JsonFile, records_of
+from bayou.ingest.migration.json_files import JsonFile, json_files, records_of
 from bayou.ingest.migration.ledger import LedgerState, Part
 from bayou.kernel import Engine
 
@@ -21,13 +21,13 @@ from bayou.kernel import Engine
 class KnownFiles:
     """Finds the ledger's rows of a file: by its path, or by its records if it was renamed.
 
-    `listed` contains the paths of the files in the folder to migrate.
+    `listed` contains the files in the folder to migrate.
     """
 
-    def __init__(self, engine: Engine, state: LedgerState, listed: Iterable[str]) -> None:
+    def __init__(self, engine: Engine, state: LedgerState, listed: Iterable[JsonFile]) -> None:
         self._engine = engine
         self._by_path = state.by_path()
-        self._listed = frozenset(listed)
+        self._listed = {file.path: file for file in listed}
 
     def parts(self, file: JsonFile) -> list[Part]:
         real = self._engine.files.real_path(file.path)
@@ -38,23 +38,24 @@ class KnownFiles:
     def renamed(self, file: JsonFile) -> str | None:
         """Return the path under which a file was migrated before it was renamed.
 
-        Finds a migrated file that no longer exists and whose records are the first records of
-        `file`. Returns None if there is no such file.
+        Finds a migrated file whose records are the first records of `file`, and that no longer
+        exists or has other records now, such as the next file of a log that is rotated. Returns
+        None if there is no such file.
         """
         try:
-            return self._renamed(file) if self._missing else None
+            return self._renamed(file) if self._moved else None
         except PipelineError:  # the file is damaged; its migration reports the error
             return None
 
     def _renamed(self, file: JsonFile) -> str | None:
-        firsts = self._missing
+        firsts = self._moved
         digest = hashlib.sha256()
         limit = max(count for count, _ in firsts)
         for number, record in enumerate(islice(records_of(self._engine, file), limit), 1):
             digest.update(record)
             digest.update(b"\n")
             for parts in firsts.get((number, digest.hexdigest()), ()):
-                if self._is_missing(parts[0].path) and self._begins_with(file, parts):
+                if self._begins_with(file, parts) and self._is_moved(parts):
                     return parts[0].path
         return None
 
@@ -74,27 +75,42 @@ class KnownFiles:
         return {path: _consecutive(parts) for path, parts in all_parts.items()}
 
     @cached_property
-    def _missing(self) -> dict[tuple[int, str], list[list[Part]]]:
-        """The parts of migrated files that no longer exist, to find renamed files.
+    def _moved(self) -> dict[tuple[int, str], list[list[Part]]]:
+        """The parts of migrated files that may have been moved, to find renamed files.
 
-        A key is the number of records in the first part of a file, and their checksum.
+        Files that are listed and haven't changed are omitted. A key is the number of records in the
+        first part of a file, and their checksum.
         """
-        missing: dict[tuple[int, str], list[list[Part]]] = {}
+        moved: dict[tuple[int, str], list[list[Part]]] = {}
         for path, parts in self._by_path.items():
-            if path not in self._listed and parts[0].skipped == 0 and parts[0].records:
-                missing.setdefault((parts[0].records, parts[0].checksum), []).append(parts)
-        return missing
+            file = self._listed.get(path)
+            if file is not None and any(is_complete(part, file) for part in parts):
+                continue
+            if parts[0].skipped == 0 and parts[0].records:
+                moved.setdefault((parts[0].records, parts[0].checksum), []).append(parts)
+        return moved
 
-    def _is_missing(self, path: str) -> bool:
+    def _is_moved(self, parts: Sequence[Part]) -> bool:
+        """Whether a migrated file no longer exists, or doesn't begin with its migrated records."""
         try:
-            self._engine.files.status(path)
-        except FileMissingError:
+            self._engine.files.status(parts[0].path)
+            files = json_files(self._engine, parts[0].path)
+            return not any(self._begins_with(file, parts[:1]) for file in files)
+        except (FileMissingError, PipelineError):  # a damaged file has other records
             return True
-        return False
 
     def _begins_with(self, file: JsonFile, parts: Iterable[Part]) -> bool:
         records = records_of(self._engine, file)
         return all(checksum_of(islice(records, part.records)) == part.checksum for part in parts)
+
+
+def is_complete(part: Part, file: JsonFile) -> bool:
+    """Whether a part ends at the current end of the file, so that the file has no new records.
+
+    The modification time is compared too, because a different file can have the same size.
+    """
+    same_time = part.modified is None or part.modified == file.modified
+    return part.complete and part.size == file.size and same_time
 
 
 def _consecutive(parts: Iterable[Part]) -> list[Part]:

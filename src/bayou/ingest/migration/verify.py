@@ -59,7 +59,7 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     root = engine.files.resolve_path(source)
     files = json_files(engine, root)
     state = Ledger(topic.table_path, storage_options).read()
-    known = KnownFiles(engine, state, (file.path for file in files))
+    known = KnownFiles(engine, state, files)
 
     @cache
     def old_records(kafka_topic: str | None) -> OldRecords:

@@ -92,9 +92,10 @@ class MigrationConfig(Section):
     )
     on_renamed_file: Literal["fail", "migrate"] = Field(
         default="fail",
-        description="What happens if a migrated file no longer exists and a new file starts with "
-        "its records, because the file was renamed, moved or compressed: fail stops the migration, "
-        "migrate adds the records of the new file as new rows.",
+        description="What happens if a new file starts with the records of a migrated file, and "
+        "the migrated file no longer exists or has other records now, because it was renamed, "
+        "moved, rotated or compressed: fail stops the migration, migrate adds the records of the "
+        "new file as new rows.",
     )
 
 
