@@ -58,7 +58,8 @@ class ProcessingConfig(Section):
         default=None,
         description="SQL condition on fields and derived columns. Records for which the condition "
         "is FALSE or NULL are filtered out and counted. If it is FALSE, the record isn't "
-        "validated.",
+        "validated. If it is NULL, the record is validated: an invalid record becomes a dead "
+        "letter, a valid one is filtered out.",
     )
     on_filtered: Literal["skip", "delete"] = Field(
         default="skip",

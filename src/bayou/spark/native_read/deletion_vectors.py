@@ -1,4 +1,4 @@
-"""Deletion vectors in native reads.
+"""Deletion vectors in native scans.
 
 Spark's Parquet reader doesn't support deletion vectors. Therefore each file with a deletion vector
 gets a number, and an anti join on file number and row position removes the deleted rows. Spark

@@ -1,4 +1,4 @@
-"""The files of a native read: `DeltaFileIndex`, which Spark calls, and the listing of the files."""
+"""The files of a native scan: `DeltaFileIndex`, which Spark calls, and the listing of the files."""
 
 from __future__ import annotations
 

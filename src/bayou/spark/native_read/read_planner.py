@@ -1,4 +1,4 @@
-"""Chooses between a native read and the Python data source for each read."""
+"""Chooses between a native scan and the Python data source for each read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _READERS = ("auto", "native", "source")
 MAX_FILES = 4_000_000
 """Maximum number of files of a table that is read natively.
 
-A native read stores the list of a query's files in the JVM's memory. The limit applies to all files
+A native scan stores the list of a query's files in the JVM's memory. The limit applies to all files
 of the table, although a query with a filter lists fewer files.
 """
 
@@ -59,7 +59,7 @@ _warned: set[str] = set()
 
 
 def load(request: ReadRequest) -> Any:
-    """Handler of the hook `load`: return the DataFrame of a native read.
+    """Handler of the hook `load`: return the DataFrame of a native scan.
 
     Returns NotImplemented if the Python data source must read the table.
     """

@@ -1,4 +1,4 @@
-"""The DataFrame of a native read: Spark's Parquet reader with a `DeltaFileIndex`.
+"""The DataFrame of a native scan: Spark's Parquet reader with a `DeltaFileIndex`.
 
 With column mapping, columns are renamed from physical to logical names. If a struct were renamed by
 a cast, Catalyst couldn't prune its fields. Therefore structs are rebuilt with `withField`.

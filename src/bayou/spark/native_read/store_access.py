@@ -1,4 +1,4 @@
-"""Checks whether Spark's Hadoop client can read a table's files, as native reads require."""
+"""Checks whether Spark's Hadoop client can read a table's files, as native scans require."""
 
 from __future__ import annotations
 

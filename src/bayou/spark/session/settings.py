@@ -130,14 +130,14 @@ REPLAY_NUM_PARTITIONS = Setting(
     aliases=("spark.databricks.delta.v2.distributedLogReplay.numPartitions",),
     meaning="Number of tasks of a log replay on executors. If it is set, executors replay the logs "
     "of tables of any size.",
-    default="one task for about 4 MB of the checkpoint",
+    default="one task for about 4 MB of the log; in the data source 2 MB of the checkpoint",
     minimum=1,
 )
 REPLAY_LOCAL_BYTES = Setting(
     name="bayou.replay.localBytes",
     meaning="Logs (the checkpoint and later commits) of up to this size are replayed in the "
     "driver; larger logs are replayed on executors.",
-    default="1 GB, about 10,000,000 files",
+    default="1 GB, about 10,000,000 files; in the data source a checkpoint of 16 MB",
     minimum=0,
 )
 REPLAY_WINDOW_BYTES = Setting(
@@ -243,8 +243,8 @@ CLONE_LOCAL_BYTES = Setting(
 )
 CLONE_TRANSACTION_IDENTIFIERS = Setting(
     name="bayou.clone.transactionIdentifiers",
-    meaning="Whether CREATE TABLE ... SHALLOW CLONE copies the source's transaction identifiers, "
-    "which record the progress of pipelines and streaming queries.",
+    meaning="Whether SQL clones, shallow or deep, copy the source's transaction identifiers, which "
+    "record the progress of pipelines and streaming queries.",
     default="true",
 )
 TIME_ZONE = Setting(
