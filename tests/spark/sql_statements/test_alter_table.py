@@ -186,3 +186,11 @@ def test_the_catalog_shows_a_named_tables_columns_as_they_are(spark):
         assert sql(spark, "SELECT v FROM altered_things").collect() == [("a",)]
     finally:
         spark.sql("DROP TABLE altered_things")
+
+
+def test_a_table_is_shown_without_properties_that_only_writers_set(run, tmp_path):
+    run("CREATE TABLE {t} (a INT) USING delta TBLPROPERTIES (delta.columnMapping.mode = 'name')")
+    text = run("SHOW CREATE TABLE {t}").first()["createtab_stmt"]
+    assert "delta.columnMapping.maxColumnId" not in text
+    run.spark.sql(text.replace(run.path, f"{tmp_path}/again"))
+    assert bayou.table(f"{tmp_path}/again").snapshot().schema.names == ("a",)
