@@ -235,7 +235,8 @@ def _replace_schema(
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
     if without_mapping(state.schema) == schema:
         return state.schema
-    return with_ids_of(schema, state.schema)
+    has_ids = without_mapping(schema) != schema  # those could equal ids of the replaced schema
+    return schema if has_ids else with_ids_of(schema, state.schema)
 
 
 def _is_mapped(configuration: Mapping[str, str]) -> bool:
