@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from bayou.errors import PredicateError, SchemaError, TablePropertyError
 from bayou.kernel.expressions.model import referenced_columns
@@ -35,11 +35,17 @@ def quote_path(path: ColumnPath) -> str:
     return ".".join(f"`{name}`" if "." in name else name for name in path)
 
 
-def check_not_referenced(state: TableState, path: ColumnPath, change: str) -> None:
+def check_not_referenced(
+    state: TableState,
+    path: ColumnPath,
+    change: str,
+    problem: Literal["DEPENDENT_COLUMN_CHANGE", "DATA_TYPE_MISMATCH"] = "DEPENDENT_COLUMN_CHANGE",
+) -> None:
     """Check that no constraint, invariant or generated column references a column or its fields.
 
     Args:
         change: participle of the change for error messages, such as "dropped".
+        problem: end of the error condition; `DATA_TYPE_MISMATCH` for a change by schema evolution.
     """
     for owner, sql in _expressions(state):
         try:
@@ -48,15 +54,12 @@ def check_not_referenced(state: TableState, path: ColumnPath, change: str) -> No
             # An expression that can't be parsed may reference the column.
             references = [path]
         if any(_overlap(path, other) for other in references):
-            condition = (
-                "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE"
-                if owner.startswith("generated")
-                else "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE"
-            )
+            is_generated = owner.startswith("generated")
+            dependent = "DELTA_GENERATED_COLUMNS" if is_generated else "DELTA_CONSTRAINT"
             raise SchemaError(
                 f"{state.path}: column {quote_path(path)!r} can't be {change}, because {owner} "
-                f"({sql}) references it ({condition}). Drop the {owner.removeprefix('the ')} "
-                "first.",
+                f"({sql}) references it ({dependent}_{problem}). Drop the "
+                f"{owner.removeprefix('the ')} first.",
                 table=state.path,
                 column=quote_path(path),
             )

@@ -218,7 +218,8 @@ def _evolve_schema(
         merges_int32=True,
     )
     for path in widened_columns(schema, merged):
-        check_not_referenced(state, path, "changed to the type of the new rows")
+        change = "changed to the type of the new rows"
+        check_not_referenced(state, path, change, "DATA_TYPE_MISMATCH")
     if not properties.TYPE_WIDENING.read(configuration):
         return merged  # the changes of byte, short and void don't need the feature
     return with_type_changes(schema, merged, preview_version(state))

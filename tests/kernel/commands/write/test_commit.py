@@ -35,6 +35,7 @@ from bayou.kernel.commands.write import (
 from bayou.kernel.data_writer.task_writer import write_task_data
 from bayou.kernel.expressions.model import Column, Comparison, Literal
 from bayou.kernel.transaction_state import TransactionState
+from bayou.protocol.schema import INTEGER, SHORT, StructField, StructType
 from support.rivals import EngineWithRival
 
 ENGINE = ArrowEngine()
@@ -296,6 +297,21 @@ def test_schema_evolution_changes_bytes_and_shorts_to_the_wider_type_of_the_rows
     assert rows.to_pylist() == [{"id": 1, "s": {"x": 1}}] * 4
     recorded = "delta.typeChanges" in bayou.table(path).snapshot().kernel.schema.to_json()
     assert recorded is widening
+
+
+@pytest.mark.parametrize("feature", ["constraint", "generated column"])
+def test_schema_evolution_keeps_the_type_of_a_column_that_an_expression_uses(path, feature):
+    fields = [StructField(name="id", data_type=SHORT)]
+    if feature == "generated column":
+        metadata = {"delta.generationExpression": "id + 1"}
+        fields.append(StructField(name="next", data_type=INTEGER, metadata=metadata))
+    bayou.create(path, StructType(tuple(fields)))
+    if feature == "constraint":
+        bayou.table(path).alter.add_constraint({"positive": "id > 0"})
+    condition = "GENERATED_COLUMNS" if feature == "generated column" else "CONSTRAINT"
+    with pytest.raises(SchemaError, match=rf"\(DELTA_{condition}_DATA_TYPE_MISMATCH\)"):
+        write(path, pa.table({"id": pa.array([1], pa.int32())}), merge_schema=True)
+    assert bayou.table(path).count() == 0
 
 
 def test_dynamic_overwrite_cannot_replace_the_schema(partitioned):
