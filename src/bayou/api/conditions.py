@@ -50,7 +50,11 @@ def checked_condition(condition: object, argument: str) -> Predicate | str | Non
 def combine_with_and(
     one: Predicate | str | None, other: Predicate | str | None
 ) -> Predicate | str | None:
-    """Combine two checked conditions with AND; None stands for no condition."""
+    """Combine two checked conditions with AND; None stands for no condition.
+
+    SQL conditions are parsed one by one, so that the parentheses in a condition can't close those
+    around it: `1=1) OR (1=1` is an error.
+    """
     if one is None or other is None:
         return other if one is None else one
     from bayou.kernel.expressions.sql.parser import parse_predicate

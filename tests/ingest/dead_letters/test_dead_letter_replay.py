@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 import bayou
-from bayou.errors import PipelineError
+from bayou.errors import PipelineError, PredicateError
 from bayou.ingest import TopicTable
 from bayou.ingest.dead_letters import append_replay
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
@@ -142,6 +144,20 @@ def test_the_pipeline_goes_on_after_a_replay(pipeline):
 def test_letters_are_dropped_by_a_condition(pipeline):
     assert delete_dead_letters(pipeline.configuration, pipeline.topic, where="offset = 2") == 1
     assert letters(pipeline) == [(0, 1), (1, 0)]
+
+
+def test_a_condition_selects_no_dead_letters_of_other_topics(pipeline):
+    of_others = pipeline.dead_letters.to_arrow().set_column(
+        pipeline.dead_letters.snapshot().schema.names.index("topic"), "topic", [["other"] * 3]
+    )
+    bayou.write(pipeline.dead_letters.table_uri, of_others, mode="append")
+    for where in ("1 = 1) OR (1 = 1", "offset = 2 OR topic = 'other' -- "):
+        for select in (delete_dead_letters, replay_dead_letters):
+            with contextlib.suppress(PredicateError):
+                select(pipeline.configuration, pipeline.topic, where=where)
+    assert pipeline.dead_letters.to_arrow(filter="topic = 'other'").num_rows == 3
+    with pytest.raises(PredicateError):
+        delete_dead_letters(pipeline.configuration, pipeline.topic, where="1 = 1) OR (1 = 1")
 
 
 def test_without_a_table_there_is_nothing_to_replay_into(small_pipeline):

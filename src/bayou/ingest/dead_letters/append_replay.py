@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.api import SnapshotHandle, TableHandle, table
+from bayou.api.conditions import combine_with_and
 from bayou.engines import for_path
 from bayou.errors import PipelineError, SchemaError
 from bayou.ingest.batch.filter_history import filter_properties
@@ -87,7 +88,7 @@ class AppendReplay:
         self._engine: Engine = for_path(topic.table_path, options)
         self._target: TableHandle = table(topic.table_path, engine=self._engine)
         self._dead_letters = table(dead_letters_path(topic.table_path), options)
-        self._where = f"topic = '{self._name}'" + (f" AND ({where})" if where else "")
+        self._where = combine_with_and(f"topic = '{self._name}'", where)
         self._letters = TopicOffsets()
         self._within = OffsetSpan(start=0, end=0)  # the range of the offsets in `_letters`
         self._reasons: dict[str, int] = {}

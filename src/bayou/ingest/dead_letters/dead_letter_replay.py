@@ -9,6 +9,7 @@ because the next run of the pipeline processes their records again.
 
 from __future__ import annotations
 
+from bayou.api.conditions import combine_with_and
 from bayou.errors import CommitConflictError
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.dead_letters.append_replay import AppendReplay, ReplayResult
@@ -60,5 +61,5 @@ def delete_dead_letters(
     covered_letters = (f"(partition = {p} AND offset < {o})" for p, o in covered.items())
     offsets = " OR ".join(("partition < 0", *covered_letters))
     condition = f"topic = '{topic.config.kafka_topic}' AND ({offsets})"
-    result = tables.dead_letters.delete(f"({where}) AND {condition}" if where else condition)
+    result = tables.dead_letters.delete(combine_with_and(condition, where))
     return result.num_deleted_rows or 0

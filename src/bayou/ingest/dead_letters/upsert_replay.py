@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.api import table
+from bayou.api.conditions import combine_with_and
 from bayou.engines import for_path
 from bayou.errors import CommitConflictError
 from bayou.ingest.batch.filter_history import filter_properties
@@ -50,7 +51,7 @@ def replay_upserts(
     if not dead_letters.exists():
         return ReplayResult(topic=topic.key)
     writer = DirectWriter(configuration, topic, records_of_topic=True)
-    condition = f"topic = '{name}'" + (f" AND ({where})" if where else "")
+    condition = combine_with_and(f"topic = '{name}'", where)
     candidates = dead_letters.to_arrow(filter=condition)
     ready = _covered(candidates, covered_offsets(name, writer.transactions()))
     if ready.column("timestamp").null_count:

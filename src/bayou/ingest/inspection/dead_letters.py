@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
+from bayou.api.conditions import combine_with_and
 from bayou.ingest.inspection.topic_status import TopicTables
+from bayou.kernel.expressions.model import Predicate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,5 @@ def group_letters(tables: TopicTables, *, where: str | None = None) -> list[Lett
     return sorted(groups, key=lambda g: (-g.count, g.reason))
 
 
-def _of_topic(tables: TopicTables, where: str | None) -> str | None:
-    conditions = [c for c in (tables.letters_filter, where) if c is not None]
-    return " AND ".join(f"({condition})" for condition in conditions) or None
+def _of_topic(tables: TopicTables, where: str | None) -> Predicate | str | None:
+    return combine_with_and(tables.letters_filter, where)
