@@ -40,7 +40,7 @@ def test_a_table_is_clustered_by_fields_that_the_first_records_have(pipeline, co
 def test_a_table_is_not_created_without_its_clustering_columns(pipeline):
     topic = pipeline("place.city")
     topic.produce({"id": 1, "place": {"street": "B"}})
-    with pytest.raises(PipelineError, match="first records lack a field of .* cluster-by"):
+    with pytest.raises(PipelineError, match="first records lack a field that .* cluster-by"):
         topic.take_in()
     topic.produce({"id": 2, "place": {"city": "Ulm"}})
     assert topic.take_in().rows == 2
