@@ -333,7 +333,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         monotonicity=non_decreasing_unless_float,
         aliases=("ceiling",),
     ),
-    # A function rather than a comparison, so that no file is skipped: some writers, such as
+    # A function rather than a comparison, so that statistics skip no file: some writers, such as
     # deltalake, leave NaN out of the bounds.
     Function(
         name="isnan",
