@@ -1,4 +1,4 @@
-"""delta-spark's error conditions: the SQLSTATE and the exception class of each.
+"""delta-spark's error conditions, each with its SQLSTATE and its exception class.
 
 `tests/peers/test_error_conditions.py` compares them with the JAR of delta-spark.
 """

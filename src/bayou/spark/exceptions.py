@@ -217,7 +217,7 @@ def _condition(error: BayouError) -> str | None:
 
 
 def _entry(condition: str | None) -> tuple[str, ExceptionKind] | None:
-    """Return the SQLSTATE and the exception class of a condition; None if it is unknown."""
+    """Return a condition's SQLSTATE and exception class; None if the condition is unknown."""
     if condition is None:
         return None
     return CONDITIONS.get(condition) or CONDITIONS.get(condition.partition(".")[0])

@@ -240,7 +240,7 @@ def _set_conf(spark: Any, key: str, value: str | None) -> None:
 
 
 def _use_this_python(spark: SparkSession) -> None:
-    """If no Python interpreter is configured, make the workers of a local session run this one.
+    """Make the workers of a local session run this interpreter, unless one is configured.
 
     Also registers Bayou's data sources, because the JVM uses `python3` from the PATH for
     unregistered data sources.

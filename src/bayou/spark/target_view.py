@@ -79,10 +79,10 @@ class TargetView:
         return rows
 
     def refreshed(self, table_rows: Any) -> Any:
-        """Return the view's rows for other rows of the table.
+        """Compute the view's rows from `table_rows`.
 
-        Returns None if the table's columns or their types have changed, so that the view can't be
-        computed.
+        Returns None if the view can't be computed, because the table's columns or their types have
+        changed.
         """
         return self.plan.project(table_rows)
 

@@ -16,9 +16,10 @@ _LOCAL_BYTES = 256 << 20
 
 
 def copy_function(spark: Any, engine: Engine, table: str) -> CopyFiles | None:
-    """Return a function that copies files; executors copy files above a limit in total size.
+    """Return a function that copies files; None under Spark Connect.
 
-    With Spark Connect, the result is None: the driver copies all files.
+    If the total size of the files is above a limit, executors copy them. Otherwise the driver
+    copies them. If the result is None, the driver copies all files.
     """
     if not is_classic(spark):
         return None

@@ -263,9 +263,10 @@ class _Plan:
         ]
 
     def check_expressions(self, target: Any, source: Any) -> None:
-        """Raise `PredicateError` if a condition or value can't be computed from one pair of rows.
+        """Raise `PredicateError` if a condition or value isn't allowed in a MERGE.
 
-        Conditions must be deterministic too.
+        Each condition and value must be computed from one pair of rows. Each condition must also be
+        deterministic.
         """
         if self._request.source_alias is not None:
             source = source.alias(self._request.source_alias)
@@ -298,7 +299,7 @@ class _Plan:
 
     @property
     def reads_whole_source(self) -> bool:
-        """Whether the join reads all source rows, because the merge has a NOT MATCHED clause."""
+        """Whether the join reads all source rows: true if the merge has a NOT MATCHED clause."""
         return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
 
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:

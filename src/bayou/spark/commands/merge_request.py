@@ -162,8 +162,8 @@ class MergeRequest:
         """Check that the client can evaluate all conditions and values, under Spark Connect.
 
         Raises:
-            PredicateError: for an expression, the result of the kernel may differ from the result
-                of Spark with the session's settings.
+            PredicateError: with the session's settings, Spark's result for an expression may differ
+                from the kernel's result.
         """
         schemas = (target, source)
         checked = self._assigned_expressions(target, source)

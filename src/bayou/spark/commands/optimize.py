@@ -102,7 +102,7 @@ def decode_adds(result: bytes) -> list[AddFile]:
 
 
 class DeleteTaskFiles:
-    """The argument `discard` of `run_tasks`: deletes the files that are in results of tasks."""
+    """Function for the argument `discard` of `run_tasks`: deletes the files that tasks wrote."""
 
     def __init__(self, engine: EngineDescription, table: str) -> None:
         self._engine = engine
@@ -308,7 +308,7 @@ class OptimizeCommands:
         )
 
     def upgrade_uniform(self, version: int) -> OptimizeMetrics:
-        """Enable a version of Iceberg compatibility and Iceberg metadata (UniForm)."""
+        """Enable Iceberg metadata (UniForm) with a version of Iceberg compatibility."""
         return upgrade_uniform(
             self.engine,
             self._latest(),
@@ -342,8 +342,8 @@ class OptimizeCommands:
 def runs_in_driver(target: TargetTable, sizes: Iterable[int]) -> bool:
     """Whether a row operation runs in the driver, and not on executors.
 
-    True if the total size of the files to read is small. Always true under Spark Connect, where
-    Bayou can't start tasks on executors.
+    True if the total size of the files to read is small. Also true under Spark Connect, where Bayou
+    can't start tasks on executors.
 
     Args:
         sizes: sizes of the files to read, in bytes.

@@ -37,8 +37,8 @@ class Replacement:
             these columns. NULL isn't equal to NULL.
         on: SQL condition of `REPLACE ON` on a row of the table and a written row.
         target_alias: alias of the table in `on`; by default the table's name.
-        source_alias: alias of the written rows in `on`. If None, the first qualifier in `on` that
-            is neither the target's alias nor a column.
+        source_alias: alias of the written rows in `on`. If None, the alias is the first qualifier
+            in `on` that is neither the target's alias nor a column.
     """
 
     using: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ def replace_matching(
     """Delete the table's rows that match a row of a DataFrame, and insert the DataFrame's rows.
 
     Args:
-        columns: the column of `rows` for each column of the table, by name.
+        columns: maps each column name of the table to a column name of `rows`.
 
     Raises:
         SchemaError: a column of `REPLACE USING` doesn't exist.
@@ -162,7 +162,7 @@ def check_aligned(
 def _pairs(
     target: TargetTable, schema: StructType, columns: Mapping[str, str], using: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return two quoted names for each column of `REPLACE USING`: in the table, and in the rows."""
+    """Return pairs of quoted names of the columns in `using`: (in the table, in the rows)."""
     assigned = {name.lower(): column for name, column in columns.items()}
     pairs = []
     for name in using:

@@ -1,4 +1,4 @@
-"""Collects or checkpoints the sources of merges that are small enough."""
+"""Collects or checkpoints merge sources that are small enough."""
 
 from __future__ import annotations
 

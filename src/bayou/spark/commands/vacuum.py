@@ -1,8 +1,8 @@
 """VACUUM: executors list and delete the files of large tables.
 
-Listing the folder of a table with very many files in an object store is slow. Instead, the user can
-provide an inventory: a DataFrame of the folder's files, with the columns that delta-spark requires
-(`path`, `length`, `isDir`, `modificationTime`).
+In an object store, it is slow to list the folder of a table with very many files. To avoid the
+listing, the user can provide an inventory: a DataFrame of the folder's files, with the columns that
+delta-spark requires (`path`, `length`, `isDir`, `modificationTime`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _S3 = ("s3://", "s3a://", "s3n://")
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """A DataFrame of the files and folders in a table's folder. Paths outside it are ignored.
+    """A DataFrame of the files and folders in a table's folder; other paths are ignored.
 
     Attributes:
         frame: a DataFrame with the columns `path` (fully qualified Hadoop path, not encoded),
@@ -176,11 +176,10 @@ def vacuum_table(
 
 
 def _list_function(spark: Any, engine: Engine, table: str) -> ListRanges | None:
-    """Return a function that lists a table's folder in an object store, or None.
+    """Return a function that lists a table's folder; None if the kernel must list the folder.
 
-    Large folders are listed on executors, because an object store returns only a thousand files for
-    each request. The result is None for other file systems and under Spark Connect; in these cases,
-    the kernel lists the folder.
+    The function lists large folders on executors, because an object store returns only a thousand
+    files for each request. The result is None for a local path and under Spark Connect.
     """
     if not isinstance(spark, SparkSession) or "://" not in table:
         return None

@@ -35,10 +35,10 @@ _PART_BYTES = 32 << 20
 
 
 class SessionEngine:
-    """An engine for the driver, whose large checkpoints are written by executors.
+    """An engine for the driver that wraps another engine; executors write large checkpoints.
 
-    It wraps another engine. Commits record the user metadata that is set in the session's conf. In
-    a Connect session, the client writes all checkpoints.
+    Commits record the user metadata that is set in the session's conf. In a Connect session, the
+    client writes all checkpoints.
     """
 
     def __init__(self, spark: Any, engine: Engine) -> None:

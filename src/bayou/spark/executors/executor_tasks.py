@@ -68,7 +68,7 @@ def decode_results(encoded: Iterable[bytes]) -> tuple[list[bytes], Exception | N
 
 
 class TaskResults(AccumulatorParam[list[bytes]]):
-    """Accumulator of encoded task results. The driver can read its value also if the job fails."""
+    """Accumulator of encoded task results. The driver can read its value even if the job fails."""
 
     def zero(self, value: list[bytes]) -> list[bytes]:
         return []

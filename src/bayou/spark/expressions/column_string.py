@@ -1,8 +1,8 @@
 """Conversion of Columns, classic or Connect, to SQL strings.
 
-In a classic session, Catalyst could format a whole Column, but its operators would be function
-calls that aren't valid SQL (`` `>`(id, 3) ``). Therefore this module formats the operators, and
-Catalyst formats only names and literals. Under Connect, this module formats everything.
+Catalyst formats an operator of a Column as a function call, which isn't valid SQL
+(`` `>`(id, 3) ``). Therefore, in a classic session, this module formats the operators, and Catalyst
+formats only names and literals. Under Connect, this module formats everything.
 """
 
 from __future__ import annotations

@@ -99,14 +99,15 @@ def check_no_view(target: TargetTable, expression: RowExpression) -> None:
 def check_structs_by_name(
     spark: Any, table: str, schema: StructType, source: StructType | None = None
 ) -> None:
-    """Check that the session matches struct fields by name; callers can't match by position.
+    """Raise `UnsupportedFeatureError` if the session matches a column's structs by position.
+
+    The setting `STRUCTS_BY_NAME` determines how the session matches struct fields; callers match
+    them by name. A column without structs is always allowed. If `source` isn't None, a column is
+    also allowed if its structs have the same field names in the same order in both schemas.
 
     Args:
-        source: the columns that UPDATE SET * or INSERT * assigns; None for other values. The check
-            accepts structs with the same fields in the same order as in the table.
-
-    Raises:
-        UnsupportedFeatureError: the setting `STRUCTS_BY_NAME` is false, and a column has structs.
+        schema: the table's columns.
+        source: the columns that UPDATE SET * or INSERT * assigns; None for other values.
     """
     if structs_by_name(spark):
         return

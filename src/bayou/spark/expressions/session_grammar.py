@@ -52,7 +52,7 @@ def session_literal(spark: Any, string: str) -> str:
 
 
 def has_raw_strings(spark: Any, text: str) -> bool:
-    r"""Whether the session reads a string in the SQL, such as `'\d'`, in another way than Bayou.
+    r"""Whether the session and Bayou read a string in the SQL, such as `'\d'`, differently.
 
     By default, a backslash and a doubled quote are escapes. Two of Spark's settings change this.
     """

@@ -81,7 +81,10 @@ def has_timestamps(data_type: DataType) -> bool:
 
 
 def is_nan_test(expression: Expression) -> bool:
-    """Whether an expression is `isnan(x)`, which no setting changes if `x` is a float or double."""
+    """Whether an expression is `isnan(x)`.
+
+    If `x` is a float or double, no setting changes the result of `isnan(x)`.
+    """
     return isinstance(expression, Function) and expression.name == "isnan"
 
 

@@ -2,8 +2,8 @@
 
 A py4j call takes at least 0.1 ms, which is too long for a call for each file. The fields of files
 are transferred in temporary files, partition values as an Arrow batch. Method handles process the
-elements of an array inside the JVM; the handles are created once for each JVM. Up to `_FEW_FILES`
-files are created one by one, which takes fewer calls.
+elements of an array inside the JVM; the handles are created once for each JVM. For a list of at
+most `_FEW_FILES` files, one call for each file is faster.
 """
 
 from __future__ import annotations
@@ -172,7 +172,10 @@ class JavaFiles:
         return handles.permuteArguments(status, wanted, self._order(0, 3, 1, 3, 2, 3))
 
     def _directory_maker(self) -> JavaObject:
-        """Return a method handle: (rows, statuses, starts, ends, index) to a directory."""
+        """Return a method handle that takes (rows, statuses, starts, ends, index).
+
+        It returns the `PartitionDirectory` at the index; see `_Handles.directory`.
+        """
         types, lookup, handles = self._types, self._handles.publicLookup(), self._handles
         integer, integers = self._java("java.lang.Integer").TYPE, self._class("[I")
         row = self._class("org.apache.spark.sql.catalyst.InternalRow")

@@ -82,8 +82,9 @@ class _JavaClass(JavaClass):  # type: ignore[misc]  # py4j has no types
 def cached(owner: JavaObject, key: Hashable, create: Callable[[], _ValueT]) -> _ValueT:
     """Return a value that is created once for each JVM.
 
-    The values are an attribute of the JVM's py4j client, and classes from `java_class` are released
-    with it. Other Java objects aren't: py4j refers to the client until they are released.
+    The values are stored in an attribute of the JVM's py4j client. Classes from `java_class` are
+    released together with the client. Other Java objects aren't released: py4j holds a reference to
+    the client as long as they exist.
 
     Args:
         owner: a session's `_jvm`, or any other object of the JVM.

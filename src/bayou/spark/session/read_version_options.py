@@ -1,4 +1,4 @@
-"""The values of two read options. A value has a table's path and the version that is read.
+"""Values of the read options `WHOLE_TABLE` and `LOADED_VERSION`: a table's path and version.
 
 The options are part of Spark's plan. From the plan of a DataFrame, a write finds out which version
 of a table the DataFrame reads.
@@ -36,6 +36,6 @@ def loaded_version(path: str, version: int) -> str:
 
 
 def read_loaded_version(value: str | None) -> tuple[str, int] | None:
-    """Decode the value of the option `LOADED_VERSION` to path and version; None if it is empty."""
+    """Decode the value of the option `LOADED_VERSION` to path and version; None if unset."""
     path, _, version = (value or "").rpartition(" ")
     return (path, int(version)) if path and version.isdecimal() else None

@@ -92,7 +92,7 @@ class RequestHandler(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether the handler can handle requests, because its session is active."""
+        """Whether the handler can handle requests: true as long as its session is active."""
 
     def handle_requests(self, folder: Path) -> None:
         """For each request in the folder, start a background thread that responds to the request.

@@ -190,7 +190,7 @@ def _all_sizes(commit: CommitFileSizes) -> pa.Array[Any]:
 
 
 def check_initial_files(engine: Engine, state: TableState, limit: int | None) -> None:
-    """Raise `ArgumentError` if a version has more than `limit` files; None for no limit."""
+    """Raise `ArgumentError` if a version has more than `limit` files; None means no limit."""
     if limit is not None:
         check_file_limit(state, count_files(engine, state), limit)
 

@@ -42,8 +42,8 @@ class SchemaLogEntry:
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: number of the previous entry, if this entry replaces the entry directly before it.
-            None otherwise: the entry directly before it is the previous entry.
+        previous: number of the entry before this entry, not counting the entry that this entry
+            replaces. None if this entry replaces no entry.
     """
 
     table_id: str
@@ -95,7 +95,7 @@ class SchemaLogEntry:
         )
 
     def protocol_action(self, current: Protocol) -> Protocol:
-        """Return the entry's protocol; `current` if the entry of an older writer has none."""
+        """Return the entry's protocol; `current` if an older writer wrote none."""
         action = None if self.protocol is None else decode_action(self.protocol)
         return action if isinstance(action, Protocol) else current
 
@@ -209,9 +209,9 @@ class SchemaLog:
         self.number, self.current = number, entry
 
     def previous_for_replacement(self) -> int | None:
-        """Return the number of the entry before the current entry; None if the log is empty.
+        """Return the value of `previous` for an entry that replaces the current entry.
 
-        An entry that replaces the current entry has this number as `previous`.
+        This is the number of the entry before the current entry. None if the log is empty.
         """
         return None if self.current is None else self._previous_number()
 

@@ -75,7 +75,7 @@ class SchemaTracking:
 
         Raises:
             StreamingSourceError: a column was renamed, dropped or widened, and the options don't
-                allow it; or a stream can't continue after the change at all.
+                allow it; or the schema has another change, which no option allows.
         """
         current, previous = self._log.current, self._log.previous
         if current is None or previous is None:

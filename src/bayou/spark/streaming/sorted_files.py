@@ -327,7 +327,7 @@ def _index(folder: Path) -> Path:
 def _local_folder() -> str | None:
     """Return Spark's folder for temporary files; None if it isn't set, or isn't writable.
 
-    Spark deletes the files in this folder, also after a crash of this process.
+    Spark deletes the files in this folder, even after a crash of this process.
     """
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     writable = [f for f in folders if f and os.path.isdir(f) and os.access(f, os.W_OK)]

@@ -107,7 +107,7 @@ class WaitingStream:
 
 
 def set_start_offset(shared: Path | None, offset: str) -> bool:
-    """Request that the driver's process sets a stream's start offset in Spark.
+    """Ask the driver's process to set a stream's start offset in Spark.
 
     Args:
         shared: the folder that both processes share; None if there is none.

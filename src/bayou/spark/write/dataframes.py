@@ -231,7 +231,7 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: Nested
 
 
 def _widened_field(field: StructField, rows: StructType, rule: WideningRule) -> StructField:
-    """Return a column with the type that it has after the write widens it to the rows' type."""
+    """Return a column of the table with its type after the write has widened the column."""
     other = rows.get(field.name)
     if other is None:
         return field

@@ -133,9 +133,10 @@ def start_write(
 
 
 def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableWrite) -> TableWrite:
-    """Check that the kernel evaluates `replace_where` as Spark does; add the time zone to it.
+    """Add the session's time zone to the timestamps in `replace_where`.
 
-    Columns are looked up in the table's schema, because the rows may not have all columns.
+    Raises an error if the kernel and Spark may evaluate the condition differently. The check uses
+    the table's schema, because the rows may not have all columns.
     """
     if write.replace_where is None:
         return write
