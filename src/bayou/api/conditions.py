@@ -30,7 +30,7 @@ predicate such as `col("id") > 3`; a list of filter tuples, which are combined w
 
 
 def checked_condition(condition: object, argument: str) -> Predicate | str | None:
-    """Check a condition on rows, which may be None; filter tuples become a predicate."""
+    """Check a condition and return it; None is valid, and filter tuples become a predicate."""
     if condition is None or isinstance(condition, str | Predicate):
         return condition
     if isinstance(condition, list | tuple):
@@ -52,8 +52,8 @@ def combine_with_and(
 ) -> Predicate | str | None:
     """Combine two checked conditions with AND; None stands for no condition.
 
-    SQL conditions are parsed one by one, so that the parentheses in a condition can't close those
-    around it: `1=1) OR (1=1` is an error.
+    Each SQL condition is parsed separately. A condition with unbalanced parentheses, such as
+    `1=1) OR (1=1`, is therefore an error.
     """
     if one is None or other is None:
         return other if one is None else one

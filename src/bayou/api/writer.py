@@ -323,7 +323,7 @@ def _write(
 def _delta_schema(table: str, rows: Any, snapshot: Snapshot | None) -> StructType:
     """Return the Delta schema of rows.
 
-    A column of Arrow's type null, whose type is unknown, is only allowed if the table has it.
+    A column of Arrow's type null is an error unless the table has a column of the same name.
 
     Args:
         rows: the Arrow schema of the rows.

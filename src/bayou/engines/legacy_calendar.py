@@ -116,7 +116,7 @@ def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
 def _marked_field(
     field: pa.Field[Any], leaf: int, int96: Collection[int], zones: list[str | None]
 ) -> tuple[pa.Field[Any], int]:
-    """Return a field with metadata if it needs rebasing, and the index of the next leaf column.
+    """Add metadata to a field if it needs rebasing; return the field and the next leaf's index.
 
     Args:
         leaf: index of the field's first leaf column.

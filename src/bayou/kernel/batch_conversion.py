@@ -30,8 +30,8 @@ def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> 
 
     Columns and nested fields are matched by name: first exactly, then ignoring case. A missing
     nullable column is filled with nulls. Types must be equal, but may have another representation
-    in Arrow (large strings, dictionaries, other units of timestamps). Values of the types byte and
-    short fit columns of the wider types short and int.
+    in Arrow (large strings, dictionaries, other units of timestamps). A byte also fits a column of
+    type short or int, and a short fits a column of type int.
     """
     struct = None
     if batch.num_columns:

@@ -406,7 +406,7 @@ class TableProperties:
 
     @property
     def row_tracking_suspended(self) -> bool:
-        """Whether new files have no row ids because the feature is being dropped."""
+        """Whether new files get no row ids, for example while row tracking is being dropped."""
         return ROW_TRACKING_SUSPENDED.read(self.configuration)
 
 

@@ -163,7 +163,8 @@ class TableMerger:
 
         Raises:
             MultipleMatchesError: several source rows match one target row. This is allowed
-                if the merge only inserts, or if the only clause deletes without a condition.
+                if the merge only inserts rows, or if its only clause for matched rows is a delete
+                without a condition.
             ArgumentError: a clause is invalid or unreachable, or the source isn't a table or is too
                 large.
             PredicateError: a condition or value isn't valid SQL, or fails for a row.

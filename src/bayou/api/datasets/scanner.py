@@ -18,9 +18,9 @@ Columns: TypeAlias = Sequence[str] | Mapping[str, Any] | None
 class DeltaScanner(pads.Scanner):
     """A `pyarrow.dataset.Scanner` over rows that the kernel reads. It can be read several times.
 
-    It doesn't use pyarrow's C++ scanner, whose threads would crash the process if they call Python
-    while the interpreter exits. Rows are filtered in the threads that read files. C++ code can read
-    the scanner as an Arrow stream.
+    It doesn't use pyarrow's C++ scanner, because that scanner's threads crash the process if they
+    call Python while the interpreter exits. Rows are filtered in the threads that read files. C++
+    code can read the scanner as an Arrow stream.
     """
 
     def __init__(

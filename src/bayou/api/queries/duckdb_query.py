@@ -199,7 +199,7 @@ def _paths(
 
 
 def is_table_path(name: str) -> bool:
-    """Whether a name in FROM is the path of a Delta table instead of a file that DuckDB reads."""
+    """Whether a name in FROM is the path of a Delta table, not of a file that DuckDB reads."""
     folded = name.lower()
     is_file = folded.endswith(_DATA_FILES) or folded.startswith(_DUCKDB_SCHEMES) or "*" in folded
     return "/" in name and not is_file

@@ -20,14 +20,14 @@ _MAX_THREADS = 16
 
 
 def available_cores() -> int:
-    """Number of CPU cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def reader_threads(table: str) -> int:
-    """Number of threads that read a table's files: one per core, or two for a remote store.
+    """Return how many threads read a table's files: one per core, or two for a remote store.
 
     A thread that waits for a server's response doesn't use its core.
     """

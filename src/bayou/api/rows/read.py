@@ -62,7 +62,7 @@ class BatchTransform:
     apply: Callable[[pa.RecordBatch], pa.RecordBatch]
 
     def changed(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
-        """Return the transformed batch in a list, which is empty if the batch has no rows."""
+        """Return the transformed batch in a sequence; the sequence is empty if no rows are left."""
         rows = self.apply(batch)
         return (rows,) if rows.num_rows else ()
 
@@ -231,7 +231,7 @@ def _closing(batches: CloseableIterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
-    """Count rows by file statistics and deletion vectors; None if a file lacks statistics."""
+    """Return the number of rows according to the log; None if the count of a file is unknown."""
     scan = snapshot.scan_builder().with_statistics().build()
     rows = 0
     with scan.scan_files(engine) as batches:

@@ -25,8 +25,8 @@ class ArrowEngine:
     Each handler can be replaced. The default JSON and Parquet handlers read and write all bytes
     through `files`.
 
-    The first engine of a process makes jemalloc pyarrow's default memory pool, which needs less
-    time and memory than mimalloc. The pool isn't changed if the environment variable
+    The first engine of a process replaces mimalloc by jemalloc as pyarrow's default memory pool,
+    because jemalloc needs less time and memory. The pool isn't replaced if the environment variable
     `ARROW_DEFAULT_MEMORY_POOL` is set, or if the program has set another pool than mimalloc.
 
     Args:

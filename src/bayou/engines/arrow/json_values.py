@@ -135,8 +135,8 @@ def _struct_reader(kind: pa.DataType) -> _Reader:
 def _map_reader(kind: _AnyType) -> _Reader:
     """Return a function that converts a decoded JSON object to a map of the Arrow type `kind`.
 
-    The returned function returns None, which is null, for all other JSON values. It returns None
-    for every value if the type of the map's keys isn't string.
+    For a JSON value that isn't an object, the returned function returns None, which becomes null.
+    If the keys of `kind` aren't strings, it returns None for every value.
     """
     item = _reader(kind.item_type)
     if not pa.types.is_string(kind.key_type):

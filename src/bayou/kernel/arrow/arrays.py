@@ -1,6 +1,7 @@
 """Conversion of Python values to Arrow arrays without importing pandas.
 
-`pyarrow.array` imports pandas if it is installed, which takes longer than reading a small table.
+`pyarrow.array` imports pandas if it is installed. This import takes longer than reading a small
+table.
 """
 
 from __future__ import annotations

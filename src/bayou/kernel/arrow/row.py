@@ -56,7 +56,7 @@ class Row:
         return self.to_batch().schema
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a field.
+        """Return the value of a field.
 
         Raises:
             ArgumentError: the row has no field with this name, or has several of them.
@@ -71,7 +71,7 @@ class Row:
         return _value(batch.column(name), 0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The values by name, with nested structs as dictionaries."""
+        """Return the values by name, with nested structs as dictionaries."""
         return {name: _plain(self[name]) for name in self.schema.names}
 
     def to_batch(self) -> pa.RecordBatch:
@@ -126,14 +126,14 @@ class FilteredColumnarBatch:
         return self.selection.true_count
 
     def selected(self) -> pa.RecordBatch:
-        """The selected rows as a batch."""
+        """Return the selected rows as a batch."""
         if self.selection is None or self.selection.true_count == len(self.selection):
             return self.data
         return self.data.filter(self.selection)
 
     @closeable
     def rows(self) -> Iterator[Row]:
-        """The selected rows, one at a time. For many rows, work on the columns of `selected`."""
+        """Yield the selected rows one by one. For many rows, work on the columns of `selected`."""
         batch = self.selected()
         for index in range(batch.num_rows):
             yield Row(batch.slice(index, 1))

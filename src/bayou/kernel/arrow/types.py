@@ -83,12 +83,12 @@ _FROM_ARROW: dict[pa.DataType, DataType] = {
 
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a table or struct, with the same names, order and nullability."""
+    """Return the Arrow schema of a table or struct, with the same names, order and nullability."""
     return pa.schema([_to_arrow_field(f) for f in schema])
 
 
 def to_arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type of a Delta type.
+    """Return the Arrow type of a Delta type.
 
     `timestamp` is `timestamp[us, UTC]`, `timestamp_ntz` is `timestamp[us]`, void is `null`.
     Geometries and geographies are `binary` in the format WKB. The child field of a list is named
@@ -157,7 +157,7 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") ->
 
 
 def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False) -> StructType:
-    """The Delta schema for data of an Arrow schema.
+    """Return the Delta schema for data of an Arrow schema.
 
     - Unsigned integers become the next wider signed type (uint64: decimal(20,0)).
     - Timestamps of any unit become timestamps in microseconds.
@@ -179,7 +179,7 @@ def from_arrow_schema(schema: pa.Schema, *, table: str = "", void: bool = False)
 def from_arrow_type(
     arrow_type: pa.DataType, *, table: str = "", column: str = "", void: bool = False
 ) -> DataType:
-    """The Delta type of an Arrow type. Raises the errors of `from_arrow_schema`."""
+    """Return the Delta type of an Arrow type. Raises the errors of `from_arrow_schema`."""
     types: Any = pa.types
     kind: Any = arrow_type
     # Extension types that are written in Python may be unhashable.

@@ -41,7 +41,7 @@ from bayou.protocol.property_strings import PropertyValueError
 def finish_checkpoint(
     engine: Engine, state: TableState, hint: LastCheckpoint, totals: FileTotals
 ) -> None:
-    """Write the checkpoint hint, after all files of the checkpoint are written.
+    """Write the checkpoint hint. All files of the checkpoint must already be written.
 
     Also write the version checksum if it is missing. If it exists and its totals differ from
     `totals`, log a warning.
@@ -85,8 +85,8 @@ def checkpoint(
 
     Idempotent and safe with concurrent writers: files are written atomically, and every writer
     writes the same contents. At most a row group of the checkpoint is in memory. If the version
-    checksum is missing, it is written. If it exists and its number or total size of live files
-    differs from the checkpoint, a warning is logged.
+    checksum is missing, it is written. If it exists, but has another number or total size of live
+    files than the checkpoint, a warning is logged.
 
     Returns:
         The version of the checkpoint.

@@ -99,7 +99,7 @@ def to_physical_batch(
 
 
 def _check_can_store_rows(state: TransactionState) -> None:
-    """Check that the table and its structs have columns other than void, which files omit."""
+    """Check that the table and each struct have a column of another type than void."""
     schema = state.data_schema
     if not schema.fields:
         raise SchemaError(

@@ -46,7 +46,7 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 def with_original_values(
     state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
 ) -> pa.RecordBatch:
-    """Store the original timestamp strings of a file in the schema metadata of a batch of its rows.
+    """Return a file's rows with the file's original timestamp strings in the schema metadata.
 
     The strings are the file's partition values that are timestamps without a time zone. If the rows
     are written to a new file, `PartitionSplitter` uses the strings as the new file's partition

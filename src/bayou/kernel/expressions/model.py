@@ -304,12 +304,12 @@ class Function(Predicate):
 
 
 def call(name: str, *arguments: object) -> Function:
-    """A function call: `call("year", col("ts"))`. Python values become constants."""
+    """Return a function call: `call("year", col("ts"))`. Python values become constants."""
     return Function(name, tuple(map(lit, arguments)))
 
 
 def col(*path: str) -> Column:
-    """A column: `col("day")`, `col("address", "city")`. Dots in a name are part of the name.
+    """Return a column: `col("day")`, `col("address", "city")`. Dots in a name are part of the name.
 
     Examples:
         >>> condition = (col("price") > 10) & col("address", "city").is_not_null()
@@ -319,7 +319,7 @@ def col(*path: str) -> Column:
 
 
 def lit(value: object) -> Expression:
-    """A constant of a Python value; if `value` is an expression, it is returned unchanged.
+    """Return a constant of a Python value; if `value` is an expression, it is returned unchanged.
 
     Examples:
         >>> condition = col("price") * lit(2) > 20
@@ -337,7 +337,7 @@ def _literal(value: object) -> Literal:
 
 
 def operands_of(expression: Expression) -> tuple[Expression, ...]:
-    """The operands of an expression, in order; empty for a column or a constant."""
+    """Return the operands of an expression, in order; empty for a column or a constant."""
     match expression:
         case Comparison(_, left, right):
             return (left, right)
@@ -358,7 +358,7 @@ def operands_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def referenced_columns(expression: Expression) -> Iterator[tuple[str, ...]]:
-    """The paths of all columns in an expression, in order, with duplicates."""
+    """Return the paths of all columns in an expression, in order, with duplicates."""
     if isinstance(expression, Column):
         yield expression.path
     for operand in operands_of(expression):

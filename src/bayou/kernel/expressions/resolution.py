@@ -64,8 +64,8 @@ COMPARISON_OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     """Look up a predicate's columns in the schema, set the types of literals, and insert casts.
 
-    Column names are case-insensitive; the result has the names as spelled in the schema. A resolved
-    predicate can be resolved again, which doesn't change it.
+    Column names are case-insensitive; the result has the names as spelled in the schema. Resolving
+    a resolved predicate again doesn't change it.
     """
     match predicate:
         case And(operands):
@@ -113,7 +113,7 @@ def resolve_expression(expression: Expression, schema: StructType) -> Expression
 
 
 def type_of(expression: Expression, schema: StructType) -> DataType:
-    """The type of a resolved expression."""
+    """Return the type of a resolved expression."""
     match expression:
         case Column(path):
             return field_at(path, schema).data_type
@@ -131,7 +131,7 @@ def type_of(expression: Expression, schema: StructType) -> DataType:
 
 
 def field_at(path: tuple[str, ...], schema: StructType) -> StructField:
-    """The field at a path of names."""
+    """Return the field at a path of names."""
     names, field = _find(path, schema)
     assert names
     return field

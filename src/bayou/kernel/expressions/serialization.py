@@ -47,7 +47,7 @@ def from_bytes(data: bytes) -> Expression:
 
 
 def to_tree(expression: Expression) -> list[Any]:
-    """The expression as nested lists of plain values; `from_tree` is the inverse."""
+    """Return the expression as nested lists of plain values; `from_tree` is the inverse."""
     match expression:
         case Column(path):
             return ["column", *path]

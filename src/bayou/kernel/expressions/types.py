@@ -30,7 +30,7 @@ _DIGITS: dict[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 
 
 def kind_of(data_type: DataType) -> str | None:
-    """The kind of an atomic type, such as `integer` for all integer types; None for other types."""
+    """Return the kind of an atomic type: `integer` for all integers, ...; None for other types."""
     if isinstance(data_type, DecimalType):
         return "decimal"
     return _KINDS.get(data_type.name) if isinstance(data_type, PrimitiveType) else None
@@ -76,7 +76,7 @@ def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
 
 
 def common_type(types: Iterable[DataType]) -> DataType | None:
-    """The type to which CASE and coalesce cast values of these types; None if there is none."""
+    """Return the common type of values in CASE and coalesce; None if there is none."""
     result: DataType | None = VOID
     for data_type in types:
         if result is None:
@@ -86,7 +86,7 @@ def common_type(types: Iterable[DataType]) -> DataType | None:
 
 
 def comparison_type(left: DataType, right: DataType) -> pa.DataType | None:
-    """The Arrow type in which values of two types are compared; None if they can't be compared."""
+    """Return the Arrow type for comparisons of two types; None if they can't be compared."""
     if left == right and not isinstance(left, StructType):
         return to_arrow_type(left) if _is_atomic(left) else None
     if VOID in (left, right):

@@ -51,7 +51,7 @@ def lower_bound(value: Any, data_type: DataType, *, was_float: bool = False) -> 
 
 
 def upper_bound(value: Any, data_type: DataType, *, was_float: bool = False) -> bytes | None:
-    """Like `lower_bound`, for a maximum."""
+    """Encode a maximum from a file's statistics; see `lower_bound`."""
     return _bound(value, data_type, "upper", was_float=was_float)
 
 

@@ -43,8 +43,8 @@ _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 def commit_timestamp(state: TableState) -> int:
     """Return the timestamp of a version in ms since the epoch.
 
-    This is the in-commit timestamp, or otherwise the modification time of the commit file. If log
-    cleanup deleted the commit file, it is the modification time of the checkpoint.
+    This is the in-commit timestamp. If the version has none, it is the modification time of the
+    commit file or, if log cleanup deleted the commit file, of the checkpoint.
     """
     if _has_in_commit_timestamps(state) and state.in_commit_timestamp is not None:
         return state.in_commit_timestamp

@@ -221,7 +221,7 @@ def _file_actions(definition: bytes, checkpoint_version: int) -> FileActions:
 
 
 def tail_bytes(state: TableState) -> int:
-    """Return the bytes of the commits after the checkpoint, or of all commits if there is none."""
+    """Return the total size of the commits after the checkpoint; without one, of all commits."""
     return sum(f.size for f in state.log_segment.commits)
 
 

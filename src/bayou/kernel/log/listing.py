@@ -55,8 +55,8 @@ class ListedChecksum(NamedTuple):
     """A version checksum in the log.
 
     Attributes:
-        commit: the commit file of `version`; None if log cleanup deleted it, which can happen only
-            if the checkpoint has the same version.
+        commit: the commit file of `version`; None if log cleanup deleted it. Log cleanup deletes it
+            only if the checkpoint has the same version.
     """
 
     version: int

@@ -62,7 +62,7 @@ class LogSlice:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LogSlice:
-        """The inverse of `to_bytes`.
+        """Deserialize a slice from the bytes that `to_bytes` returned.
 
         Raises:
             SerializationError: the bytes aren't a slice, or a newer version of Bayou wrote them.
@@ -125,7 +125,8 @@ def replay_checkpoint_adds(
     Args:
         seen_keys: keys of the files that later commits added or removed; these files aren't live.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: type of `stats_parsed`, which is converted to JSON if the checkpoint has no `stats`.
+        parsed: type of `stats_parsed`. Statistics in this form are converted to JSON if the
+            checkpoint has no `stats`.
     """
     with read_checkpoint_adds(
         engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_json=True

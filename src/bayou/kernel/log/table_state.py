@@ -160,7 +160,7 @@ class TableState:
         return {app_id: txn.version for app_id, txn in self._transactions.items()}
 
     def transaction_version(self, app_id: str) -> int | None:
-        """Latest transaction version of an application; None if the application has none."""
+        """Return the latest transaction version of an application; None if it has none."""
         transaction = self._transactions.get(app_id)
         return None if transaction is None else transaction.version
 

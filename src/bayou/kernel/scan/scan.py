@@ -456,7 +456,7 @@ class Scan:
         )
 
     def _data_predicate(self) -> Predicate | None:
-        """The conjuncts of the filter that reference only columns of the data files."""
+        """Return the conjuncts of the filter that reference only columns of the data files."""
         if self._plan is None or self._plan.residual is None:
             return None
         residual = self._plan.residual

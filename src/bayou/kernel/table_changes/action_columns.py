@@ -108,7 +108,7 @@ _KINDS: dict[type[Any], DeltaAction] = {
 
 
 def action_schema(kinds: Collection[DeltaAction]) -> pa.Schema:
-    """Schema of actions: `version`, `timestamp` (ms since the epoch), then the requested kinds."""
+    """Return the schema: `version`, `timestamp` (ms since the epoch), then the requested kinds."""
     return pa.schema(
         [
             pa.field("version", pa.int64(), False),

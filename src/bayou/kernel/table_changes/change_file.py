@@ -76,7 +76,7 @@ class ChangeFile:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ChangeFile:
-        """The inverse of `to_bytes`.
+        """Deserialize a change file from the bytes that `to_bytes` returned.
 
         Raises:
             SerializationError: the bytes aren't a change file, or a newer version of Bayou wrote
@@ -125,7 +125,7 @@ class ChangeState:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ChangeState:
-        """The inverse of `to_bytes`.
+        """Deserialize a change state from the bytes that `to_bytes` returned.
 
         Raises:
             SerializationError: the bytes aren't a change state, or a newer version of Bayou wrote

@@ -43,9 +43,9 @@ class CommitFiles:
             `changed_files`.
         removed: path of a file that the commit removes with `dataChange` true; None if there is
             none.
-        read_together: whether all files must be read in one micro-batch, because the preimage and
-            the postimage of an update may be in different files, or because the commit changes the
-            deletion vector of a file.
+        read_together: whether all files must be read in one micro-batch. This is the case if the
+            commit has change data files, because the preimage and the postimage of an update may be
+            in different files. It is also the case if a file has a deletion vector.
         has_files: whether the commit has file actions. In the result of `added_files`, this
             includes actions with `dataChange` false.
     """

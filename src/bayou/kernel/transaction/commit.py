@@ -302,8 +302,8 @@ class TransactionCommitResult:
 
     Attributes:
         version: the committed version; if `already_committed`, the version that was read.
-        already_committed: whether nothing was written, because the table already had the
-            transaction's identifiers.
+        already_committed: whether the table already had the transaction's identifiers. If True,
+            nothing was written.
         post_commit_hooks: hooks that are due, in the order in which to run them.
         small_files: number of added small files by partition; empty if auto compaction is disabled.
         metrics: metrics of the commit, None if nothing was measured.

@@ -2,7 +2,7 @@
 
 They run in this order. The checksum is first, because the other hooks are faster with it. Log
 cleanup runs after the checkpoint, because it deletes only commits before a checkpoint. It also runs
-after the conversion to Iceberg metadata, which reads the commits.
+after the conversion to Iceberg metadata, because the conversion reads the commits.
 """
 
 from __future__ import annotations

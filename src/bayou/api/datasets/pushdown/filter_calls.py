@@ -40,7 +40,7 @@ FilterNode: TypeAlias = FieldPath | Constant | Call
 
 
 def top_level_columns(node: FilterNode) -> Iterator[str]:
-    """The names of the top-level columns in a filter, in order, with duplicates."""
+    """Return the names of the top-level columns in a filter, in order, with duplicates."""
     match node:
         case FieldPath(names=names):
             yield names[0]

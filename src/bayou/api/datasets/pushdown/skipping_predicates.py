@@ -1,8 +1,8 @@
 """Converts a filter of pyarrow, DuckDB or Polars to a predicate of the kernel for data skipping.
 
 The predicate is TRUE for all rows for which the filter is TRUE, and possibly for more rows. The
-other engine then filters the rows. Parts of the filter that can't be converted safely are omitted,
-because the engines differ from Spark:
+library to which the filter belongs then filters the rows. The libraries evaluate filters in other
+ways than Spark, so the parts that can't be converted safely are omitted:
 
 - pyarrow compares floats as in IEEE 754: `NOT x > 5` is TRUE for NaN. DuckDB and Polars order NaN
   last, as Spark does. Many writers omit NaN from a file's statistics, so comparisons that are TRUE
@@ -83,7 +83,7 @@ class _Conversion:
         self._nan_is_largest = nan_is_largest
 
     def true_for(self, node: FilterNode) -> Predicate | None:
-        """A predicate that is TRUE for all rows for which the node is TRUE."""
+        """Return a predicate that is TRUE for all rows for which the node is TRUE."""
         match node:
             case Constant(scalar=scalar):
                 return None if _may_be(scalar, True) else _NEVER
@@ -101,7 +101,7 @@ class _Conversion:
                 return self._leaf(node, negated=False)
 
     def false_for(self, node: FilterNode) -> Predicate | None:
-        """A predicate that is TRUE for all rows for which the node is FALSE."""
+        """Return a predicate that is TRUE for all rows for which the node is FALSE."""
         match node:
             case Constant(scalar=scalar):
                 return None if _may_be(scalar, False) else _NEVER
@@ -260,8 +260,8 @@ def _any(operands: Iterable[Predicate | None]) -> Predicate | None:
 def _may_be(scalar: Any, value: object) -> bool:
     """Whether a constant may be the boolean `value`.
 
-    A constant that isn't a boolean may be converted to any boolean, so the result is True. NULL is
-    never equal to a boolean.
+    For NULL, the result is False. For a constant that isn't a boolean, the result is True, because
+    the engine may convert the constant to either boolean.
     """
     return scalar.is_valid and (not pa.types.is_boolean(scalar.type) or scalar.as_py() is value)
 
@@ -317,7 +317,7 @@ def _float_literal_of_integer(value: int, data_type: DataType) -> Literal | None
 
 
 def _kinds_for(arrow_type: pa.DataType) -> tuple[str, ...]:
-    """The kinds of column types that can be compared with a constant of an Arrow type."""
+    """Return the kinds of column types that can be compared with a constant of an Arrow type."""
     types = pa.types
     if types.is_boolean(arrow_type):
         return ("boolean",)

@@ -102,7 +102,7 @@ class Projection:
         Args:
             batch: decoded columns; None if no column needs to be decoded.
             num_rows: number of rows of the result, also if `batch` is None.
-            first_row: index in the file of the batch's first row.
+            first_row: position of the batch's first row in the file, counted from 0.
         """
         requested = self._requested
         if batch is not None and self._same and batch.schema.equals(requested, check_metadata=True):

@@ -90,8 +90,8 @@ class OpenParquet:
         """Replace `reader` by a reader that returns strings in other types, if this is faster.
 
         Returns:
-            Whether the reader was replaced. The new reader has another schema, and returns columns
-            of other types, than the old reader.
+            Whether the reader was replaced. The schema and the column types of the new reader
+            differ from those of the old reader.
         """
         options = decoding_options(self, schema, leaves, groups)
         if options is not None:

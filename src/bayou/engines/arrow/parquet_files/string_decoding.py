@@ -1,9 +1,10 @@
 """Selects the Arrow types in which pyarrow decodes the strings of a Parquet file fastest.
 
-Parquet columns of type BYTE_ARRAY are decoded as `string` or `binary` by default. pyarrow decodes
-`large_string` in three quarters of the time, and dictionary arrays of a dictionary-encoded column
-in a quarter. The conversion to `string` afterwards shares the bytes of large strings, and takes
-another quarter of the time for dictionary arrays.
+By default, pyarrow decodes Parquet columns of type BYTE_ARRAY as `string` or `binary`. As
+`large_string`, a column is decoded in three quarters of this time. As a dictionary array, a
+dictionary-encoded column is decoded in a quarter of this time. The decoded values are then
+converted to `string`. The conversion copies no bytes of large strings; for dictionary arrays, it
+takes another quarter of the time.
 """
 
 from __future__ import annotations

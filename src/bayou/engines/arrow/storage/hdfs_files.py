@@ -274,8 +274,9 @@ class _Output(io.RawIOBase):
 def _info(files: pafs.FileSystem, root: str, key: str) -> pafs.FileInfo:
     """Return information about a path; the type is `NotFound` if there is no file or folder.
 
-    pyarrow's `get_file_info` returns `NotFound` for all errors. In this case, the path is also
-    listed, because a listing raises different errors for a missing path and for other problems.
+    pyarrow's `get_file_info` returns `NotFound` not only for a missing path, but for every error.
+    If it returns `NotFound`, the path is therefore listed. A listing raises `FileNotFoundError` for
+    a missing path, and other errors for other problems.
 
     Raises:
         StorageError: the name node doesn't answer.

@@ -69,8 +69,8 @@ class ObjectStoreFiles:
 
     Args:
         stores: opened obstore stores by root, such as `s3://bucket`.
-        credentials: called for credentials, and again before they expire. It replaces the
-            credentials of the storage options and of the environment.
+        credentials: function that returns credentials; called again before they expire. They
+            replace the credentials in the storage options and in the environment.
     """
 
     def __init__(

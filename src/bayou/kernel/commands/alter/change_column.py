@@ -83,9 +83,9 @@ def change_type(
 ) -> AlterationMetrics:
     """Widen a column's type without rewriting files.
 
-    A column of type void, which has only nulls, can change to any type.
-    The limit of a varchar column can be raised or removed, and the limit of a char column can be
-    removed, even if type widening is disabled.
+    Some changes are possible even if type widening is disabled: a column of type void, which has
+    only nulls, can change to any type; the limit of a varchar column can be raised or removed; the
+    limit of a char column can be removed.
 
     Args:
         to: field with the new type, or with the new varchar limit; the field's name is ignored.

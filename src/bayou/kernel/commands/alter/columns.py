@@ -68,7 +68,7 @@ def column_description(
 def check_default(
     engine: Engine, state: TableState, column: str, data_type: DataType, sql: str
 ) -> None:
-    """Check that a SQL string is a valid default of a column: a constant expression of its type."""
+    """Check that a column default is valid: a constant SQL expression of the column's type."""
     if features.ALLOW_COLUMN_DEFAULTS not in features.writer_features(state.protocol):
         raise UnsupportedFeatureError(
             f"{state.path}: column {column!r} can't have a default without the table feature "

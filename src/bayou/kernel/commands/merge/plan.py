@@ -151,7 +151,7 @@ class MergePlan:
         *,
         widening: WideningRule | None = None,
     ) -> MergePlan:
-        """Resolve a merge.
+        """Resolve the names, types and values of a merge, and return its plan.
 
         Args:
             widening: rule for the columns that schema evolution widens to the source's types.
@@ -214,8 +214,8 @@ class MergePlan:
     def may_match_several(self) -> bool:
         """Whether several source rows may match one target row without an error.
 
-        This is the case if matched rows are deleted without a condition, or if the merge only
-        inserts rows.
+        This is the case if the merge only inserts rows, or if its only clause for matched rows is
+        a DELETE without a condition.
         """
         match self.matched:
             case (PlannedClause(action="delete", condition=None),):

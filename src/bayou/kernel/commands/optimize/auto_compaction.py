@@ -86,8 +86,8 @@ def compact_after(
 class _SmallFileCounts:
     """Number of small files in each recently written partition, for all tables of this process.
 
-    At most `_MAX_COUNTS` partitions are stored. The small files of other partitions are counted
-    from the log after the next write to the partition.
+    At most `_MAX_COUNTS` partitions are stored. After a write to any other partition, the small
+    files of the partition are counted from the log.
     """
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[lis
 
 
 def pack(files: Iterable[ScanFile], max_bytes: int) -> Iterator[list[ScanFile]]:
-    """Group consecutive files into bins of at most `max_bytes`; a larger file is a bin alone."""
+    """Group consecutive files into bins of at most `max_bytes`; a larger file gets its own bin."""
     current: list[ScanFile] = []
     size = 0
     for file in files:

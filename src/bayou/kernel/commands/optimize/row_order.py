@@ -176,7 +176,7 @@ class RowSample:
 
     Attributes:
         rows: sampled rows with one column for each ordering column; None if there are no rows.
-        fraction: approximate fraction of the rows in the sampled files that are in `rows`.
+        fraction: approximate fraction of the sampled files' rows that `rows` contains.
         num_rows: total number of rows in the sampled files.
     """
 
@@ -206,7 +206,7 @@ class RowSample:
         )
 
     def _thinned(self, fraction: float) -> pa.RecordBatch | None:
-        """Return a part of the sample: about `fraction` of all rows. None if there are no rows."""
+        """Return about `fraction` of the files' rows, out of `rows`; None if there are none."""
         if self.rows is None or fraction >= self.fraction:
             return self.rows
         drawn = pc.random(self.rows.num_rows, initializer=self.num_rows)
@@ -422,7 +422,7 @@ def _quantiles(ordered: pa.Array[Any], parts: int) -> pa.Array[Any]:
 
 
 def _range_numbers(bounds: pa.Array[Any], values: pa.Array[Any]) -> pa.Array[Any]:
-    """For each value, count the `bounds` (ascending) up to the value; 0 for a null."""
+    """For each value, return how many of the ascending `bounds` are <= the value; 0 for a null."""
     if len(bounds) == 0:
         return pa.repeat(pa.scalar(0, pa.int64()), len(values))
     if not pa.types.is_decimal(bounds.type):

@@ -115,7 +115,7 @@ class VacuumLease:
         )
 
     def is_active(self, engine: Engine) -> bool:
-        """Whether the vacuum may still delete files, because its permit file exists."""
+        """Whether the permit file exists. If it doesn't, the vacuum must not delete more files."""
         try:
             engine.files.status(self.permit_path)
         except FileMissingError:

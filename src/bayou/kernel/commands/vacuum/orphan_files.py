@@ -124,7 +124,7 @@ class ListingFilter:
         self._unreferenced: list[pa.Table] = []
 
     def skips(self, folder: str) -> bool:
-        """Whether to skip a folder in the listing, because it can't have files of the table."""
+        """Whether the listing skips a folder; True if the folder can't have files of the table."""
         self._non_empty_folders.add(folder.rpartition("/")[0])
         return not self._is_own(folder)
 

@@ -179,7 +179,7 @@ def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 
 
 def _below(folder: TableFolder, paths: Any) -> list[str]:
-    """Return the paths that VACUUM must retain, because the log references them.
+    """Return paths that the log references; VACUUM must retain these paths.
 
     The result has each path twice: as written in the log, and decoded with links resolved. Both are
     needed, because some writers don't encode a percent sign. For a file outside the table, the

@@ -44,7 +44,7 @@ class TableFolder:
         return self._relative(data_file_path(self._table, uri))
 
     def vector_path(self, storage_type: str, path_or_inline: str) -> str | None:
-        """Like `relative_path`, for a deletion vector file; also None if the vector is inline."""
+        """Return the `relative_path` of a deletion vector file; also None for an inline vector."""
         descriptor = DeletionVectorDescriptor(
             storage_type=storage_type,
             path_or_inline_dv=path_or_inline,

@@ -43,8 +43,8 @@ class WritePlan:
             files of the tasks have the physical column names of this metadata.
         changes_metadata: whether the write changes metadata. If True, the write is committed even
             if there are no rows.
-        is_noop: whether nothing is written and committed, because the table already contains this
-            write, or because the table exists and the mode is `IGNORE`.
+        is_noop: whether nothing is written or committed. This is the case if the table already
+            contains this write, or if the table exists and the mode is `IGNORE`.
     """
 
     table: str
@@ -249,7 +249,7 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
 
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
-    """Return `data`. A column with only untyped nulls gets the type of the table's column."""
+    """Return `data`, with the table's types for columns that have only untyped nulls."""
     by_name = {f.name.lower(): f for f in table_schema}
     return StructType(
         tuple(

@@ -52,7 +52,7 @@ def _by_name() -> Mapping[str, Function | Macro]:
 
 
 def find(name: str) -> Function | Macro:
-    """Return the function with a name, ignoring case; raise a `PredicateError` if there is none."""
+    """Look up a function by name, ignoring case; raise a `PredicateError` if there is none."""
     function = _by_name().get(name.lower())
     if function is None:
         close = difflib.get_close_matches(name.lower(), _by_name(), n=1)
@@ -66,7 +66,7 @@ def find(name: str) -> Function | Macro:
 
 
 def inexact_function(expression: Expression) -> str | None:
-    """Return the name of a function in the expression whose `Function.exact` is False, or None."""
+    """Return the name of a function in `expression` that isn't exact; None if all are exact."""
     if isinstance(expression, FunctionCall):
         function = _by_name().get(expression.name.lower())
         if isinstance(function, Function) and not function.exact:

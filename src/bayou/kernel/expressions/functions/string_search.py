@@ -239,8 +239,8 @@ def _replace_in_ends(
     Args:
         strings: the strings before any replacement.
         replaced: the strings after the replacements that RE2 makes.
-        replacements: the replacement without and with references to the groups `e1`, `e2`, ...,
-            which keep the line terminator that `$` matches.
+        replacements: two forms of the replacement. The second form also references the groups
+            `e1`, `e2`, ..., and so keeps the line terminator that `$` matches.
     """
     replacement, with_ends = replacements
     without_end = pc.replace_substring_regex(strings, pattern.pattern, replacement)

@@ -51,7 +51,7 @@ _TYPES: dict[exp.DType, DataType] = {
 
 
 def sql_type(node: exp.DataType) -> DataType | None:
-    """The Delta type of a type node in sqlglot's tree; None if the type isn't supported."""
+    """Return the Delta type of a type node in sqlglot's tree; None if the type isn't supported."""
     if node.this == exp.DType.DECIMAL:
         sizes = [int(part.name) for part in node.expressions] or [10, 0]
         precision, scale = sizes[0], sizes[1] if len(sizes) > 1 else 0

@@ -27,7 +27,7 @@ class ManifestMatch:
 
     Attributes:
         files: the requested files in this manifest, by the index of their live entry.
-        encoded: the manifest; None if it has no index, because another writer wrote it.
+        encoded: the manifest; None if it has no index. Manifests of other writers have no index.
     """
 
     manifest: ManifestFile

@@ -124,7 +124,7 @@ class MetadataWriter:
 
 
 def check_installed() -> None:
-    """Raise a `PrerequisiteError` if the extra `iceberg` isn't installed as Bayou needs it."""
+    """Raise a `PrerequisiteError` if a package of the extra `iceberg` is missing or unsupported."""
     for package in ("fastavro", "pyiceberg"):
         if importlib.util.find_spec(package) is None:
             raise PrerequisiteError(

@@ -71,15 +71,15 @@ class Range:
         return to_scalar(None, arrow_type)
 
     def may_be_null(self) -> Datum:
-        """For each file, whether it may contain a null; true if unknown."""
+        """For each file, return whether it may contain a null; true if unknown."""
         return constant(True)
 
     def may_have_value(self) -> Datum:
-        """For each file, whether it may contain a non-null value; true if unknown."""
+        """For each file, return whether it may contain a non-null value; true if unknown."""
         return constant(True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """For each file, whether it may contain `value`; true if unknown.
+        """For each file, return whether it may contain `value`; true if unknown.
 
         This method needn't compare `value` with the file's bounds, because the caller does.
         """
@@ -151,12 +151,12 @@ class _ColumnRange(Range):
         return pc.fill_null(pc.not_equal(count, rows), True)
 
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
-        """For each file, whether it may contain `value`. True for types except float and double.
+        """For each file, return whether it may contain `value`; true if unknown.
 
-        If a file has at most two non-null values, it contains only its minimum and its maximum. The
-        result is true for files with more values. This check is needed because the maximum of a
-        float column is often NaN. A comparison with NaN as the upper bound excludes no value above
-        the minimum.
+        Only float and double columns are checked, because their maximum is often NaN. A comparison
+        with NaN as the upper bound excludes no value above the minimum. A file with at most two
+        non-null values contains only its minimum and its maximum, so the result is whether `value`
+        may equal one of them. For a file with more values, the result is true.
         """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
@@ -285,7 +285,7 @@ class FileRanges:
     def exact_doubles(self) -> pa.BooleanArray | None:
         """Mask of the files written after the last change of a column from float to double.
 
-        Only in these files, the bounds of widened double columns are exact.
+        The bounds of widened double columns are exact only in these files.
         """
         return self._exact_doubles
 
@@ -317,7 +317,7 @@ class FileRanges:
 
 
 class StatisticsRecorder(FileRanges):
-    """A `FileRanges` without files, which records the statistics that a predicate needs."""
+    """Records the statistics that a predicate needs: a `FileRanges` without files."""
 
     def __init__(self, schema: StructType, partition_columns: frozenset[str]) -> None:
         empty = {

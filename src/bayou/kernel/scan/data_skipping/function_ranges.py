@@ -296,7 +296,7 @@ def _in_four_digit_years(values: Datum, operands: Sequence[Range], signs: Sequen
 
 
 def constant_value(expression: Expression) -> Any:
-    """The value of a literal; None for any other expression."""
+    """Return the value of a literal; None for any other expression."""
     return expression.value if isinstance(expression, Literal) else None
 
 

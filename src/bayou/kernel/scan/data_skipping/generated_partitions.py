@@ -142,7 +142,7 @@ class GeneratedPartitions:
     def may_be_true(
         self, op: str, path: tuple[str, ...], value: Any, partitions: dict[str, Datum]
     ) -> Datum:
-        """For each file, whether the comparison `path op value` may be true for a row.
+        """For each file, return whether the comparison `path op value` may be true for a row.
 
         Args:
             path: the source column.
@@ -164,7 +164,7 @@ class GeneratedPartitions:
         return reduce(pc.and_, checks, to_scalar(True, pa.bool_()))
 
     def may_be_null(self, path: tuple[str, ...], partitions: dict[str, Datum]) -> Datum:
-        """For each file, whether it may contain a NULL in the source column."""
+        """For each file, return whether it may contain a NULL in the source column."""
         checks = [
             pc.is_null(partitions[column.name])
             for column in self._by_source.get(path, ())
@@ -243,7 +243,7 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether the time zone affects the result in another way than by a shift of the source value.
+    """Whether the time zone affects the result other than by shifting the source value.
 
     This is the case if an intermediate result is a TIMESTAMP, or if the result is a TIMESTAMP and
     the source column isn't.

@@ -119,7 +119,7 @@ def widen_decimal_bounds(values: Datum, data_type: DecimalType, *, upper: bool) 
 
 
 def _looks_rounded(values: Datum) -> Datum:
-    """Whether decimals may have been rounded to doubles, because they have 13 to 17 digits."""
+    """Whether decimals have 13 to 17 digits, so that they may have been rounded to doubles."""
     digits = pc.replace_substring_regex(pc.cast(values, pa.string()), "E.*|[-.]", "")
     count = pc.utf8_length(pc.utf8_trim(digits, characters="0"))
     return pc.and_(pc.greater(count, _EXACT_DIGITS), pc.less_equal(count, _MAX_DOUBLE_DIGITS))

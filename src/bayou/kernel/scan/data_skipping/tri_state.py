@@ -67,7 +67,7 @@ class TriState:
         self._generated = generated
 
     def may_be_true(self, predicate: Expression) -> Datum:
-        """For each file, whether a predicate may be TRUE for some row."""
+        """For each file, return whether a predicate may be TRUE for some row."""
         exact = self._exact(predicate)
         if exact is not None:
             values, known = exact
@@ -101,7 +101,7 @@ class TriState:
                 return self._comparison_may_be_true("=", predicate, Literal(True, BOOLEAN))
 
     def may_be_false(self, predicate: Expression) -> Datum:
-        """For each file, whether a predicate may be FALSE for some row."""
+        """For each file, return whether a predicate may be FALSE for some row."""
         exact = self._exact(predicate)
         if exact is not None:
             values, known = exact
@@ -221,9 +221,9 @@ class TriState:
     def _partitions_permit(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """For each file, whether generated partition columns permit a comparison to be true.
+        """For each file, return whether generated partition columns allow a comparison to be true.
 
-        Returns true for all files if no generated column applies to the comparison.
+        If no generated column applies to the comparison, the result is true for all files.
         """
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
