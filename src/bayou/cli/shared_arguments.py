@@ -239,7 +239,7 @@ def table_differences_warning(differences: Sequence[str], *, changed: bool) -> s
 
 
 def unseen_fields_warning(paths: Sequence[str]) -> str:
-    """Return a warning about fields that expressions read, but no record contains."""
+    """Return a warning about fields that expressions read but that no record contains."""
     return (
         f"processing: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
         "spelling: in the expressions of columns, where and route-by, the field is NULL"
@@ -247,7 +247,7 @@ def unseen_fields_warning(paths: Sequence[str]) -> str:
 
 
 def unseen_masks_warning(paths: Sequence[str]) -> str:
-    """Return a warning about fields that the YAML file masks, but no record contains."""
+    """Return a warning about fields that the YAML file masks but that no record contains."""
     return (
         f"masks: no record has the field {', '.join(repr(path) for path in paths)}. Check the "
         "spelling: a field isn't masked if its path is misspelled"

@@ -1,4 +1,4 @@
-"""SQL in DataFusion's dialect, as deltalake takes it, converted to Spark's dialect."""
+"""Conversion of SQL from DataFusion's dialect, which deltalake accepts, to Spark's dialect."""
 
 from __future__ import annotations
 

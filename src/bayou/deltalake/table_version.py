@@ -1,4 +1,4 @@
-"""`TableVersion`: a handle of a table at one version. A commit moves the handle to the new one."""
+"""`TableVersion`: a handle of a table at one version. Its commits move it to the new version."""
 
 from __future__ import annotations
 

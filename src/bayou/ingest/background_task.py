@@ -45,8 +45,8 @@ class BackgroundTask:
 def run_parallel(function: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
     """Call a function for each item, each in its own thread; return the results in item order.
 
-    The function waits for all calls, even if one fails. If several calls fail, it raises the
-    exception of the first failed item.
+    All calls have ended before `run_parallel` returns or raises. If several calls fail, the
+    exception for the first failed item is raised.
     """
     answers: dict[int, Answer] = {}
 

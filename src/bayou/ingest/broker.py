@@ -157,7 +157,7 @@ def topic_names(properties: Mapping[str, str]) -> set[str]:
 
 
 def with_matching_topics(configuration: Configuration) -> Configuration:
-    """Add the brokers' topics that match a `kafka-topic-pattern` to a configuration.
+    """Return a copy of a configuration with the brokers' topics that match its patterns.
 
     Raises:
         KafkaError: no broker answers, or a property is invalid.

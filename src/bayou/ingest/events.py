@@ -21,7 +21,7 @@ class TopicStarted:
         positions: the first offset to read of each partition.
         unseen_masks: paths in `masks` without a column in the table, because the path is misspelled
             or no record has contained the field yet.
-        unseen_fields: paths of fields that expressions read, but no record has contained yet.
+        unseen_fields: paths of fields that expressions read but that no record has contained yet.
         table_differences: configured settings, such as `cluster-by`, that the existing table
             doesn't match.
         table_changed: whether the run has changed the table to match these settings.

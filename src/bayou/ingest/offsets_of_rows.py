@@ -52,7 +52,7 @@ class TopicOffsets:
         """Add the offsets of the rows that come from a Kafka topic.
 
         Args:
-            topic: the name of the topic, which can't contain a quote.
+            topic: the topic's name; it can't contain a quote.
             prefix: prefix of the names of the columns `topic`, `partition` and `offset`: `_kafka_`
                 for a target, empty for a dead letter table.
             within: range of the offsets to add, for all partitions; None to add all offsets.

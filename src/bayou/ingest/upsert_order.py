@@ -106,8 +106,8 @@ def last_of_each_key(
             offset of one of these rows gets the ordering value of this row.
 
     Returns:
-        The last row of each key, except for keys of which `deleted` has a newer record. If no
-        delete of the key is returned, but `rows` has bare tombstones of the key, the last bare
+        The last row of each key, except for keys for which `deleted` has a newer record. If no
+        delete of a key is returned, but `rows` has bare tombstones of the key, the last bare
         tombstone is returned too, with `SUPERSEDED` true. The columns `FORCED`, `BARE` and
         `SUPERSEDED` are added. A bare tombstone has the highest ordering value of the key's records
         that arrived before it.

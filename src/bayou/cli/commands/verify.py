@@ -127,7 +127,7 @@ def _verify_topics(
 
 
 def _has_equal_iceberg(output: Output, report: TableReport) -> bool:
-    """Report differences between a table and its Iceberg metadata; return False if any."""
+    """Report how a table and its Iceberg metadata differ; return True if they are equal."""
     status = report.iceberg
     if status is None:
         return True

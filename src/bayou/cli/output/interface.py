@@ -52,7 +52,7 @@ class RowsOutput(Messages, Protocol):
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
-        """Print a table of rows, which have the same keys; without rows, print the text `empty`."""
+        """Print rows, all with the same keys; without rows, print the text `empty`."""
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
@@ -90,7 +90,7 @@ class Output(Messages, Protocol):
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
-        """Print a table of rows, which have the same keys; without rows, print the text `empty`."""
+        """Print rows, all with the same keys; without rows, print the text `empty`."""
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:

@@ -1,4 +1,4 @@
-"""The Spark tasks of a micro-batch, which read, decode and write records.
+"""The Spark tasks of a micro-batch: they read, decode and write records.
 
 A task reads its records from Kafka directly, without the JVM, and writes Parquet files of the
 target and the dead letter table. The driver commits the returned actions. If the rows of an upsert
@@ -27,7 +27,7 @@ from bayou.spark.kafka import KafkaTasks
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 32 << 20
-"""Size in bytes at which a task writes the dead letters that it holds in memory to a file."""
+"""If the dead letters in memory exceed this size in bytes, a task writes them to a file."""
 
 _CRASH_REASON = "the worker process crashed in each attempt to read this record"
 
@@ -49,7 +49,7 @@ class BatchTaskResult:
         bytes_read: total size of the keys, values and headers that the task has read.
         batch_too_large: whether `bytes_read` exceeds `BatchTask.max_batch_bytes`. If True, nothing
             was written, and the batch must be run again with fewer records.
-        new_fields: fields of records for which the table has no column. If there are any, nothing
+        new_fields: record fields for which the table has no column. If there are any, nothing
             was written, and the batch must be run again with more columns.
         failure: the error that stopped the task; None if there was none. The task has deleted the
             files that it wrote.

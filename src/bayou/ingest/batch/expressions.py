@@ -249,8 +249,8 @@ class RowExpression:
         data_type: the type of the result; None if it depends on a field that no record has
             contained yet.
         fields: lowercase names of the top-level columns that the expression reads.
-        unseen: lowercase paths of the fields that the expression reads, but no record has contained
-            yet.
+        unseen: lowercase paths of the fields that the expression reads but that no record has
+            contained yet.
     """
 
     setting: str
@@ -380,7 +380,7 @@ def route_value(
 
 
 def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
-    """Return the paths of fields that expressions read, but `columns` doesn't contain."""
+    """Return the paths of fields that expressions read but that `columns` doesn't contain."""
     processing = config.processing
     conditions = (processing.condition, config.route_expression)
     expressions = [*processing.expressions.values(), *(e for e in conditions if e is not None)]
@@ -395,7 +395,7 @@ def _readable_columns(columns: StructType) -> StructType:
 
 
 def _missing_paths(expression: Expression, schema: StructType) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of the columns that an expression reads, but a schema doesn't contain."""
+    """Yield the paths of the columns that an expression reads but that a schema doesn't contain."""
     for path in dict.fromkeys(referenced_columns(expression)):
         level: DataType = schema
         for name in path:

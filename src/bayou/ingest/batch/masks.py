@@ -34,7 +34,7 @@ def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBat
 
 
 def mask_problem(schema: pa.Schema, path: str, mask: str) -> str | None:
-    """Return why a mask can't be applied at `path`; None if it can, or no field matches."""
+    """Return why a mask can't be applied at `path`; None if it can, or if no field matches."""
     types = list(_field_types(schema, path.split(".")))
     exists = any(not inside for _, inside in types)
     for kind, inside in types:

@@ -1,4 +1,4 @@
-"""The columns with Kafka metadata of a target table; `rows` describes them."""
+"""The columns of a target table with Kafka metadata; the module `row_layout` describes them."""
 
 from __future__ import annotations
 

@@ -342,7 +342,7 @@ class DestinationConfig(Section):
 
     @property
     def path(self) -> str:
-        """The configured path of the table, which may be relative to the YAML file."""
+        """The table's configured path; it may be relative to the YAML file."""
         return self.table_path or f"s3a://{self.bucket}/{self.table_name}"
 
     @property

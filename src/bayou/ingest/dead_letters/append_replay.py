@@ -339,7 +339,7 @@ NOT_FROM_KAFKA = (
 
 
 def count_not_from_kafka(letters: pa.RecordBatch | pa.Table) -> int:
-    """Return the number of dead letters of migrated files and of programs."""
+    """Return the number of dead letters whose records came from migrated files or programs."""
     count: int | None = pc.sum(pc.less(letters.column("partition"), 0)).as_py()
     return count or 0
 

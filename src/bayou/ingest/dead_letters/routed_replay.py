@@ -157,7 +157,8 @@ class RoutedReplay(AppendReplay):
     def _lacks_columns(self, output: RoutedOutput) -> PipelineError:
         return PipelineError(
             f"topic {self._topic.key!r}: {output.table.target.path} can't be created, because the "
-            "dead letters lack a field that partition-columns or cluster-by. Set a schema-file.",
+            "dead letters lack a field that partition-columns or cluster-by names. Set a "
+            "schema-file.",
             topic=self._topic.key,
         )
 

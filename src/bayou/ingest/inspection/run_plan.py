@@ -61,13 +61,13 @@ class TopicPlan:
         new_columns: type of each column that the schema file or the sampled records would add.
         columns: names of the columns that the table would have after the run.
         unseen_masks: paths in `masks` that match no column of the table after the run.
-        unseen_fields: paths of fields that expressions read, but no sampled record contains.
+        unseen_fields: paths of fields that expressions read but that no sampled record contains.
         filters: whether `processing.where` filters records.
         filtered: number of sampled records that would be filtered out.
         table_differences: configured settings, such as `cluster-by`, from which the table differs.
         table_changes: whether the run would apply these settings to the table.
         tables: the tables of `route-by` to which the sampled records would be written.
-        unconditional_commits: engines that have committed to the table, and don't use
+        unconditional_commits: engines that have committed to the table and that don't use
             put-if-absent on S3 by default. The value is the newest version that the engine has
             committed.
         cost: estimate of the files that the run would write; None if `error` is set.

@@ -1,7 +1,8 @@
 """Compares the table of a topic with its schema file and its settings.
 
-Without a schema file, finds the fields that masks or expressions refer to and the table lacks. With
-a schema file, the configuration can't be loaded if the file lacks one of these fields.
+For topics without a schema file, finds the fields that masks or expressions refer to but that the
+table lacks. A topic with a schema file needs no such search: the configuration can't be loaded if
+the file lacks a field that masks or expressions refer to.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class UnseenSettings:
 
 
 def unseen_settings(configuration: Configuration) -> dict[str, UnseenSettings]:
-    """Find the fields that masks or expressions refer to, but for which there is no column.
+    """Find the fields that masks or expressions refer to but for which there is no column.
 
     Topics with a schema file are skipped. The result has the fields of each topic, by the topic's
     key. Topics without missing columns are omitted.

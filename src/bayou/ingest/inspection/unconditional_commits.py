@@ -25,7 +25,7 @@ _ENGINES = re.compile(r"\bDelta-Lake/\d|\AKernel-\d")
 def unconditional_commits(
     snapshot: SnapshotHandle, history: Callable[[int], list[dict[str, Any]]]
 ) -> dict[str, int]:
-    """Find engines that committed to a table and don't use put-if-absent on S3 by default.
+    """Find engines that committed to a table and that don't use put-if-absent on S3 by default.
 
     Only the newest 100 commits are read. The result is empty if the table isn't on S3, or if a
     catalog ratifies the table's commits.

@@ -1,7 +1,7 @@
 """Verifies that a table has each record of its topic exactly once, and locates errors.
 
 Each row and each dead letter contains the Kafka offset of its record. For each partition, the table
-has recorded the *covered* offset: the pipeline has read all records below it. Each of these offsets
+has recorded the *covered* offset: the pipeline has read all records below it. Each lower offset
 must have a row or a dead letter, unless no record has the offset: log compaction and transaction
 markers leave offsets without records. Offsets with neither a row nor a dead letter are requested
 from the brokers. If the brokers have a record at one of these offsets, and `processing.where`

@@ -1,4 +1,4 @@
-"""Verifies the table of an upsert: it has the row of each key's last record, and no deleted keys.
+"""Verifies that an upsert's table has the row of each key's last record, and no deleted keys.
 
 The table has only one row for each key, so an offset without a row isn't an error. Instead, the
 verification computes the expected rows as the batches of the pipeline would. If Kafka no longer has

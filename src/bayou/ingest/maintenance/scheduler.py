@@ -33,7 +33,7 @@ _HISTORY_LIMIT = 200
 
 
 class TopicMaintenance:
-    """The maintenance of one table, which may be shared by several topics.
+    """The maintenance of one table; several topics may share the table.
 
     `count_batch` counts the records of batches, and `poll` starts due tasks. Appends don't conflict
     with maintenance, so tasks run during batches that append. Upserts rewrite files, so no step of

@@ -97,8 +97,8 @@ class OldRecords:
 
     Attributes:
         topic: name of the Kafka topic.
-        offsets: for each Kafka partition, the highest offset of the records that weren't skipped so
-            far.
+        offsets: for each Kafka partition, the highest offset so far of the records that weren't
+            skipped.
     """
 
     def __init__(self, from_kafka: FromKafka) -> None:

@@ -1,8 +1,9 @@
 """Finds files that were already migrated, so that no record is written twice.
 
 A migrated file is recognized by its path, with symbolic links resolved. If the file was renamed,
-moved or compressed after the migration, it has a new path. It is then recognized by its records: it
-begins with the records of a migrated file that no longer exists, or has other records now.
+moved or compressed after the migration, it has a new path. It is then recognized by its records:
+its first records are the records of a migrated file, and the migrated file no longer exists at its
+old path or has other records now.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ class KnownFiles:
     def renamed(self, file: JsonFile) -> str | None:
         """Return the path under which a file was migrated before it was renamed.
 
-        Finds a migrated file whose records are the first records of `file`, and that no longer
-        exists or has other records now, such as the next file of a log that is rotated. Returns
-        None if there is no such file.
+        Finds a migrated file whose records are the first records of `file`. The migrated file must
+        no longer exist, or must have other records now, such as the next file of a log that is
+        rotated. Returns None if there is no such file.
         """
         try:
             return self._renamed(file) if self._moved else None

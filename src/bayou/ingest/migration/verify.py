@@ -52,7 +52,7 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     The records of a file must have the checksums that the migration recorded. Each record must be
     exactly one row or one dead letter, except records that the pipeline reads from Kafka and
     records that `processing.where` filters out. In an upsert, a later record may have replaced or
-    deleted a row, so a missing row is only a problem if its batch wasn't committed.
+    deleted a row, so a missing row is only a problem if the batch of its record wasn't committed.
     """
     storage_options = configuration.connector.storage.storage_options()
     engine = for_path(source, storage_options)

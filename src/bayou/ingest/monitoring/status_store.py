@@ -361,7 +361,7 @@ class _Topic:
         """Add a sample to `samples`.
 
         If the two newest stored samples are less than `_SAMPLE_INTERVAL` apart, the new sample
-        replaces the newest of them.
+        replaces the newest stored sample.
         """
         if len(self.samples) > 1 and self.samples[-1].at - self.samples[-2].at < _SAMPLE_INTERVAL:
             self.samples.pop()

@@ -34,7 +34,7 @@ _MAX_COUNTED_FILES = 20_000
 
 
 def _iceberg_lag(handles: Sequence[TableHandle]) -> int | None:
-    """Return how many versions of a table lack Iceberg metadata; of several tables, the maximum.
+    """Return how many versions of a table lack Iceberg metadata; for several tables, the maximum.
 
     The result is None if no table has Iceberg metadata enabled.
     """

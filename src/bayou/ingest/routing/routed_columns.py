@@ -92,9 +92,9 @@ class RoutedColumns:
         """Add columns and tables; return whether the batch must be read again.
 
         Args:
-            routing_fields: fields without a column that the router reads.
-            new_fields: for each table, fields of its records without a column.
-            values: number of records of each value whose table isn't known.
+            routing_fields: fields that the router reads and that have no column.
+            new_fields: for each table, the fields of its records that have no column.
+            values: for each value whose table isn't known, its number of records.
         """
         if routing_fields.fields:
             self._widen(self._tables.default, routing_fields)

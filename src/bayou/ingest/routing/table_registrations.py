@@ -77,7 +77,7 @@ def version_id(topic: KafkaTopic, path: str, table_id: str) -> str:
 def written_id(topic: KafkaTopic) -> str:
     """Return the application id whose version counts a topic's commits in a table of `route-by`.
 
-    Each commit increments the version, also a commit that only repeats a batch. Commits of two
+    Each commit increments the version, even a commit that only repeats a batch. Commits of two
     pipelines therefore always conflict.
     """
     return f"{_prefix(topic)}{_WRITTEN}"

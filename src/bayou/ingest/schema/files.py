@@ -131,7 +131,9 @@ def _check_keys(configuration: Configuration, topic: Topic, columns: StructType)
 
 
 def _check_masks(configuration: Configuration, topic: Topic, columns: StructType) -> None:
-    """Check that the schema file has the field of each mask: a misspelled mask has no effect.
+    """Check that the schema file has the field of each mask, and that its type can be masked.
+
+    Otherwise a mask with a misspelled path would have no effect.
 
     Raises:
         ConfigurationError: a field doesn't exist, or its type can't be masked.

@@ -20,7 +20,7 @@ def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, 
 
     No field is required, and additional fields are allowed. A string field has the format `date` or
     `date-time` if all its values have this format. A field with values of several types allows all
-    of them.
+    these types.
     """
     shape = _Shape()
     for record in records:

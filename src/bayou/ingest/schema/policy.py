@@ -224,7 +224,7 @@ class SchemaPolicy:
         self._leaves: int | None = None  # the table's leaf columns before this batch
 
     def columns(self) -> StructType:
-        """Return the columns of record fields: of the table and of the schema file.
+        """Return the columns of record fields, from the table and the schema file.
 
         Must be called at the start of each batch, because it resets the limits of the previous
         batch, such as `max-new-columns`.

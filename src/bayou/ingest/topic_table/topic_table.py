@@ -183,7 +183,7 @@ class TopicTable:
         Args:
             source: the folder, or a single file.
             on_commit: function that is called after each commit with the report so far.
-            dry_run: count the files and records without writing.
+            dry_run: whether to only count files and records, without writing.
 
         Raises:
             PipelineError: a pipeline runs the topic with this state path. Set

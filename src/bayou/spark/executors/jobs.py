@@ -24,7 +24,7 @@ from bayou.spark.jvm.objects import JvmError
 
 
 class TaggedJobs:
-    """The Spark jobs of one operation, which have a common tag and description.
+    """The Spark jobs of one operation; all have the same tag and description.
 
     Only one thread at a time may start jobs. Under Spark Connect, jobs have no description.
     """

@@ -1,4 +1,4 @@
-"""Requests, which describe calls of PySpark's readers and writers to handlers.
+"""Requests: a request describes one call of a PySpark reader or writer, for the handlers.
 
 A request contains the settings of the reader or writer, such as its format and options. Classic
 readers and writers have them in private fields in the JVM; Connect's have them in Python.

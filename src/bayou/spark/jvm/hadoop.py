@@ -11,7 +11,7 @@ __all__ = ["HadoopConf", "context_conf", "hadoop_version", "has_file_system", "h
 
 @tested_with("4.3")
 class HadoopConf:
-    """The Hadoop configuration of a session, which includes the settings of the session's conf."""
+    """The Hadoop configuration of a session; it includes the settings of the session's conf."""
 
     def __init__(self, spark: Any) -> None:
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()

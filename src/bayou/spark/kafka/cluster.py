@@ -352,7 +352,7 @@ _UNKNOWN = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
 
 
 def _specs() -> Any:
-    """Return the class `OffsetSpec` of confluent-kafka, which has no type annotations."""
+    """Return confluent-kafka's class `OffsetSpec`, which has no type annotations."""
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
     return OffsetSpec

@@ -99,8 +99,8 @@ def load(request: ReadRequest) -> Any:
             reason = too_many_files(snapshot, MAX_FILES)
         if reason is not None:
             _warn_once(
-                f"Table {snapshot.path}: the Python data source reads the table instead of Spark's "
-                f"Parquet reader, because {reason}."
+                f"Table {snapshot.path}: the Python data source is used instead of Spark's Parquet "
+                f"reader, because {reason}."
             )
             request.reader.options(**recorded)
             return NotImplemented
@@ -118,8 +118,8 @@ def load(request: ReadRequest) -> Any:
             )
         except JvmError as error:
             _warn_once(
-                "Spark: tables are read by the Python data source instead of Spark's Parquet "
-                "reader, because internals of this version differ from versions 4.0 to 4.3 "
+                "Spark: the Python data source is used instead of Spark's Parquet reader, because "
+                "internals of this Spark version differ from versions 4.0 to 4.3 "
                 f"({error_reason(error)}). Use a supported version for faster reads."
             )
             return NotImplemented
@@ -219,16 +219,16 @@ def _report_unreachable(path: str, unreachable: Unreachable) -> None:
     """Log why a read uses the data source. Warn once if a package is missing."""
     if unreachable.package is None:
         _LOG.info(
-            "Table %s: the Python data source reads the table instead of Spark's Parquet reader, "
-            "because %s.",
+            "Table %s: the Python data source is used instead of Spark's Parquet reader, because "
+            "%s.",
             path,
             unreachable.reason,
         )
         return
     _warn_once(
-        f"Tables on {unreachable.scheme}: the Python data source reads them instead of Spark's "
-        f"Parquet reader, because {unreachable.reason}. To read them natively, start the session "
-        f"with the package {unreachable.package}."
+        f"Tables on {unreachable.scheme}: the Python data source is used instead of Spark's "
+        f"Parquet reader, because {unreachable.reason}. To read the tables natively, start the "
+        f"session with the package {unreachable.package}."
     )
 
 

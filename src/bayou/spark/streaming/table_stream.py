@@ -398,9 +398,9 @@ class TableStream:
             raise streaming_error(
                 "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
                 f"Table {self.table}: the stream reads the initial snapshot of version {version}, "
-                f"which can't be rebuilt from the log ({error.message}) Start the query with a new "
-                "checkpointLocation; a longer delta.logRetentionDuration retains versions for "
-                "slower streams.",
+                f"but this version can't be rebuilt from the log: {error.message} Start the query "
+                "with a new checkpointLocation. A longer delta.logRetentionDuration retains "
+                "versions for slower streams.",
                 table=self.table,
                 version=version,
             ) from error

@@ -121,9 +121,9 @@ def prepare_native_write(frame: Any, started: StartedWrite) -> NativeWrite | Non
         return NativeWrite(rows, started, state, ParquetWrite(rows, schema, state.table, options))
     except JvmError as error:
         message = (
-            "Spark: rows are written by Python workers instead of Spark's Parquet writer, because "
-            f"internals of this version differ from versions 4.2 and 4.3 ({error_reason(error)}). "
-            "Use a supported version for faster writes."
+            "Spark: Python workers are used instead of Spark's Parquet writer, because internals "
+            f"of this Spark version differ from versions 4.2 and 4.3 ({error_reason(error)}). Use "
+            "a supported version for faster writes."
         )
         if message not in _warned:
             _warned.add(message)

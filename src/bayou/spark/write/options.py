@@ -53,7 +53,7 @@ class WriteOptions:
         merge_schema: `mergeSchema`, whether new columns are added to the table.
         store_assignment_policy: `bayou.storeAssignmentPolicy`, how the values of a stream are cast.
             Hooks copy it from the session's setting `spark.sql.storeAssignmentPolicy`.
-        automatic_widening: `bayou.automaticWidening`, which type changes schema evolution makes.
+        automatic_widening: `bayou.automaticWidening`, the type changes that schema evolution makes.
             Hooks copy it from the session's settings.
         overwrite_schema: `overwriteSchema`, whether an overwrite replaces the table's schema.
         replace_where: `replaceWhere`, an SQL condition; an overwrite replaces matching rows.
@@ -195,7 +195,7 @@ class WriteOptions:
         }
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
-        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`, which replaces all partitions.
+        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`; it replaces all partitions.
 
         Args:
             properties: the statement's table properties, which override the session's defaults.

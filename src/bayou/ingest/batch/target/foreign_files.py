@@ -22,11 +22,11 @@ _LOG = "_delta_log"
 
 
 def foreign_file(topic: Topic, engine: Engine) -> str | None:
-    """Return the path of a file that is in the table's folder, but wasn't written by the pipeline.
+    """Return the path of a file in the table's folder that the pipeline didn't write, or None.
 
     Files and folders whose names begin with `_` or `.` are ignored, because VACUUM doesn't delete
-    them. The result is None if there is no other file. If another table is inside the folder, the
-    result may be the path of its log.
+    them. The result is None if there is no such file. If another table is inside the folder, the
+    result may be the path of that table's log.
     """
     root = engine.files.resolve_path(topic.table_path).rstrip("/")
     properties = normalize(topic.config.destination.delta_config.table_properties)

@@ -14,7 +14,7 @@ from bayou.kernel.engine import Engine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTables:
-    """The target and the dead letter table of one topic, which are in the same object store."""
+    """The target and the dead letter table of one topic; both are in the same object store."""
 
     target: TargetTable
     dead_letters: DeadLetterTable

@@ -225,8 +225,7 @@ def check_not_restored(
     Args:
         latest: the latest version of the table.
         known: the last version that was already checked; only later commits are checked. If None,
-            the commits of pipelines show the last version that a pipeline has checked, and the
-            result of this check.
+            the last checked version and its result are read from the commits of pipelines.
 
     Returns:
         The version of the newest RESTORE; -1 if there is none.

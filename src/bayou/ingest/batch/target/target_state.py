@@ -24,7 +24,8 @@ class TargetState:
 
     `open` reads the latest version for the first time. `refresh` and `reopen` read the latest
     version again, and check that the table wasn't deleted, replaced or rolled back. All properties
-    describe the last version that was read. If there is no table yet, they are empty.
+    of this object describe the last version that was read. If there is no table yet, the properties
+    are empty or None.
 
     Args:
         kafka: the Kafka topic whose offsets are read from the table; None if the rows don't come

@@ -74,7 +74,7 @@ class TargetTable(TargetState):
         *,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[Transaction, tuple[str, ...]]:
-        """Start a transaction that adds rows with these columns and records the offsets of `spans`.
+        """Start a transaction that adds rows with a layout, and records the offsets of `spans`.
 
         Args:
             properties: table properties to set, in addition to those that each commit sets.

@@ -27,7 +27,7 @@ MAX_RESPONSE_BYTES = 16 << 20
 """Maximum size of a response; the largest schemas are far smaller."""
 
 LONGEST_SECONDS = 30.0
-"""Maximum duration of a request and its response, even if the response still sends bytes."""
+"""Maximum duration of a request and its response, even if bytes of the response still arrive."""
 
 _TIMEOUT = 10  # maximum seconds between two bytes
 
