@@ -38,9 +38,9 @@ class VariantType(pa.ExtensionType):
 def variants_from_json(json_strings: Any) -> Any:
     """Convert JSON strings to variants, to be written to a column of type variant.
 
-    A number with an exponent becomes a double. Other numbers become integers if they fit in 64
-    bits, decimals if they have at most 38 digits, or doubles. Objects and arrays may be nested, and
-    rows may have different structures.
+    A number with an exponent becomes a double. A number without a decimal point becomes an integer
+    if it fits in 64 bits. Other numbers become decimals if they have at most 38 digits, otherwise
+    doubles. Objects and arrays may be nested, and rows may have different structures.
 
     Args:
         json_strings: an Arrow array or any iterable of JSON strings. None becomes null; the string

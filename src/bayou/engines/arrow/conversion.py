@@ -157,10 +157,11 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of a nested type `source` can be used unchanged as the equal type `target`.
+    """Whether values of the nested type `source` can be used unchanged as the type `target`.
 
-    The result is False if the fields, which are matched by field id, are in another order. It is
-    also False if a field contains dates or timestamps of Spark's legacy calendar.
+    pyarrow considers the two types equal, because it ignores the field ids. The result is False if
+    the fields are in another order by field id, or if a field contains dates or timestamps of
+    Spark's legacy calendar.
     """
     actual, requested = children(source), children(target)
     if any(legacy_time_zone(child) is not None for child in actual):

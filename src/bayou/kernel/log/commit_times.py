@@ -2,8 +2,8 @@
 
 Without in-commit timestamps, the timestamp of a commit is the modification time of the commit file.
 If the modification time isn't later than the previous commit's timestamp, the timestamp is the
-previous timestamp plus 1 ms. From the version that enables in-commit timestamps on, the timestamp
-is `commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit Timestamps and Commit Provenance
+previous timestamp plus 1 ms. Starting with the version that enables in-commit timestamps, the
+timestamp is `commitInfo.inCommitTimestamp` (PROTOCOL.md, In-Commit Timestamps and Commit Provenance
 Information).
 """
 

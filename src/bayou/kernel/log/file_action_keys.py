@@ -36,8 +36,8 @@ _SINGLE_SPELLING = r"^[A-Za-z0-9_\-.=][A-Za-z0-9_\-.=/]*$"
 class FileActionKeys:
     """Keys of the files that the commits after a checkpoint add or remove, as sorted columns.
 
-    A checkpoint may encode a path differently from the commits. The columns contain all encodings
-    of each path that writers produce, so the paths of a checkpoint needn't be decoded.
+    A checkpoint may encode a path differently from the commits. For each path, the columns
+    contain all encodings that writers produce, so the paths of a checkpoint needn't be decoded.
 
     Attributes:
         paths: the distinct paths.

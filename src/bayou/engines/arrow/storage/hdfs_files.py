@@ -302,7 +302,7 @@ def _move_into_folder(files: pafs.FileSystem, root: str, temporary: str, key: st
     """Move a file from a temporary folder to the path `key`; return False if `key` exists.
 
     If the target of a move is a folder, HDFS moves the file into this folder. The move fails if the
-    folder already has a file of that name.
+    folder already has a file with the same name.
 
     Raises:
         StorageError: the result of the move is unknown.
