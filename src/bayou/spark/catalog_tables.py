@@ -154,7 +154,7 @@ def read(request: TableReadRequest) -> Any:
 
 
 def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTable | None:
-    """Resolve a name in the session's catalog.
+    """Return the `NamedTable` for a name in the session's catalog, or None.
 
     Returns None for a view, a table of another format, a name in a schema that doesn't exist, and a
     malformed name.

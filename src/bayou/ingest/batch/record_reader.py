@@ -125,7 +125,7 @@ class RecordReader:
             yield part_with_key, accepted, deleted
 
     def _key_decoder(self) -> RecordDecoder:
-        """Return a decoder of the key and ordering columns that doesn't validate records."""
+        """Return a decoder of only the key and ordering columns; it doesn't validate records."""
         reading = self._reading
         assert reading.upsert is not None
         columns = key_columns(reading.plan.columns, reading.upsert)

@@ -188,7 +188,7 @@ class RoutedTables:
             table.is_registered = False
 
     def _refusal(self, table: RoutedTable) -> str | None:
-        """Open a table that `route-by` first uses; return why it can't be used, or None if it can.
+        """Open a table before its first use; return why it can't be used, or None if it can.
 
         The path of the table contains a value of a record. If the folder at this path has files but
         no table, the topic must not create a table there, because VACUUM would delete the files.

@@ -451,8 +451,8 @@ class _Plan:
     def _resolved(self, kind: ClauseKind, expression: RowExpression) -> RowExpression:
         """Resolve ambiguous column names in an expression of a clause.
 
-        A column name that both target and source have refers to the source in a NOT MATCHED clause,
-        and to the target in a NOT MATCHED BY SOURCE clause.
+        A name is ambiguous if both target and source have a column of this name. In a NOT MATCHED
+        clause, it refers to the source. In a NOT MATCHED BY SOURCE clause, it refers to the target.
         """
         side = self._sides.get(kind)
         if side is None or expression.is_default:

@@ -34,8 +34,8 @@ _DONE, _FAILED = b"+", b"-"
 def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
     """Run a function in a task; return the function's result or error, encoded.
 
-    A transient error, such as an unreachable store, is raised, so that Spark retries the task. The
-    last attempt of the task returns the error, like all other errors.
+    A transient error, such as an unreachable store, is raised, so that Spark retries the task. All
+    other errors are returned. The last attempt of a task also returns a transient error.
 
     Args:
         run: the function. Before it raises an error, it deletes the files that it has written.

@@ -309,7 +309,7 @@ class JavaFiles:
         return array
 
     def _order(self, *arguments: int) -> JavaObject:
-        """Create the `int[]` of `permuteArguments`."""
+        """Create the `int[]` that Java's `MethodHandles.permuteArguments` takes."""
         return self._ints(pa.array(arguments, pa.int32()))
 
     def _classes(self, *classes: JavaObject) -> JavaObject:

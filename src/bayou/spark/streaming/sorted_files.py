@@ -325,7 +325,7 @@ def _index(folder: Path) -> Path:
 
 
 def _local_folder() -> str | None:
-    """Return Spark's folder for temporary files; None if it isn't set, or isn't writable.
+    """Return Spark's folder for temporary files; None if it isn't set or isn't writable.
 
     Spark deletes the files in this folder, even after a crash of this process.
     """

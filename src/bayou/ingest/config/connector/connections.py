@@ -154,7 +154,7 @@ class SparkConfig(Section):
 
 
 def client_refusal(config: KafkaConfig) -> tuple[tuple[str, ...], str] | None:
-    """Return a key that librdkafka doesn't accept, and the reason; None if it accepts all keys.
+    """Return a key that librdkafka rejects, and the reason; None if librdkafka accepts all keys.
 
     The key is relative to `connector.kafka`. The function connects to no broker. If confluent-kafka
     isn't installed, nothing is checked and the result is None.
