@@ -1,4 +1,4 @@
-"""Properties of commits and of written files, transactions, and the names of table features."""
+"""Classes for commit properties, writer properties, transactions and table features."""
 
 from __future__ import annotations
 

@@ -336,8 +336,8 @@ def derived_columns(
 
     Args:
         columns: the columns of the fields that records have contained so far.
-        complete: whether `columns` has all fields that records can have. If True, reading another
-            field is an error; if False, the field is NULL for now.
+        complete: whether `columns` has all fields that records can have. If True, an expression
+            that reads another field is an error. If False, the other field is NULL for now.
 
     Raises:
         PredicateError: an expression can't be evaluated for columns of these types. The message and

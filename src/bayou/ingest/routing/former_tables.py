@@ -1,4 +1,4 @@
-"""Tables of `route-by` of a topic whose configuration has no `route-by` any more.
+"""The `route-by` tables of a topic whose configuration has no `route-by` any more.
 
 The default table still registers them. Their rows stay where they are: records of these rows must
 not be added to the topic's table.

@@ -1,4 +1,4 @@
-"""Reads the tables of `route-by` of a topic, without a running pipeline."""
+"""Reads a topic's `route-by` tables, without a running pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of all tables of a topic for one batch, and the routing of the batch's records.
+"""The columns of all tables of a topic for one batch, and the rules that route its records.
 
 If a batch has new fields, or values whose table isn't known, `RoutedColumns` is extended and the
 batch is read again, until nothing is new.

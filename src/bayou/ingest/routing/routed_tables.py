@@ -86,7 +86,8 @@ class RoutedTables:
 
     Args:
         topic: the topic, with `route-by`.
-        tables: the target is the default table, which the caller opens.
+        tables: the target, which is the default table, and the dead letter table. The caller opens
+            the default table.
         schema: the schema of the topic's records.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Records the tables of `route-by` of a topic as transaction identifiers of the default table.
+"""Records a topic's `route-by` tables as transaction identifiers of the default table.
 
 A table is registered before it is created: the default table gets the identifier
 `kafka/CLUSTER/TOPIC/route/PATH/registered`. Each commit of a batch to the default table then

@@ -93,7 +93,8 @@ def _check_expressions(configuration: Configuration, topic: Topic, columns: Stru
     """Check that the schema file has all fields that expressions and `drop` refer to.
 
     Raises:
-        ConfigurationError: a field doesn't exist, or an expression is invalid for its type.
+        ConfigurationError: a field doesn't exist, or an expression can't be evaluated for the type
+            of a field.
     """
     names = {name.lower() for name in columns.names}
     missing = (name for name in topic.config.processing.drop if name.lower() not in names)

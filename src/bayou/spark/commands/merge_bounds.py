@@ -168,7 +168,7 @@ _AGGREGATES_PER_COLUMN = 3
 
 
 class SourceBounds:
-    """The minimum and the maximum of source columns, and whether a column contains NULL.
+    """The minimum and maximum of each source column, and whether the column contains NULL.
 
     Only integer, string and date columns are supported; other columns are ignored.
     """

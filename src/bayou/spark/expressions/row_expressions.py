@@ -22,14 +22,16 @@ def check_row_expression(
     aggregate_condition: str = "UNSUPPORTED_EXPR_FOR_OPERATOR",
     random_condition: str | None = "INVALID_NON_DETERMINISTIC_EXPRESSIONS",
 ) -> None:
-    """Raise `PredicateError` for an aggregate, window or generator function, or a random value.
+    """Raise `PredicateError` if an expression has a function that isn't allowed.
+
+    Aggregate, window and generator functions aren't allowed. Functions that aren't deterministic
+    are only allowed if `random_condition` is None.
 
     Args:
         rows: a DataFrame with the columns that the expression uses.
         what: name of the expression in the message, such as `condition of the DELETE`.
         aggregate_condition: Spark's error condition for aggregate, window and generator functions.
-        random_condition: Spark's error condition for an expression that isn't deterministic. None
-            allows these expressions.
+        random_condition: Spark's error condition for functions that aren't deterministic.
     """
     string = expression.display_string
     evaluated = None

@@ -166,7 +166,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _must_wait(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
-        """Whether to wait for more offsets, because of `min_offsets_per_trigger`."""
+        """Whether `min_offsets_per_trigger` requires the next batch to wait for more offsets."""
         min_offsets = self._options.min_offsets_per_trigger
         if min_offsets is None:
             return False

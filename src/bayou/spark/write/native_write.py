@@ -3,7 +3,7 @@
 The driver reads the statistics of the files from their footers. A write is native if no row needs
 Python: the table has no constraints, generated values or partitions, and the footers have
 statistics for all types of the table's columns. Other writes run in Python workers; see
-`executors`.
+`map_in_arrow`.
 
 Partitioned tables are written in Python workers because Spark sorts the rows of each task by
 partition, which takes longer than sending them to Python.
