@@ -51,7 +51,7 @@ class MetadataChange:
     Attributes:
         metadata: the table's metadata; None if the commit doesn't change it.
         protocol: the table's protocol; None if the commit doesn't change it.
-        domains: the metadata domains that the API supports and the commit sets or removes.
+        domains: the metadata domains that the commit sets or removes and that the API supports.
     """
 
     metadata: Metadata | None = None

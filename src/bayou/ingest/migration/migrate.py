@@ -168,7 +168,8 @@ class _Migration:
     def _check_not_renamed(self, known: KnownFiles, file: JsonFile) -> None:
         """Raise an error if a file was migrated under another path and then renamed.
 
-        Its records would be migrated twice. With `on-renamed-file: migrate`, no error is raised.
+        Without this check, its records would be migrated twice. With `on-renamed-file: migrate`, no
+        error is raised.
         """
         before = known.renamed(file) if self._refuses_renamed else None
         if before is not None:

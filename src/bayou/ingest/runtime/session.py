@@ -80,9 +80,9 @@ def stop_session(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _stderr_of_children(file: Path) -> Iterator[None]:
-    """Redirect the stderr of processes that are started in the context to a file.
+    """Context manager; processes that are started in its block write their stderr to `file`.
 
-    In the context, file descriptor 2 refers to the file, and new processes inherit it. `sys.stderr`
+    In the block, file descriptor 2 refers to the file, and new processes inherit it. `sys.stderr`
     of this process still refers to the original stderr. Other threads run batches at the same time,
     and their messages must not be written to the file.
     """

@@ -223,7 +223,8 @@ def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bo
 def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> None:
     """Raise `ArgumentError` if a condition uses a CHAR column or a column with a collation.
 
-    The kernel compares strings by their bytes; for these columns, Spark doesn't.
+    The kernel compares strings by their bytes. Spark has other rules for the strings of these
+    columns.
     """
     try:
         names = _names(parse_predicate(condition))
@@ -548,7 +549,7 @@ _TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 
 
 def changed_rule(spark: Any) -> str | None:
-    """Return the name of a changed setting that changes the results of expressions, or None.
+    """Return the name of a setting that the session has changed and expressions depend on, or None.
 
     The kernel evaluates expressions as Spark does with the default values of its settings.
     """

@@ -80,8 +80,8 @@ class FileIndex(Protocol):
     ) -> tuple[pa.RecordBatch, FilesByPartition]:
         """Return the files that may contain a matching row, and their groups.
 
-        A row matches if all filters are true for it. The index can ignore filters, and return more
-        files. The batch has the columns `path`, `size` and `modification_time`.
+        A row matches if all filters are true for it. The index may ignore filters and return more
+        files. The returned batch has the columns `path`, `size` and `modification_time`.
         """
 
 
@@ -96,7 +96,7 @@ def sql_conf(spark: Any) -> SqlConf:
 def file_index_frame(
     spark: Any, index: FileIndex, schema: StructType, options: Mapping[str, str]
 ) -> DataFrame:
-    """Return the rows of the Parquet files of an index, read by Spark's own scan.
+    """Return a DataFrame in which Spark's own scan reads the Parquet files of an index.
 
     Args:
         schema: the columns of the files, and the partition columns.

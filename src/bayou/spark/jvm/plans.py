@@ -97,10 +97,10 @@ def first_relation_option(frame: Any, name: str) -> str | None:
 
 @tested_with("4.3")
 def unfiltered_relation(frame: Any, name: str) -> str | None:
-    """If a DataFrame has exactly a relation's rows, return the value of the relation's read option.
+    """If a DataFrame has exactly a relation's rows, return the relation's read option `name`.
 
-    `name` is the option's name in lower case. Returns None if the DataFrame is cached, if it
-    filters, joins, repeats or limits rows, or if the option isn't set.
+    `name` is in lower case. Returns None if the DataFrame is cached, if it filters, joins, repeats
+    or limits rows, or if the option isn't set.
     """
     level = frame.storageLevel
     if level.useMemory or level.useDisk:
@@ -119,10 +119,10 @@ def reads_several_rows(frame: Any) -> bool:
 
 @tested_with("4.3")
 def counted_relation(frame: Any, name: str) -> str | None:
-    """If a DataFrame counts a relation's rows, return the value of the relation's read option.
+    """If a DataFrame counts a relation's rows, return the relation's read option `name`.
 
-    `name` is the option's name in lower case. Returns None if the relation doesn't have the option,
-    or if the DataFrame isn't the result of `SELECT count(*) FROM relation`.
+    `name` is in lower case. Returns None if the option isn't set, or if the DataFrame isn't the
+    result of `SELECT count(*) FROM relation`.
     """
     plan = analyzed_plan(frame)
     if class_name(plan) != "Aggregate" or not plan.groupingExpressions().isEmpty():

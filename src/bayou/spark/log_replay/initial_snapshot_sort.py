@@ -1,9 +1,9 @@
 """Sorts the files of large initial snapshots with Spark jobs, when a stream requests them.
 
-Spark plans a stream of a Python data source in a separate process without a session. This process
-and the driver's process share a folder. The stream writes a request to the folder, and the driver's
-process responds with the sorted files of a `DistributedScan`. A query that has read its initial
-snapshot sends no request.
+Spark plans a stream of a Python data source in a separate process without a session. The separate
+process and the driver's process share a folder. The stream writes a request to the folder, and the
+driver's process responds with the sorted files of a `DistributedScan`. A query that has read its
+initial snapshot sends no request.
 """
 
 from __future__ import annotations

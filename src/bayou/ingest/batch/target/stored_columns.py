@@ -18,7 +18,7 @@ _INPUT_COLUMNS = "bayou.inputColumns"
 
 
 def record_columns_of(topic: Topic, snapshot: Snapshot) -> StructType:
-    """Return the columns of all record fields that a topic stores or its expressions read.
+    """Return the columns of all record fields that a topic stores or that its expressions read.
 
     The types of stored fields are from the table's schema, all other types from the table property.
     """

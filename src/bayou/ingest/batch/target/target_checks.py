@@ -199,7 +199,7 @@ def restore_app_id(table_id: str, kafka_topic: str) -> str:
 
     The identifier's version is the version of the RESTORE. The topic's first commit after the
     RESTORE contains the identifier. If several topics write the table, each of them must accept the
-    RESTORE, because it may have removed rows of each.
+    RESTORE, because the RESTORE may have removed rows of each topic.
     """
     return f"{_RESTORE}{table_id}/{kafka_topic}"
 
