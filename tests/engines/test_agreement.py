@@ -136,7 +136,10 @@ def tables(draw: st.DrawFn) -> tuple[pa.Table, pa.Schema]:
     kind = draw(FILE_TYPE)
     values = draw(st.lists(values_of(kind), min_size=1, max_size=10))
     table = pa.table({"v": pa.array(values, kind), "other": range(len(values))})
-    return table, pa.schema([("v", draw(narrowed(kind)))])
+    wanted = narrowed(kind)
+    if pa.types.is_string(kind):
+        wanted = st.one_of(wanted, st.just(pa.dictionary(pa.int32(), pa.string())))
+    return table, pa.schema([("v", draw(wanted))])
 
 
 @SETTINGS

@@ -13,9 +13,12 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import bayou
+from bayou.api.datasets.dataset import to_duckdb_dataset
+from bayou.engines import for_path
 from bayou.errors import ArgumentError, PrerequisiteError, TableNotFoundError
 from support.file_counts import CountingReporter, counting_engine
 
@@ -205,3 +208,68 @@ def test_without_duckdb_the_error_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(PrerequisiteError, match=r"pip install 'bayou\[duckdb\]'"):
         bayou.sql("SELECT 1")
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table with few kinds in its first file, none in the second, many in the third."""
+    path = str(tmp_path_factory.mktemp("kinds") / "t")
+    count = 120_000
+    ids = range(count)
+    few = pa.array([None if i % 11 == 0 else f"kind {i % 7}" for i in ids])
+    mapped = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+    rows = {"id": pa.array(ids, pa.int64()), "old": few, "name": [f"name {i}" for i in ids]}
+    bayou.write(path, pa.table(rows), configuration=mapped)
+    bayou.table(path).alter.rename_column("old", "kind")
+    bayou.write(path, pa.table({"id": pa.array([-1, -2], pa.int64())}), mode="append")
+    many = pa.array([f"kind {i}" for i in ids[:30_000]])
+    bayou.write(path, pa.table({"id": rows["id"][:30_000], "kind": many}), mode="append")
+    bayou.table(path).delete("id % 5 = 0")
+    bayou.write(path, pa.table({"id": pa.array([-3], pa.int64()), "kind": ["é"]}), mode="append")
+    return path
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "true",
+        "kind = 'kind 3'",
+        "kind IN ('kind 3', 'kind 77', 'é')",
+        "kind > 'kind 5' AND id < 1000",
+        "kind IS NULL",
+        "kind IS NOT NULL AND id < 0",
+        "kind LIKE '%d 6'",
+        "kind = 'no such kind'",
+        "kind <> 'kind 1'",
+        "id = 3 OR kind = 'kind 2'",
+    ],
+)
+def test_strings_with_few_values_are_grouped_as_dictionary_arrays(kinds: str, where: str) -> None:
+    rows = bayou.table(kinds).to_arrow()
+    query = f"SELECT kind, count(*), sum(id), min(name) FROM t WHERE {where} GROUP BY kind"
+    with duckdb.connect() as connection:
+        connection.register("t", rows)
+        expected = sorted(connection.sql(query).fetchall(), key=str)
+    assert sorted(bayou.sql(query, t=kinds).fetchall(), key=str) == expected
+
+
+def test_a_column_in_dictionary_arrays_is_a_string_for_duckdb(kinds: str) -> None:
+    types = bayou.sql("SELECT kind, name, id FROM t", t=kinds).types
+    assert [str(kind) for kind in types] == ["VARCHAR", "VARCHAR", "BIGINT"]
+    snapshot = bayou.table(kinds).snapshot()
+    dataset = to_duckdb_dataset(for_path(kinds), snapshot.kernel)
+    assert pa.types.is_dictionary(dataset.schema.field("kind").type)
+    assert dataset.schema.field("name").type == pa.string()
+    rows = dataset.to_table()
+    assert rows.schema == dataset.schema
+    assert rows.cast(snapshot.arrow_schema).equals(snapshot.to_arrow())
+    selected = dataset.filter(pc.field("kind") == "kind 3").to_table(["kind", "id"])
+    assert set(selected["kind"].to_pylist()) == {"kind 3"}
+
+
+def test_a_file_that_is_missing_doesnt_prevent_registering_the_table(
+    kinds: str, tmp_path: Path
+) -> None:
+    path = str(shutil.copytree(kinds, tmp_path / "t"))
+    Path(bayou.table(path).to_pyarrow_dataset().files[0]).unlink()
+    assert bayou.sql("SELECT id FROM t", t=path).columns == ["id"]

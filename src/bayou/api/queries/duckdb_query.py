@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from bayou.api.datasets.dataset import to_duckdb_dataset
 from bayou.api.optional_packages import missing_extra
 from bayou.api.queries.sources import TableSource, open_snapshot
 from bayou.api.snapshot import SnapshotHandle
@@ -182,10 +183,12 @@ def _check_statement(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 def _registrable(source: Any, storage_options: Mapping[str, str] | None) -> Any:
     """Return the object to register in DuckDB for a table argument."""
     if isinstance(source, TableHandle | SnapshotHandle):
-        return open_snapshot(source).to_pyarrow_dataset()
-    if isinstance(source, str) or hasattr(source, "__fspath__"):
-        return open_snapshot(source, storage_options).to_pyarrow_dataset()
-    return source
+        snapshot = open_snapshot(source)
+    elif isinstance(source, str) or hasattr(source, "__fspath__"):
+        snapshot = open_snapshot(source, storage_options)
+    else:
+        return source
+    return to_duckdb_dataset(snapshot._engine, snapshot.kernel)  # noqa: SLF001
 
 
 def _paths(

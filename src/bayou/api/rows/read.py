@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -89,12 +89,15 @@ class PlannedRead:
         limit: int | None,
         *,
         skipping: Predicate | None = None,
+        dictionary_columns: Iterable[str] = (),
     ) -> PlannedRead:
         """Plan a read; see `TableHandle.to_arrow` for the other arguments and errors.
 
         Args:
             skipping: a condition for skipping files and row groups. Rows that don't match this
                 condition may be returned.
+            dictionary_columns: columns to return as dictionary arrays of strings. Columns that
+                `filter` references are returned as strings.
         """
         checked_number(limit, "limit", "a number of rows")
         requested = checked_names(columns, "columns")
@@ -112,7 +115,11 @@ class PlannedRead:
                 condition = parse_predicate(condition)
             builder = builder.with_filter(skipping if condition is None else condition & skipping)
         read = [f for f in snapshot.schema if f.name in needed or f.name in names]
-        scan = builder.with_read_schema(type(snapshot.schema)(tuple(read))).build()
+        scan = (
+            builder.with_read_schema(type(snapshot.schema)(tuple(read)))
+            .with_dictionary_columns(set(dictionary_columns) - needed)
+            .build()
+        )
         state = scan.scan_state(engine)
         types = {f.name: f for f in state.logical_arrow_schema}
         schema = pa.schema([types[n] for n in names])

@@ -87,6 +87,8 @@ def converter(
         return _legacy_converter(actual, requested, name, path, time_zone)
     if source.equals(target) and _same_fields(source, target):
         return None
+    if pa.types.is_dictionary(target):
+        return _dictionary_converter(actual, requested, name, path)
     if pa.types.is_struct(source) and pa.types.is_struct(target):
         return _struct_converter(source, target, name, path)
     if is_list(source) and is_list(target):
@@ -140,6 +142,14 @@ def _legacy_converter(
 ) -> Conversion:
     inner = converter(actual.remove_metadata(), requested, name, path) or _same
     return lambda array: inner(rebase_datetimes(array, time_zone))
+
+
+def _dictionary_converter(
+    actual: pa.Field[Any], requested: pa.Field[Any], name: str, path: str
+) -> Conversion:
+    target: _NestedType = requested.type
+    inner = converter(actual, requested.with_type(target.value_type), name, path) or _same
+    return lambda array: inner(array).dictionary_encode()
 
 
 def _variant_converter(target: pa.DataType, name: str) -> Conversion:

@@ -99,11 +99,14 @@ class ParquetFooter:
             columns are included only if parquet-mr wrote the file, because other writers may ignore
             NaN. Columns within lists and maps have no statistics.
         key_value_metadata: the file's metadata, without entries that aren't UTF-8.
+        dictionary_columns: top-level string columns that are read faster as dictionary arrays,
+            because they have few different values.
     """
 
     schema: pa.Schema
     statistics: FileStatistics
     key_value_metadata: Mapping[str, str]
+    dictionary_columns: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +180,11 @@ class ParquetHandler(Protocol):
 
         Columns and nested fields are matched by field id (`FIELD_ID_KEY` in the field's metadata)
         if the field has one, otherwise by name. Missing nullable columns and nested fields are
-        null. Values are cast to the schema's types if the cast is lossless. If the footer shows
-        that dates and timestamps are in Spark's hybrid calendar, they are converted to the
-        proleptic Gregorian calendar. The handler computes the values of fields that have
-        `METADATA_COLUMN_KEY` in their metadata. `predicate` is a hint over columns of
+        null. Values are cast to the schema's types if the cast is lossless. A top-level string
+        column is returned as a dictionary array if the schema requests `dictionary(int32, string)`.
+        If the footer shows that dates and timestamps are in Spark's hybrid calendar, they are
+        converted to the proleptic Gregorian calendar. The handler computes the values of fields
+        that have `METADATA_COLUMN_KEY` in their metadata. `predicate` is a hint over columns of
         `physical_schema`: rows that can't match may be omitted. Reads are streamed: memory is
         bounded by a few batches, not by a row group.
 

@@ -44,7 +44,7 @@ from bayou.kernel.scan.scan_state import (
 )
 from bayou.kernel.scan.transform import select_columns, transform_physical_data
 from bayou.kernel.table_features.column_mapping import to_physical_schema
-from bayou.protocol.schema import VOID, StructType
+from bayou.protocol.schema import STRING, VOID, StructType
 
 if TYPE_CHECKING:
     from bayou.kernel.scan.data_skipping.pruning import Pruning
@@ -66,6 +66,7 @@ class ScanBuilder:
     """
 
     __slots__ = (
+        "_dictionary_columns",
         "_filter",
         "_metadata_columns",
         "_read_schema",
@@ -83,6 +84,7 @@ class ScanBuilder:
         self._statistics = False
         self._whole_adds = False
         self._time_zone = "UTC"
+        self._dictionary_columns: tuple[str, ...] = ()
 
     def with_filter(self, filter: Predicate | str | None) -> ScanBuilder:
         """Select only files that may contain matching rows.
@@ -124,6 +126,16 @@ class ScanBuilder:
         builder._time_zone = normalize_time_zone(name)
         return builder
 
+    def with_dictionary_columns(self, names: Iterable[str]) -> ScanBuilder:
+        """Return these columns as dictionary arrays of strings.
+
+        Strings with few different values are read faster as dictionary arrays. Names of other
+        columns than top-level columns of type string in the data files have no effect.
+        """
+        builder = copy.copy(self)
+        builder._dictionary_columns = tuple(names)
+        return builder
+
     def with_whole_adds(self) -> ScanBuilder:
         """Include all fields of `add` in scan files, for callers that remove or copy files."""
         builder = copy.copy(self)
@@ -162,6 +174,13 @@ class ScanBuilder:
                 read_schema=read_schema,
                 statistics=self._statistics,
                 time_zone=self._time_zone,
+                dictionary_columns=tuple(
+                    field.name
+                    for field in read_schema
+                    if field.name in self._dictionary_columns
+                    and field.data_type == STRING
+                    and field.name not in source.partition_columns
+                ),
                 metadata_columns=check_metadata_columns(
                     source.table,
                     self._metadata_columns,
@@ -453,6 +472,7 @@ class Scan:
             column_mapping=self._source.column_mapping,
             deletion_vectors="deletionVector" in self._source.columns,
             time_zone=self._definition.time_zone,
+            dictionary_columns=self._definition.dictionary_columns,
         )
 
     def _data_predicate(self) -> Predicate | None:

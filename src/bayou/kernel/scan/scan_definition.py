@@ -101,6 +101,7 @@ class ScanDefinition:
         statistics: whether scan files include their statistics even if the predicate doesn't need
             them.
         time_zone: time zone of partition values that are timestamps without a zone.
+        dictionary_columns: logical names of string columns to return as dictionary arrays.
     """
 
     source: ScanSource
@@ -109,6 +110,7 @@ class ScanDefinition:
     statistics: bool = False
     metadata_columns: tuple[str, ...] = ()
     time_zone: str = "UTC"
+    dictionary_columns: tuple[str, ...] = ()
 
 
 def _stats_forms(state: TableState) -> tuple[StatsForm, ...]:

@@ -79,6 +79,7 @@ class _WireScanState(msgspec.Struct, frozen=True, array_like=True):
     column_mapping: ColumnMappingMode
     deletion_vectors: bool
     time_zone: str = "UTC"
+    dictionary_columns: tuple[str, ...] = ()
 
 
 _WIRE = WireFormat("scan state", 1, _WireScanState)
@@ -100,6 +101,8 @@ class ScanState:
         column_mapping: column mapping mode of the data files.
         deletion_vectors: whether files may have deletion vectors.
         time_zone: time zone of partition values that are timestamps without a zone.
+        dictionary_columns: logical names of string columns of data files to return as dictionary
+            arrays, as which strings with few different values are read faster.
 
     Examples:
         >>> state = ScanState.from_bytes(scan.scan_state(engine).to_bytes())
@@ -115,6 +118,7 @@ class ScanState:
     column_mapping: ColumnMappingMode = "none"
     deletion_vectors: bool = False
     time_zone: str = "UTC"
+    dictionary_columns: tuple[str, ...] = ()
 
     @cached_property
     def logical_arrow_schema(self) -> pa.Schema:
@@ -125,7 +129,8 @@ class ScanState:
             else pa.field(name, _METADATA_TYPES[name], False)
             for name in self.metadata_columns
         ]
-        return pa.schema([*to_arrow_schema(self.logical_schema), *fields])
+        columns = map(self._in_result, to_arrow_schema(self.logical_schema))
+        return pa.schema([*columns, *fields])
 
     @cached_property
     def data_columns(self) -> tuple[StructField, ...]:
@@ -152,7 +157,10 @@ class ScanState:
             CorruptTableError: column mapping is by id, and a column has no id.
         """
         try:
-            fields = [physical_field(f, self.column_mapping) for f in self.data_columns]
+            fields = [
+                self._in_result(physical_field(f, self.column_mapping), f.name)
+                for f in self.data_columns
+            ]
         except ValueError as error:
             raise CorruptTableError(
                 f"{self.table}: the schema is incomplete: {error}. Restore an earlier version of "
@@ -192,6 +200,15 @@ class ScanState:
         except KeyError:  # the predicate references a field that isn't read
             return None
 
+    def _in_result(self, field: pa.Field[Any], name: str | None = None) -> pa.Field[Any]:
+        """Return a field with the type in which its values are returned.
+
+        Args:
+            name: the logical name of the column if `field` has the physical name.
+        """
+        encoded = (name or field.name) in self.dictionary_columns
+        return field.with_type(pa.dictionary(pa.int32(), pa.string())) if encoded else field
+
     def partition_key(self, field: StructField) -> str:
         """Return the name of a partition column in `add.partitionValues`."""
         return field.name if self.column_mapping == "none" else physical_name(field)
@@ -209,6 +226,7 @@ class ScanState:
                 self.column_mapping,
                 self.deletion_vectors,
                 self.time_zone,
+                self.dictionary_columns,
             )
         )
 
@@ -232,6 +250,7 @@ class ScanState:
                 column_mapping=wire.column_mapping,
                 deletion_vectors=wire.deletion_vectors,
                 time_zone=wire.time_zone,
+                dictionary_columns=wire.dictionary_columns,
             ),
         )
 
@@ -258,6 +277,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
         stats_forms=source.stats_forms,
         exact_double_files=array_to_bytes(source.exact_double_files),
         time_zone=scan.time_zone,
+        dictionary_columns=scan.dictionary_columns,
     )
     return _WIRE_FORMAT.encode(wire)
 
@@ -283,6 +303,7 @@ class _WireScan(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     stats_forms: tuple[StatsForm, ...]
     exact_double_files: bytes | None = None
     time_zone: str = "UTC"
+    dictionary_columns: tuple[str, ...] = ()
 
 
 _WIRE_FORMAT = WireFormat("scan", 1, _WireScan)
@@ -317,4 +338,5 @@ def _definition(wire: _WireScan) -> ScanDefinition:
         statistics=wire.statistics,
         metadata_columns=wire.metadata_columns,
         time_zone=wire.time_zone,
+        dictionary_columns=wire.dictionary_columns,
     )

@@ -29,6 +29,18 @@ def file(tmp_path: Path) -> FileSplit:
     )
 
 
+def test_row_groups_are_selected_by_a_column_that_is_requested_as_dictionary(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "file.parquet"
+    pq.write_table(pa.table({"s": [f"s{i:02d}" for i in range(40)]}), path, row_group_size=10)
+    split = FileSplit(path=str(path), size=path.stat().st_size)
+    wanted = pa.schema([("s", pa.dictionary(pa.int32(), pa.string()))])
+    batches = ArrowEngine().parquet.read_parquet_files([split], wanted, col("s") == "s15")
+    rows = [s for batch in batches for s in batch.column("s").to_pylist()]
+    assert rows == [f"s{i}" for i in range(10, 20)]
+
+
 WANTED = pa.schema(
     [
         ("i", pa.int64()),

@@ -13,7 +13,7 @@ from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.parquet_files.reader import OpenParquet
 from bayou.engines.arrow.parquet_files.string_decoding import decoding_options, fitting_batches
 from bayou.engines.arrow.storage.local_files import LocalFiles
-from bayou.kernel.engine import FileSplit
+from bayou.kernel.engine import FileSplit, FileStatus
 
 ROWS = 120_000
 
@@ -79,6 +79,29 @@ def test_decoded_strings_equal_the_written_strings(
     expected = pa.table(COLUMNS).select(names)
     assert _options(split, expected.schema) == options
     assert _read(split, expected.schema).equals(expected)
+
+
+@pytest.mark.parametrize("names", [["kind"], ["name"], ["empty", "id", "name", "kind"]], ids=str)
+def test_strings_are_returned_as_requested_dictionary_arrays(
+    tmp_path: Path, names: list[str]
+) -> None:
+    split = _file(tmp_path, pa.table(COLUMNS), use_dictionary=["kind", "empty"])
+    expected = pa.table(COLUMNS).select(names)
+    encoded = pa.dictionary(pa.int32(), pa.string())
+    fields = [pa.field(n, encoded if n != "id" else pa.int64()) for n in [*names, "lacking"]]
+    rows = _read(split, pa.schema(fields))
+    assert rows["lacking"].null_count == ROWS
+    assert rows.select(names).cast(expected.schema).equals(expected)
+
+
+def test_columns_with_a_small_dictionary_are_in_the_footer(tmp_path: Path) -> None:
+    split = _file(tmp_path, pa.table(COLUMNS), use_dictionary=["kind", "empty", "id", "name"])
+    status = FileStatus(path=split.path, size=split.size or 0, modification_time=0)
+    parquet = ArrowEngine().parquet
+    assert parquet.read_footer(status).dictionary_columns == {"kind", "empty"}
+    short = _file(tmp_path, pa.table({"kind": COLUMNS["kind"]}).slice(0, 1000))
+    status = FileStatus(path=short.path, size=short.size or 0, modification_time=0)
+    assert parquet.read_footer(status).dictionary_columns == set()
 
 
 def test_a_column_whose_dictionary_was_full_is_not_read_as_a_dictionary(tmp_path: Path) -> None:

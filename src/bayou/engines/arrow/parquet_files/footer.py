@@ -9,6 +9,7 @@ from typing import Any
 
 from bayou.engines.arrow.parquet_files.reader import OpenParquet
 from bayou.engines.arrow.parquet_files.statistics import StatisticsCollector
+from bayou.engines.arrow.parquet_files.string_decoding import columns_with_small_dictionary
 from bayou.engines.footer_check import orders_nan_last
 from bayou.engines.legacy_calendar import int96_leaves, mark_legacy_fields, with_int96_timestamps
 from bayou.kernel.engine import FileStatus, FileSystemClient, ParquetFooter, ParquetWriteOptions
@@ -43,6 +44,7 @@ def read_footer(
             schema=schema,
             statistics=statistics,
             key_value_metadata=_decode(footer.metadata or {}),
+            dictionary_columns=columns_with_small_dictionary(opened, file_schema),
         )
 
 

@@ -49,7 +49,8 @@ class Projection:
 
     Attributes:
         leaves: indexes of the leaf columns to decode, in ascending order.
-        converts: whether decoded columns have other types than the requested columns.
+        converts: whether columns are converted after decoding, other than by dictionary encoding.
+        encodes: whether decoded columns are dictionary-encoded.
     """
 
     def __init__(self, file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:
@@ -89,9 +90,15 @@ class Projection:
         self._sources = [
             s if s.index is None else _Source(s.name, order[s.index], s.convert) for s in sources
         ]
-        self.converts = any(s.convert for s in self._sources)
+        converted = [
+            pa.types.is_dictionary(field.type)
+            for source, field in zip(self._sources, self._fields, strict=True)
+            if source.convert is not None
+        ]
+        self.converts = not all(converted)
+        self.encodes = any(converted)
         same_order = [s.index for s in self._sources] == list(range(len(order)))
-        self._same = same_order and not self.converts
+        self._same = same_order and not converted
         self.leaves = sorted(set(leaves))
 
     def apply(

@@ -85,15 +85,23 @@ class OpenParquet:
         )
 
     def decode_strings_faster(
-        self, schema: pa.Schema, leaves: Sequence[int], groups: Sequence[int]
+        self,
+        schema: pa.Schema,
+        leaves: Sequence[int],
+        groups: Sequence[int],
+        *,
+        dictionaries: bool,
     ) -> bool:
         """Replace `reader` by a reader that returns strings in other types, if this is faster.
+
+        Args:
+            dictionaries: whether dictionary arrays are requested.
 
         Returns:
             Whether the reader was replaced. The schema and the column types of the new reader
             differ from those of the old reader.
         """
-        options = decoding_options(self, schema, leaves, groups)
+        options = decoding_options(self, schema, leaves, groups, dictionaries=dictionaries)
         if options is not None:
             self._open(metadata=self.metadata, **options)
         return options is not None
@@ -164,7 +172,7 @@ def read_files(
             groups = range(split.first_row_group, end)
             selected = plan.row_group_filter.select(opened.metadata, schema, groups)
             if not projection.converts and opened.decode_strings_faster(
-                schema, projection.leaves, selected
+                schema, projection.leaves, selected, dictionaries=projection.encodes
             ):
                 projection = plan.projection(opened.schema(), split.path)
             batches = _read_row_groups(opened, selected, projection, split.path, batch_size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 
 
+_AnyType: TypeAlias = Any
+"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_dictionary` don't narrow types."""
+
+
 class RowGroupFilter:
     """Selects row groups by a predicate on the columns of a requested schema.
 
@@ -44,7 +48,11 @@ class RowGroupFilter:
         from bayou.kernel.expressions.resolution import resolve
         from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
 
-        columns = [f for f in requested if METADATA_COLUMN_KEY not in (f.metadata or {})]
+        columns = [
+            _without_dictionary(f)
+            for f in requested
+            if METADATA_COLUMN_KEY not in (f.metadata or {})
+        ]
         try:
             schema = from_arrow_schema(pa.schema(columns))
             resolved = resolve(predicate, schema)
@@ -75,6 +83,11 @@ class RowGroupFilter:
         stats = parse_strings(to_array(json, pa.string()), self._plan.stats_schema)
         mask = self._plan.select({}, stats).to_pylist()
         return [i for i, selected in zip(candidates, mask, strict=True) if selected]
+
+
+def _without_dictionary(field: pa.Field[Any]) -> pa.Field[Any]:
+    kind: _AnyType = field.type
+    return field.with_type(kind.value_type) if pa.types.is_dictionary(kind) else field
 
 
 def _fields_on(path: tuple[str, ...], fields: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:

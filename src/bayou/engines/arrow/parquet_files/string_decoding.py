@@ -10,6 +10,7 @@ takes another quarter of the time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -64,12 +65,15 @@ def decoding_options(
     file_schema: pa.Schema,
     leaves: Sequence[int],
     groups: Sequence[int],
+    *,
+    dictionaries: bool = False,
 ) -> dict[str, Any] | None:
     """Return arguments for `ParquetReader.open` that read strings faster; None for no arguments.
 
     Args:
         leaves: indexes of the leaf columns to decode.
         groups: numbers of the row groups to decode.
+        dictionaries: whether dictionary arrays are requested.
     """
     footer = file.metadata
     if footer.num_rows * len(leaves) < _MIN_VALUES:  # quick, because there may be many small files
@@ -81,13 +85,40 @@ def decoding_options(
         return None
     footer = file.checked_footer()
     encoded = [
-        leaf for leaf in strings if all(_has_dictionary(footer, group, leaf) for group in groups)
+        leaf
+        for leaf in strings
+        if all(has_small_dictionary(footer.row_group(group).column(leaf)) for group in groups)
     ]
     # pyarrow ignores `read_dictionary` if `binary_type` is set. `binary_type` also applies to
     # nested strings, whose conversion takes as long as it saves.
-    if has_nested or 2 * len(encoded) >= len(strings):
+    if has_nested or dictionaries or 2 * len(encoded) >= len(strings):
         return {"read_dictionary": encoded} if encoded else None
     return {"binary_type": pa.large_binary()}
+
+
+def columns_with_small_dictionary(file: FooterSource, schema: pa.Schema) -> frozenset[str]:
+    """Return the top-level string columns that pyarrow decodes faster as dictionary arrays.
+
+    The result is empty if the file is too small for a faster reader, see `decoding_options`.
+    """
+    footer = file.metadata
+    if footer.num_rows < max(_MIN_VALUES, _MIN_VALUES_PER_CHUNK * footer.num_row_groups):
+        return frozenset()
+    footer = file.checked_footer()
+    groups = [footer.row_group(group) for group in range(footer.num_row_groups)]
+    starts = accumulate((count_leaves(field.type) for field in schema), initial=0)
+    return frozenset(
+        field.name
+        for field, leaf in zip(schema, starts, strict=False)
+        if pa.types.is_string(field.type)
+        and all(has_small_dictionary(group.column(leaf)) for group in groups)
+    )
+
+
+def has_small_dictionary(column: pq.ColumnChunkMetaData) -> bool:
+    """Whether a column chunk is dictionary-encoded, with few different values."""
+    max_size = _MAX_ENCODED_BYTES * column.num_values
+    return column.has_dictionary_page and column.total_uncompressed_size <= max_size
 
 
 def fitting_batches(batch: pa.RecordBatch, max_bytes: int = _MAX_BYTES) -> Iterator[pa.RecordBatch]:
@@ -131,12 +162,6 @@ def _leaf_types(kind: _AnyType) -> Iterator[pa.DataType]:
         yield kind
     for field in fields:
         yield from _leaf_types(field.type)
-
-
-def _has_dictionary(footer: pq.FileMetaData, group: int, leaf: int) -> bool:
-    column = footer.row_group(group).column(leaf)
-    max_size = _MAX_ENCODED_BYTES * column.num_values
-    return column.has_dictionary_page and column.total_uncompressed_size <= max_size
 
 
 def _size(batch: pa.RecordBatch) -> int:
