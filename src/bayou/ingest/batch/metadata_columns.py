@@ -1,4 +1,4 @@
-"""The columns of a target table with Kafka metadata; the module `row_layout` describes them."""
+"""The Kafka metadata columns of a target table; the module `row_layout` describes the columns."""
 
 from __future__ import annotations
 

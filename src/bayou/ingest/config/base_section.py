@@ -1,4 +1,4 @@
-"""The base class for sections of the YAML file, which also checks properties and secrets."""
+"""The base class for sections of the YAML file; it also checks properties and secrets."""
 
 from __future__ import annotations
 

@@ -105,8 +105,8 @@ _SCHEMA = pa.schema(_COLUMNS)
 class LedgerState:
     """The rows of the ledger in memory.
 
-    Rows that this process adds to the ledger are also added here. Therefore the ledger isn't read
-    again after each batch. It may have rows for 100,000 files.
+    Rows that this process adds to the ledger are also added here. Therefore the ledger, which may
+    have rows for 100,000 files, isn't read again after each batch.
 
     Attributes:
         parts: the rows of all folders.

@@ -549,7 +549,7 @@ _TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
 
 
 def changed_rule(spark: Any) -> str | None:
-    """Return the name of a setting that the session has changed and expressions depend on, or None.
+    """Return the name of a changed setting that affects expressions; None if there is none.
 
     The kernel evaluates expressions as Spark does with the default values of its settings.
     """

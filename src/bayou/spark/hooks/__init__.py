@@ -1,4 +1,4 @@
-"""Hooks in PySpark's readers and writers, which let Bayou handle the calls for Delta tables.
+"""Hooks in PySpark's readers and writers; they let Bayou handle the calls for Delta tables.
 
 `hooks` installs the hooks; `requests` describes the call of a reader or writer.
 """

@@ -1,4 +1,4 @@
-"""Hooks in PySpark's readers and writers, which let Bayou handle the calls for Delta tables.
+"""Hooks in PySpark's readers and writers; they let Bayou handle the calls for Delta tables.
 
 A hook replaces a method of a PySpark class, such as `DataFrameReader.load`, once for the process.
 Therefore hooks also work in `foreachBatch` and in new sessions of the application. A hook has an

@@ -121,9 +121,8 @@ def latest_snapshot(engine: Engine, path: str, spark: Any = None) -> Snapshot:
 def clear_cache() -> None:
     """Clear the snapshot cache of the driver's process.
 
-    This releases memory. It isn't needed to read the latest version, because each read lists the
-    log. Clearing is necessary only after a file in a log was changed in place, which no writer
-    does.
+    Clearing releases memory. To read the latest version, clearing isn't needed, because each read
+    lists the log. It is needed only if a file in a log was changed in place, which no writer does.
 
     Examples:
         >>> clear_cache()

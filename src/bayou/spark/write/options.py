@@ -195,7 +195,7 @@ class WriteOptions:
         }
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
-        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`; it replaces all partitions.
+        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`: all partitions are replaced.
 
         Args:
             properties: the statement's table properties, which override the session's defaults.
