@@ -229,6 +229,21 @@ def test_an_argument_of_another_kind_is_refused_by_name(tmp_path, arguments, arg
     assert not table.exists()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"AWS_SECRET_ACCESS_KEY": b"hunter2"},
+        {"AWS_SESSION_TOKEN": ["hunter2"]},
+        {b"AWS_SECRET_ACCESS_KEY": "hunter2"},
+        {("AWS_SECRET_ACCESS_KEY", "hunter2"): "x"},
+    ],
+)
+def test_no_value_of_a_storage_option_of_another_kind_is_shown(options):
+    with pytest.raises(ArgumentError, match=r"^storage_options: .* is a \w+\.") as refused:
+        bayou.table("s3://bucket/table", storage_options=options)
+    assert "hunter2" not in str(refused.value)
+
+
 def test_a_column_of_type_void_gets_the_type_of_rows_that_may_change_the_schema(path):
     schema = StructType(
         tuple(StructField(name=name, data_type=kind) for name, kind in (("id", LONG), ("v", VOID)))

@@ -94,7 +94,10 @@ def checked_version(value: object, argument: str) -> int:
 
 
 def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[str, str]:
-    """Check a mapping of strings and return it; None becomes an empty mapping."""
+    """Check a mapping of strings and return it; None becomes an empty mapping.
+
+    Values of storage options may be secrets, so the error message doesn't contain them.
+    """
     if values is None:
         return {}
     if not isinstance(values, Mapping):
@@ -104,12 +107,21 @@ def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[
         )
     pairs: Iterable[tuple[object, object]] = values.items()
     for name, value in pairs:
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise ArgumentError(
-                f"{argument}: {name!r} is {value!r}. Give names and values as strings, such as "
-                f"{{{str(name)!r}: {_to_string(value)!r}}}.",
-                argument=argument,
-            )
+        if isinstance(name, str) and isinstance(value, str):
+            continue
+        if not isinstance(name, str):
+            problem = f"a name is a {type(name).__name__}"
+            example = "{'name': 'value'}"
+        elif argument == "storage_options" and not isinstance(value, bool):
+            problem = f"the value of {name!r} is a {type(value).__name__}"
+            example = "{'AWS_REGION': 'eu-west-1'}"
+        else:
+            problem = f"{name!r} is {value!r}"
+            example = f"{{{name!r}: {_to_string(value)!r}}}"
+        raise ArgumentError(
+            f"{argument}: {problem}. Give names and values as strings, such as {example}.",
+            argument=argument,
+        )
     return values
 
 
