@@ -33,7 +33,17 @@ def test_http_is_allowed_where_the_environment_says_so():
     }
 
 
-@pytest.mark.parametrize("endpoint", ["localhost:9000", "http://", "https:///x", "s3.example.com"])
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "localhost:9000",
+        "http://",
+        "https:///x",
+        "s3.example.com",
+        "http://u:secret@[::",
+        "http://u@",
+    ],
+)
 def test_an_endpoint_that_is_no_url_is_an_error_that_names_the_option(endpoint):
     with pytest.raises(ArgumentError, match=r"'aws_endpoint_url': not a URL"):
         store_settings("s3", {"AWS_ENDPOINT_URL": endpoint}, {})

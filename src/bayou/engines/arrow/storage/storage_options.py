@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from bayou.errors import ArgumentError
 
@@ -126,7 +127,7 @@ def _complete_endpoint(
         for name, value in source.items():
             if name.removeprefix(prefix) in _ENDPOINTS and value:
                 key, endpoint = name, str(value)
-    if endpoint and not _URL.match(endpoint):
+    if endpoint and not _is_url(endpoint):
         raise ArgumentError(
             f"storage option {key!r}: not a URL. Use a URL such as https://host:9000.",
             argument="storage_options",
@@ -135,6 +136,13 @@ def _complete_endpoint(
         settings.client_options.setdefault("allow_http", "true")
     elif allowed := variables.get(f"{prefix}allow_http"):
         settings.client_options.setdefault("allow_http", allowed)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        return _URL.match(text) is not None and bool(urlsplit(text).hostname)
+    except ValueError:  # invalid host or brackets
+        return False
 
 
 def unknown_option(scheme: str, message: str) -> ArgumentError:

@@ -17,6 +17,9 @@ from bayou.errors import ArgumentError, BayouError, FileMissingError, StorageErr
 from bayou.redaction import HIDDEN, is_panic, without_secrets
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
+_RESPONSE_START = re.compile(r":\s*<(?:\?xml|Error)\b")
+"""Matches the start of a response in XML inside an obstore error."""
+
 _PROVIDER_ERROR = re.compile(
     r"(?:role \S+: can't be assumed:|credentials of \S+: the catalog vends none)[^\n]*"
 )
@@ -43,6 +46,9 @@ _REJECTED_CREDENTIALS = frozenset(
     }
 )
 
+
+_INVALID_KEY = "Encountered object with invalid path"
+"""Start of obstore's error for a listing with a key such as `a//b` or `a/../b`."""
 
 _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 
@@ -81,13 +87,24 @@ def storage_errors(path: str, operation: str) -> Iterator[None]:
                 path=path,
             ) from None
         if isinstance(error, NotFoundError | FileNotFoundError):
+            if code == "NoSuchUpload":  # a lost response of the request that completes an upload
+                raise StorageError(
+                    f"{path}: can't {operation}: the store has no such multipart upload. Another "
+                    "process aborted it, or the response of the store was lost. Repeat the "
+                    "operation.",
+                    path=path,
+                ) from None
             missing = (
                 "the bucket doesn't exist" if operation == "write" else "the object doesn't exist"
             )
             raise FileMissingError(f"{path}: can't {operation}: {missing}", path=path) from None
-        raise StorageError(
-            f"{path}: can't {operation}: {error_message(error)}", path=path
-        ) from None
+        message = error_message(error)
+        if _INVALID_KEY in message:
+            message += (
+                ". The store client doesn't support this key, so it can't list this folder. Rename "
+                "or delete the object with another tool."
+            )
+        raise StorageError(f"{path}: can't {operation}: {message}", path=path) from None
     except BaseException as error:
         if is_panic(error):
             raise StorageError(
@@ -134,10 +151,13 @@ def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
 
 def error_message(error: BaseException) -> str:
     """Return the message of an obstore error in one line, without the query strings of URLs."""
-    message, _, rest = str(error).partition("\n")
-    response = _S3_ERROR.search(rest)
+    whole = str(error)
+    message = whole.partition("\n")[0]
+    response = _S3_ERROR.search(whole)
     if response is not None:
-        message = f"{message.partition(': <?xml')[0]}: {response[1]}: {response[2] or 'no message'}"
+        # The rest of the response isn't shown: some stores repeat the request's token in it.
+        message = _RESPONSE_START.split(message, maxsplit=1)[0]
+        message = f"{message}: {response[1]}: {response[2] or 'no message'}"
     return re.sub(r"\?\S+", "?...", without_secrets(message))
 
 
