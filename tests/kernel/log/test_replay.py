@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.engines.arrow.files import ArrowFiles
-from bayou.errors import CorruptTableError
+from bayou.errors import CorruptTableError, StorageError
 from bayou.kernel import Snapshot, closeable
 from bayou.kernel.log import replay
 from support.faults import Fault, FaultInjectingEngine
@@ -196,6 +198,40 @@ def test_a_commit_that_vanishes_while_it_is_read_is_named(tmp_path):
     with pytest.raises(CorruptTableError, match="deleted while it was read") as caught:
         snapshot(log)
     assert caught.value.file == log.path(f"{0:020d}.json")
+
+
+class ShortResponses(ArrowFiles):
+    """Returns files without their last line, or without their second half."""
+
+    def __init__(self, name: str, cut: Callable[[bytes], bytes]) -> None:
+        super().__init__({})
+        self.name = name
+        self.cut = cut
+
+    @closeable
+    def read_files(self, ranges):
+        ranges = list(ranges)
+        with super().read_files(ranges) as contents:
+            for requested, data in zip(ranges, contents, strict=True):
+                yield self.cut(data) if requested.path.endswith(self.name) else data
+
+
+def without_last_line(data: bytes) -> bytes:
+    return data[: data.rstrip(b"\n").rfind(b"\n") + 1]
+
+
+@pytest.mark.parametrize("cut", [without_last_line, lambda _: b""])
+@pytest.mark.parametrize("name", [f"{1:020d}.json", ".checkpoint.*.json"])
+def test_a_response_that_ends_early_loses_no_lines_of_the_log(tmp_path, cut, name):
+    log = LogWriter(ArrowEngine(), str(tmp_path))
+    log.commit(*HEAD, add("a"), add("b"))
+    log.commit(add("c"), add("d"))
+    if "checkpoint" in name:
+        (name,) = log.v2_checkpoint(1, [*HEAD, add("a"), add("b"), add("c"), add("d")], kind="json")
+        log.delete(f"{0:020d}.json")
+    engine = ArrowEngine(files=ShortResponses(name, cut))
+    with pytest.raises((StorageError, CorruptTableError), match=f"{name}.*the store returned"):
+        live(LogWriter(engine, str(tmp_path)))
 
 
 @pytest.mark.parametrize(

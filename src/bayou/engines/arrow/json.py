@@ -22,6 +22,7 @@ from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import ByteRange, FileStatus, FileSystemClient
+from bayou.kernel.engine.file_system import check_length
 from bayou.kernel.expressions.model import Predicate
 
 _LINES_BLOCK = 8 << 20
@@ -57,6 +58,7 @@ def read_lines(
 
     Raises:
         SerializationError: a line isn't UTF-8; the message names the file and line.
+        StorageError: the store returned only the beginning of a file.
     """
     # The file of each requested block: `read_files` consumes ranges before it yields their bytes.
     blocks: deque[tuple[FileStatus, bool]] = deque()
@@ -71,17 +73,20 @@ def read_lines(
                 length = None if is_last else _LINES_BLOCK
                 yield ByteRange(path=status.path, offset=start, length=length)
 
-    rest, number = b"", 0
+    rest, number, length = b"", 0, 0
     with files.read_files(ranges()) as contents:
         for data in contents:
             status, is_last = blocks.popleft()
+            length += len(data)
+            if is_last:
+                check_length(status, length)
             *lines, rest = (rest + bytes(data)).split(b"\n")
             if is_last:
                 lines.append(rest)
             yield from _numbered(status.path, lines, number + 1, batch_size)
             number += len(lines)
             if is_last:
-                rest, number = b"", 0
+                rest, number, length = b"", 0, 0
 
 
 def _numbered(path: str, lines: list[bytes], first: int, batch_size: int) -> Iterator[Lines]:

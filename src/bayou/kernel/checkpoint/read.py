@@ -19,6 +19,7 @@ from bayou.errors import CorruptTableError, FileMissingError, StorageError
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.checkpoint.schema import METADATA_SCHEMA, SIDECAR_SCHEMA
 from bayou.kernel.engine import ByteRange, Engine, FileSplit, FileStatus
+from bayou.kernel.engine.file_system import check_length
 from bayou.kernel.log.listing import Checkpoint, damaged_checkpoint
 from bayou.kernel.log.replay import read_commit
 from bayou.kernel.log.segment import log_path
@@ -178,6 +179,7 @@ def _from_json(
 ) -> CheckpointContents:
     try:
         data = next(iter(engine.files.read_files([ByteRange(path=top.path)])))
+        check_length(top, len(data))
     except StorageError as error:
         raise unreadable_checkpoint(table, top.path, error) from error
     actions = read_commit(table, checkpoint.version, top, data).actions

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import IO, Protocol
 
+from bayou.errors import StorageError
 from bayou.kernel.arrow.closeable import CloseableIterator
 
 TEMPORARY_FILE_PATTERN = re.compile(r"\..{1,40}\.[0-9a-f]{32}\.tmp", re.DOTALL)
@@ -44,6 +45,32 @@ class ByteRange:
     path: str
     offset: int = 0
     length: int | None = None
+
+
+def check_length(file: FileStatus, length: int) -> None:
+    """Check that a read of a whole file has returned at least its listed size.
+
+    A proxy may end a response early at the end of a line. Without this check, the result would look
+    like a complete file with fewer lines.
+
+    Args:
+        file: the listed file; a size of 0 means that the size is unknown.
+        length: number of bytes that the store returned.
+
+    Raises:
+        StorageError: bytes are missing.
+    """
+    if length < file.size:
+        raise incomplete_read(file.path, length, file.size)
+
+
+def incomplete_read(path: str, length: int, expected: int) -> StorageError:
+    """Return the error for a response with fewer bytes than expected."""
+    return StorageError(
+        f"{path}: can't read: the store returned {length} of {expected} bytes. Try again; if the "
+        "error persists, check the connection to the store, for example a proxy.",
+        path=path,
+    )
 
 
 class FileSystemClient(Protocol):

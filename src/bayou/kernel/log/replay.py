@@ -23,6 +23,7 @@ from bayou.kernel.arrow.closeable import closeable
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.catalog import InlineCommit
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
+from bayou.kernel.engine.file_system import check_length
 from bayou.kernel.log.action_reconciliation import (
     ActionAccumulator,
     FileActionStore,
@@ -103,13 +104,19 @@ def read_commits(
 def read_commit_files(
     engine: Engine, table: str, files: Iterable[tuple[int, FileStatus]]
 ) -> Iterator[tuple[int, FileStatus, bytes]]:
-    """Yield (version, file, bytes) of each commit in the order of `files`, with read-ahead."""
+    """Yield (version, file, bytes) of each commit in the order of `files`, with read-ahead.
+
+    Raises:
+        CorruptTableError: a commit is missing.
+        StorageError: the store returned only the beginning of a commit.
+    """
     commits = list(files)
     stored = [f for _, f in commits if not isinstance(f, InlineCommit)]
     ranges = (ByteRange(path=f.path) for f in stored)
     with _report_missing_commits(table), engine.files.read_files(ranges) as contents:
         for version, file in commits:
             data = file.content if isinstance(file, InlineCommit) else next(contents)
+            check_length(file, len(data))
             yield version, file, bytes(data)
 
 

@@ -82,9 +82,9 @@ def test_a_table_has_one_name_however_many_slashes_its_path_has(
     assert [s.path for s in files.list_tree(path, lambda _: False)] == ["s3://bucket/t/a"]
 
 
-def _lists(monkeypatch: pytest.MonkeyPatch, *keys: str) -> None:
+def _lists(monkeypatch: pytest.MonkeyPatch, *keys: str, size: int = 0) -> None:
     now = datetime.now(UTC)
-    found = [{"path": key, "size": 0, "last_modified": now} for key in keys]
+    found = [{"path": key, "size": size, "last_modified": now} for key in keys]
     monkeypatch.setattr(object_store_files.obstore, "list", lambda *_, **__: iter([found]))
 
 
@@ -110,6 +110,46 @@ def test_a_listing_that_goes_in_circles_or_elsewhere_is_an_error(
         StorageError, match="s3://bucket/log: can't list: the store returned an invalid listing"
     ):
         list(files.list_tree("s3://bucket/log", lambda _: False))
+
+
+def test_a_listing_that_is_not_sorted_is_an_error(
+    files: ObjectStoreFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _lists(monkeypatch, "log/a/x", "log/b", "log/a", "log/c", size=1)
+    with pytest.raises(
+        StorageError,
+        match="s3://bucket/log: can't list: the store's listing isn't sorted: it has a",
+    ):
+        list(files.list_from("s3://bucket/log/"))
+
+
+def test_a_marker_of_a_folder_may_be_listed_after_longer_names(
+    files: ObjectStoreFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _lists(monkeypatch, "log/a", "log/a.json", "log/a")  # `a.json` sorts before `a/`
+    listed = [s.path for s in files.list_from("s3://bucket/log/a")]
+    assert "s3://bucket/log/a.json" in listed
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ByteRange(path="s3://bucket/a", length=8),
+        ByteRange(path="s3://bucket/a", offset=2, length=8),
+    ],
+)
+def test_a_response_with_less_than_the_requested_bytes_is_an_error(
+    files: ObjectStoreFiles, monkeypatch: pytest.MonkeyPatch, asked: ByteRange
+) -> None:
+    files.put("s3://bucket/a", b"0123456789")
+    whole = object_store_files.obstore.get_range
+    monkeypatch.setattr(
+        object_store_files.obstore,
+        "get_range",
+        lambda store, key, *, start, length: whole(store, key, start=start, length=length - 1),
+    )
+    with pytest.raises(StorageError, match="s3://bucket/a: can't read: the store returned 7 of 8"):
+        list(files.read_files([asked]))
 
 
 def test_what_stands_for_a_folder_is_no_file(

@@ -40,6 +40,7 @@ from bayou.engines.listing_folders import SkippedPrefixes
 from bayou.errors import ArgumentError, FileMissingError, StorageError
 from bayou.kernel.arrow.closeable import CloseableIterator, closeable
 from bayou.kernel.engine import ByteRange, FileStatus
+from bayou.kernel.engine.file_system import incomplete_read
 
 _CHECKS = ConditionalPuts()
 """Results of the checks of buckets, shared by all engines of the process."""
@@ -100,11 +101,18 @@ class ObjectStoreFiles:
         folder, _, first = key.rpartition("/")
         base = f"{folder}/" if folder else ""
         seen = False
+        previous = ""
         # Stores list only keys after `offset`, so the last character of the first key is omitted.
         for meta in self._list(root, folder, key[:-1] if first else None):
             seen = True
             name = meta["path"][len(base) :]
-            if "/" not in name and name >= first:
+            if "/" in name:
+                continue
+            if meta["size"]:  # marker objects of folders are listed without the slash
+                if name < previous:
+                    raise _unsorted_listing(f"{root}/{folder}", previous, name)
+                previous = name
+            if name >= first:
                 yield _status(root, meta)
         if not seen and next(iter(self._list(root, folder, None)), None) is None:
             raise FileMissingError(
@@ -208,12 +216,17 @@ class ObjectStoreFiles:
         with storage_errors(requested.path, "read"):
             store = self._store(root)
             try:
-                return _bytes_of(store, key, requested)
+                data = _bytes_of(store, key, requested)
             except (BaseError, ValueError):
                 # Stores reject a range that begins at or after the end.
                 if requested.offset and self.status(requested.path).size <= requested.offset:
                     return b""
                 raise
+        if requested.length is not None and len(data) < requested.length:
+            length = min(requested.length, self.status(requested.path).size - requested.offset)
+            if len(data) < length:
+                raise incomplete_read(requested.path, len(data), length)
+        return data
 
     def _list(self, root: str, folder: str, offset: str | None) -> Iterator[dict[str, Any]]:
         path = f"{root}/{folder}"
@@ -284,6 +297,14 @@ def _wrong_listing(path: str, listed: str) -> StorageError:
     return StorageError(
         f"{path}: can't list: the store returned an invalid listing: it has {listed}. Check the "
         "connection to the store, for example a proxy.",
+        path=path,
+    )
+
+
+def _unsorted_listing(path: str, name: str, next_name: str) -> StorageError:
+    return StorageError(
+        f"{path}: can't list: the store's listing isn't sorted: it has {next_name} after {name}. "
+        "Use a bucket whose listings are sorted by key; those of S3 directory buckets aren't.",
         path=path,
     )
 
