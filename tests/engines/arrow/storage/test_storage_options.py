@@ -51,6 +51,15 @@ def test_an_endpoint_that_is_no_url_is_an_error_that_names_the_option(endpoint):
         store_settings("s3", {}, {"AWS_ENDPOINT_URL": endpoint})
 
 
+def test_a_variable_that_obstore_prefers_to_the_endpoint_of_the_options_is_refused():
+    variables = {"AWS_ENDPOINT_URL_S3": "https://other:9000"}
+    options = {"AWS_ENDPOINT_URL": "https://host:9000"}
+    with pytest.raises(ArgumentError, match="^environment variable AWS_ENDPOINT_URL_S3: "):
+        store_settings("s3", options, variables)
+    store_settings("s3", options, {"AWS_ENDPOINT_URL_S3": "https://host:9000"})
+    store_settings("s3", {}, variables)
+
+
 def test_options_that_only_sound_like_an_endpoint_are_none():
     options = {"azure_use_fabric_endpoint": "true"}
     assert store_settings("abfss", options, {}).config == options

@@ -66,6 +66,9 @@ def take_role(
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_WEB_IDENTITY_TOKEN_FILE.",
             argument="storage_options",
         )
+    # A session token of the environment belongs to the access key of the environment.
+    is_own_key = key == _first({k.lower(): v for k, v in variables.items()}, _KEY)
+    token = _first(known if is_own_key else config, _TOKEN)
     region = _first(known, _REGION) or "us-east-1"
     host = f"sts.{region}.amazonaws.com"
     return AssumedRole(
@@ -75,7 +78,7 @@ def take_role(
         endpoint=_first(known, _ENDPOINT) or f"https://{host}",
         access_key=key,
         secret_key=secret,
-        token=_first(known, _TOKEN),
+        token=token,
         verify=verify,
     )
 

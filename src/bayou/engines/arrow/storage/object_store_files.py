@@ -29,6 +29,7 @@ from bayou.engines.arrow.storage.object_uris import (
     is_local_path,
     split_object_uri,
 )
+from bayou.engines.arrow.storage.option_credentials import option_credentials
 from bayou.engines.arrow.storage.range_reads import read_ranges
 from bayou.engines.arrow.storage.storage_options import (
     store_settings,
@@ -276,18 +277,20 @@ def _open_store(
     scheme = root.partition("://")[0]
     settings = store_settings(scheme, options)
     check_bucket_options(root, settings.config)
-    role = None
+    variables = store_variables(scheme)
     if credentials is None and scheme == "s3":
         verify = settings.client_options.get("allow_invalid_certificates") != "true"
-        role = take_role(settings.config, store_variables(scheme), verify=verify)
-    with opening_errors(root, {**store_variables(scheme), **options}):
+        credentials = take_role(settings.config, variables, verify=verify)
+    if credentials is None:
+        credentials = option_credentials(scheme, settings.config, variables)
+    with opening_errors(root, {**variables, **options}):
         try:
             return from_url(
                 root,
                 config=cast("Any", settings.config),
                 client_options=cast("Any", settings.client_options),
                 retry_config=cast("Any", settings.retry_config or None),
-                credential_provider=cast("Any", credentials or role),
+                credential_provider=cast("Any", credentials),
             )
         except UnknownConfigurationKeyError as error:
             raise unknown_option(scheme, str(error)) from None

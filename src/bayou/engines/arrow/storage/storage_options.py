@@ -127,6 +127,15 @@ def _complete_endpoint(
         for name, value in source.items():
             if name.removeprefix(prefix) in _ENDPOINTS and value:
                 key, endpoint = name, str(value)
+    overriding = variables.get("aws_endpoint_url_s3") if prefix == "aws_" else None
+    if overriding and key in settings.config and overriding != endpoint:
+        # obstore prefers this variable to any option, and has no option that replaces it.
+        raise ArgumentError(
+            f"environment variable AWS_ENDPOINT_URL_S3: the storage client would use it instead of "
+            f"the storage option {key!r}, which has another URL. Unset the variable, or remove the "
+            "option.",
+            argument="storage_options",
+        )
     if endpoint and not _is_url(endpoint):
         raise ArgumentError(
             f"storage option {key!r}: not a URL. Use a URL such as https://host:9000.",
