@@ -155,6 +155,14 @@ def test_a_table_is_not_cloned_onto_itself(path, written):
         deep(path, path)
 
 
+def test_a_table_is_not_cloned_onto_a_link_to_itself(path, written, tmp_path):
+    written(*ROWS)
+    link = tmp_path / "link"
+    link.symlink_to(path, target_is_directory=True)
+    with pytest.raises(ArgumentError, match="DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE"):
+        deep(path, str(link))
+
+
 @pytest.mark.parametrize("damage", ["missing", "short"])
 def test_a_failed_clone_leaves_no_files_and_changes_nothing(path, target, written, damage):
     written(*ROWS)

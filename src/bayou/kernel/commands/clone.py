@@ -181,7 +181,7 @@ def clone(
             source is the latest version, its files aren't checked.
     """
     path = engine.files.resolve_path(target)
-    if not shallow and path == source.path:
+    if not shallow and engine.files.real_path(path) == engine.files.real_path(source.path):
         raise ArgumentError(
             f"{path}: a table can't be replaced by a clone of itself "
             "(DELTA_UNSUPPORTED_CLONE_REPLACE_SAME_TABLE). Clone to another path, or use restore.",

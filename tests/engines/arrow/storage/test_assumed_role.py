@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from bayou.engines.arrow.storage.assumed_role import AssumedRole, take_role
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, StorageError
 
 ROLE = "arn:aws:iam::111122223333:role/writer"
 KEYS = {"aws_access_key_id": "AK", "aws_secret_access_key": "secret"}
@@ -77,3 +77,31 @@ def test_options_that_obstore_does_not_know_are_removed():
 def test_a_role_without_credentials_is_refused():
     with pytest.raises(ArgumentError, match="credentials for assuming the role are missing"):
         take_role({"aws_role_arn": ROLE}, {})
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        b"<html>Sign in</html>",
+        b"",
+        b"<R><AccessKeyId>A</AccessKeyId><SecretAccessKey>hunter2</SecretAccessKey></R>",
+    ],
+)
+def test_a_response_without_credentials_is_not_a_refusal_of_the_store(monkeypatch, response):
+    monkeypatch.setattr(AssumedRole, "_request", lambda _: (200, response))
+    role = take_role({"aws_role_arn": ROLE, **KEYS}, {})
+    assert role is not None
+    with pytest.raises(StorageError, match="can't be assumed: .* has no credentials") as refused:
+        role()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_expiration_without_time_zone_is_in_utc(monkeypatch):
+    response = (
+        b"<R><AccessKeyId>A</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
+        b"<SessionToken>t</SessionToken><Expiration>2026-01-05T10:20:30</Expiration></R>"
+    )
+    monkeypatch.setattr(AssumedRole, "_request", lambda _: (200, response))
+    role = take_role({"aws_role_arn": ROLE, **KEYS}, {})
+    assert role is not None
+    assert role()["expires_at"] == dt.datetime(2026, 1, 5, 10, 20, 30, tzinfo=dt.UTC)

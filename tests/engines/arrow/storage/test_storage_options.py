@@ -65,6 +65,20 @@ def test_options_that_only_sound_like_an_endpoint_are_none():
     assert store_settings("abfss", options, {}).config == options
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_retries", "-1"),
+        ("max_retries", "99999999999999999999"),
+        ("retry_timeout", "99999999999999999m"),
+        ("retry_timeout", "2000m"),
+    ],
+)
+def test_a_number_that_no_client_takes_is_an_error_that_names_the_option(name, value):
+    with pytest.raises(ArgumentError, match=f"^storage option '{name}': not a"):
+        store_settings("s3", {name: value}, {})
+
+
 def test_retries_end():
     assert store_settings("s3", {}, {}).retry_config == {"retry_timeout": dt.timedelta(minutes=1)}
     settings = store_settings("s3", {"retry_timeout": "5s", "max_retries": "2"}, {})

@@ -112,11 +112,19 @@ class AssumedRole:
                 "trust policy and the permissions of the access key.",
                 path=self.endpoint,
             )
+        key, secret = _text(body, "AccessKeyId"), _text(body, "SecretAccessKey")
+        expiration = _expiration(_text(body, "Expiration"))
+        if not key or not secret or expiration is None:
+            raise StorageError(
+                f"role {self.arn}: can't be assumed: the response of {self.endpoint} has no "
+                "credentials. Check that AWS_ENDPOINT_URL_STS is the URL of an AWS STS.",
+                path=self.endpoint,
+            )
         return {
-            "access_key_id": _text(body, "AccessKeyId"),
-            "secret_access_key": _text(body, "SecretAccessKey"),
+            "access_key_id": key,
+            "secret_access_key": secret,
             "token": _text(body, "SessionToken"),
-            "expires_at": dt.datetime.fromisoformat(_text(body, "Expiration")),
+            "expires_at": expiration,
         }
 
     def _request(self) -> tuple[int, bytes]:
@@ -187,6 +195,15 @@ def _text(body: bytes, name: str) -> str:
         return ""
     found = next((e for e in root.iter() if e.tag.rpartition("}")[2] == name), None)
     return "" if found is None else found.text or ""
+
+
+def _expiration(text: str) -> dt.datetime | None:
+    """Return a time with its time zone, by default UTC; None if the text isn't a time."""
+    try:
+        time = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)
 
 
 def _tls(*, verify: bool) -> ssl.SSLContext:

@@ -54,7 +54,9 @@ _KNOWN_KEYS: Final = {
 """Options by service; an error about an unknown option suggests one of them."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(r"https?://[^/\s]+", re.IGNORECASE)
-_DURATION = re.compile(r"(\d+)\s*(ms|s|m|)")
+_DURATION = re.compile(r"(\d{1,18})\s*(ms|s|m|)")
+_MAX_DURATION_MS = 86_400_000
+_MAX_RETRIES = 1_000_000
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "": 1000}
 
 
@@ -203,19 +205,26 @@ def _check_conditional_put(source: str, value: str) -> None:
 
 def _number(key: str, value: str) -> int:
     try:
-        return int(value)
+        number = int(value)
     except ValueError:
+        number = -1
+    if not 0 <= number <= _MAX_RETRIES:
         raise ArgumentError(
-            f"storage option {key!r}: not an integer. Use a number such as 10.",
+            f"storage option {key!r}: not an integer from 0 to {_MAX_RETRIES}. Use a number such "
+            "as 10.",
             argument="storage_options",
-        ) from None
+        )
+    return number
 
 
 def _duration(key: str, value: str) -> dt.timedelta:
     match = _DURATION.fullmatch(str(value).strip())
-    if match is None:
+    milliseconds = _MAX_DURATION_MS + 1
+    if match is not None:
+        milliseconds = int(match.group(1)) * _UNIT_MS[match.group(2)]
+    if milliseconds > _MAX_DURATION_MS:
         raise ArgumentError(
-            f"storage option {key!r}: not a duration. Use a duration such as '30s'.",
+            f"storage option {key!r}: not a duration up to a day. Use a duration such as '30s'.",
             argument="storage_options",
         )
-    return dt.timedelta(milliseconds=int(match.group(1)) * _UNIT_MS[match.group(2)])
+    return dt.timedelta(milliseconds=milliseconds)
