@@ -423,7 +423,7 @@ def _refuse(argument: str, value: object, advice: str) -> None:
 def _refuse_casts(error_on_type_mismatch: bool) -> None:
     if not error_on_type_mismatch:
         raise ArgumentError(
-            "error_on_type_mismatch: a value that doesn't fit is always an error. Cast it with "
+            "error_on_type_mismatch: False isn't supported. Cast values that may not fit with "
             "try_cast in SQL.",
             argument="error_on_type_mismatch",
         )

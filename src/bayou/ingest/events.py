@@ -41,7 +41,7 @@ class TopicStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedRows:
-    """The rows of a batch in one table of `route-by`.
+    """The rows that a batch writes to one of the tables to which `route-by` sends records.
 
     Attributes:
         table: the name of the table.

@@ -166,7 +166,7 @@ def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
 
 
 def list_prefix(version: int) -> str:
-    """Return the name at which a listing of the log starts, to list a version and later versions.
+    """Return the file name at which to start listing the log for a version and all later versions.
 
     The name sorts before the version's log files, and after the log files of earlier versions.
     """

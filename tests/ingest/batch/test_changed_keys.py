@@ -158,7 +158,9 @@ def test_the_ordering_column_cannot_change(new_pipeline, first, second):
         pipeline.take_in,
         lambda: replay_dead_letters(pipeline.configuration, pipeline.topic),
     ):
-        with pytest.raises(PipelineError, match="last record of its key by .*ordering-column"):
+        with pytest.raises(
+            PipelineError, match="last record of each key in the order of .*ordering-column"
+        ):
             change()
     ordered_by(pipeline, first)
     assert replay_dead_letters(pipeline.configuration, pipeline.topic).replayed == 1

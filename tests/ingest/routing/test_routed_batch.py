@@ -434,7 +434,7 @@ def test_two_pipelines_conflict_in_a_routed_table(routed):
 
 def test_a_program_cannot_write_to_a_routed_topic(routed):
     pipeline = routed()
-    with pytest.raises(PipelineError, match="only the pipeline can write a topic with route-by"):
+    with pytest.raises(PipelineError, match="only the pipeline can write the tables of a topic"):
         TopicTable(pipeline.configuration, "events").write([{"id": 1}])
 
 

@@ -210,5 +210,5 @@ def test_other_keys_than_those_that_were_deleted_are_refused():
     first = Pipeline(path, UpsertKeys(columns=("user",)), partitioned=False)
     first.process(one(0, "u", what="delete"), end=0, dies=False)
     second = Pipeline(path, UpsertKeys(columns=("user", "item")), partitioned=False)
-    with pytest.raises(PipelineError, match="created with other key-columns"):
+    with pytest.raises(PipelineError, match="was created with other key-columns"):
         second.upserts.last_of_each_key(None, one(1, "u"))

@@ -533,7 +533,8 @@ def _not_columns(value: object) -> ArgumentError:
 def _position(first: bool, after: str | None) -> str | None:
     if first and after is not None:
         raise ArgumentError(
-            "after: first and after are both set. Give one of them.", argument="after"
+            "after: the arguments 'first' and 'after' are both set. Give one of them.",
+            argument="after",
         )
     if after == "":
         raise ArgumentError("after: the argument is empty. Give a column name.", argument="after")

@@ -1,7 +1,7 @@
 """Output of commands, for people and for programs.
 
-Commands that print rows use `rows_output`: a table, or data in a format of `--output`. Other
-commands use `output_for`: text, or JSON lines.
+Commands that print rows use `rows_output`, which prints a text table or the format that `--output`
+selects. Other commands use `output_for`, which prints text or JSON lines.
 """
 
 from bayou.cli.output.interface import Output, RowsOutput

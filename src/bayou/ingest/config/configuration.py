@@ -81,7 +81,7 @@ class Topic:
         """The settings of `route-by`, with resolved paths; None if the topic has one table."""
         return self.config.destination.route_by
 
-    def restore_setting(self, version: int) -> str:
+    def restore_setting(self, version: int | str) -> str:
         """Return the setting and value that accept a RESTORE, for messages."""
         prefix = f"connector.topics.{self.section}"
         if self.routed_table is None:

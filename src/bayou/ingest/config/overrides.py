@@ -84,7 +84,8 @@ def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) 
     """Set a value, and return its key path.
 
     Args:
-        parts: the key, split at each dot. If an existing key contains dots, its parts are joined.
+        parts: the setting's path, split at each dot. Parts that together are an existing key with
+            dots are joined.
         setting: the key as written, for messages.
     """
     section: Any = values

@@ -363,7 +363,7 @@ class TopicConfig(Section):
 
     @property
     def input_fields(self) -> frozenset[str]:
-        """Lowercase names of unstored fields, which only expressions or `event-time` read."""
+        """Lowercase names of fields that expressions or `event-time` use and the table lacks."""
         processing = self.processing
         read = {*processing.inputs, *self.route_inputs}
         if self.event_time is not None and self.event_time not in processing.columns:

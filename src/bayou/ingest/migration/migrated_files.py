@@ -20,7 +20,7 @@ from bayou.kernel import Engine
 
 
 class KnownFiles:
-    """Finds the ledger's rows of a file: by its path, or by its records if it was renamed.
+    """Finds a file's rows in the ledger: by the file's path, or by its records if it was renamed.
 
     `listed` contains the files in the folder to migrate.
     """

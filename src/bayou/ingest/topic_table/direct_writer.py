@@ -64,9 +64,9 @@ class DirectWriter:
     ) -> None:
         if topic.routes is not None:
             raise PipelineError(
-                f"topic {topic.key!r}: only the pipeline can write a topic with route-by, "
-                "because the records go to several tables. Send the records to the Kafka topic, "
-                "or use a section without route-by.",
+                f"topic {topic.key!r}: only the pipeline can write the tables of a topic with "
+                "route-by, because each record may go to another table. Send the records to the "
+                "Kafka topic, or use a section without route-by.",
                 topic=topic.key,
             )
         self._topic = topic

@@ -170,9 +170,9 @@ class DeletedKeys:
         missing = [c for c in self._keys.columns if c not in snapshot.schema.names]
         if missing:
             raise PipelineError(
-                f"{self._table.path} has no column {missing[0]!r}: it was created with other "
-                "key-columns, and the target has one row for each of the old keys. Restore the "
-                "original key-columns, or set another table-path.",
+                f"{self._table.path} has no column {missing[0]!r}, because this table was created "
+                "with other key-columns. The target table has one row for each of the old keys. "
+                "Restore the original key-columns, or set another table-path.",
                 topic="",
             )
         return snapshot

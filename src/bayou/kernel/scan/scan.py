@@ -391,7 +391,7 @@ class Scan:
     def _list_without_checkpoint(
         self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
     ) -> Iterator[ScanFileBatch]:
-        """If the checkpoint can't be read, list its live files from older log files.
+        """List the live files of a checkpoint that can't be read, from older log files.
 
         Files of the commits after the checkpoint were already returned, so they are omitted.
 

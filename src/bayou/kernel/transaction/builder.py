@@ -348,8 +348,8 @@ class TransactionBuilder:
         """Set the maximum number of rows of a data file; if None, only its bytes are limited."""
         if rows is not None and rows < 1:
             raise ArgumentError(
-                f"{self._table}: the maximum number of rows of a data file is {rows}. Use 1 or "
-                "more.",
+                f"{self._table}: {rows} isn't a valid maximum number of rows of a data file. Use "
+                "1 or more.",
                 argument="rows",
             )
         builder = copy.copy(self)

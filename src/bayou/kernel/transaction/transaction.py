@@ -194,7 +194,7 @@ class Transaction:
         `read_files` calls this method for the files that it returns.
 
         Args:
-            predicate: condition that every row that was read satisfies. If None, the whole table
+            predicate: condition that is true for all rows that were read. If None, the whole table
                 was read.
             paths: paths of the files that contain the rows, as in the files' `add` actions.
 

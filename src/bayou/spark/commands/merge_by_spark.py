@@ -119,7 +119,7 @@ def merge_deterministic_source(
         target: a table in a classic session.
         source: a DataFrame that has the same rows each time Spark computes it.
         definition: the MERGE, with conditions and values as SQL strings.
-        counter: application id of a transaction identifier whose version the commit increments.
+        counter: application id. The commit increments the version of its transaction identifier.
     """
     started = time.perf_counter()
     return run_at_version_read(

@@ -114,7 +114,8 @@ class WriteOptions:
         for name in lower_case.keys() & _REPLACING.keys():
             raise ArgumentError(
                 f"{_REPLACING[name]}: this option requires bayou.spark.enable(spark) and mode "
-                "'overwrite'. Call both, or use replaceWhere or MERGE.",
+                "'overwrite'. Call bayou.spark.enable(spark) and set the mode, or use replaceWhere "
+                "or MERGE.",
                 argument=_REPLACING[name],
             )
         return cls(

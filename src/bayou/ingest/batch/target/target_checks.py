@@ -136,7 +136,7 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
     ordering = snapshot.properties.get(_ORDERING_COLUMN)
     if ordering is not None and ordering != (keys.ordering or ""):
         raise PipelineError(
-            f"topic {key!r}: each row of {path} is the last record of its key by "
+            f"topic {key!r}: {path} has the last record of each key in the order of "
             f"{_order(ordering)}, but ordering-column is now {keys.ordering or 'not set'}. "
             "Restore the original ordering-column, or set another table-path.",
             topic=key,
@@ -245,8 +245,9 @@ def check_not_restored(
             "have removed rows, but the table still records the offsets of these rows, so their "
             "records won't be read again. To continue without these rows, set "
             f"{topic.restore_setting(restored)}. To recover the rows, RESTORE the table to "
-            f"version {restored - 1}. This RESTORE creates a new version: set the setting to the "
-            "number of the new version. To read all records again, set another table-path.",
+            f"version {restored - 1}, and then set {topic.restore_setting('VERSION')}, where "
+            "VERSION is the version that this creates. To read all records again, set another "
+            "table-path.",
             topic=key,
         )
     return restored

@@ -143,7 +143,7 @@ class NewSnapshot:
 
 
 def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
-    """Return a copy of a replaced manifest's entry, with its status in the new manifest."""
+    """Return a copy of an entry of an old manifest, with another status, for the new manifest."""
     if status == DELETED:
         return replace(entry, status=DELETED, snapshot_id=snapshot.snapshot_id)
     return replace(entry, status=EXISTING)

@@ -54,7 +54,7 @@ from bayou.protocol.schema import BOOLEAN
 
 
 class TriState:
-    """Determines for each file whether a predicate may be true or false for some of its rows."""
+    """Determines for each file whether a predicate may be true, and may be false, for its rows."""
 
     def __init__(
         self,
