@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayou
+from bayou.engines.arrow import ArrowEngine
 from bayou.errors import (
     ArgumentError,
     CorruptTableError,
     SchemaError,
     StorageError,
 )
+from support.short_responses import ShortResponses, without_last_line
 
 DAY = pa.schema([("day", pa.date32()), ("Name", pa.string())])
 
@@ -255,6 +257,15 @@ def test_of_a_streaming_query_s_folder_the_files_count_that_it_committed(folder)
     table = bayou.table(folder)
     assert table.convert(pa.schema({"day": pa.date32()})).num_converted_files == 2
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 3]
+
+
+def test_a_response_that_ends_early_loses_no_file_of_a_streaming_query_s_folder(folder):
+    put(folder, "a.parquet", {"id": [1]})
+    put(folder, "b.parquet", {"id": [2]})
+    sink_log(folder, "0", "a.parquet", "b.parquet")
+    engine = ArrowEngine(files=ShortResponses("_spark_metadata/0", without_last_line))
+    with pytest.raises(StorageError, match="_spark_metadata/0: can't read: the store returned"):
+        bayou.table(folder, engine=engine).convert()
 
 
 def test_a_streaming_query_s_log_that_cannot_be_read_is_named(folder):

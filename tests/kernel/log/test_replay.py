@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from bayou.engines.arrow import ArrowEngine
@@ -22,6 +20,7 @@ from support.log_writer import (
     remove,
     txn,
 )
+from support.short_responses import ShortResponses, without_last_line
 
 HEAD = (protocol(), metadata({"id": "long"}))
 VECTORS = (protocol(3, 7, (["deletionVectors"], ["deletionVectors"])), metadata({"id": "long"}))
@@ -198,26 +197,6 @@ def test_a_commit_that_vanishes_while_it_is_read_is_named(tmp_path):
     with pytest.raises(CorruptTableError, match="deleted while it was read") as caught:
         snapshot(log)
     assert caught.value.file == log.path(f"{0:020d}.json")
-
-
-class ShortResponses(ArrowFiles):
-    """Returns files without their last line, or without their second half."""
-
-    def __init__(self, name: str, cut: Callable[[bytes], bytes]) -> None:
-        super().__init__({})
-        self.name = name
-        self.cut = cut
-
-    @closeable
-    def read_files(self, ranges):
-        ranges = list(ranges)
-        with super().read_files(ranges) as contents:
-            for requested, data in zip(ranges, contents, strict=True):
-                yield self.cut(data) if requested.path.endswith(self.name) else data
-
-
-def without_last_line(data: bytes) -> bytes:
-    return data[: data.rstrip(b"\n").rfind(b"\n") + 1]
 
 
 @pytest.mark.parametrize("cut", [without_last_line, lambda _: b""])

@@ -14,6 +14,7 @@ from bayou.kernel.checkpoint.schema import METADATA_SCHEMA
 from bayou.kernel.checkpoint.write import checkpoint_rows
 from bayou.kernel.checkpoint.write_v2 import write_top_file
 from bayou.kernel.engine import ByteRange, Engine
+from bayou.kernel.engine.file_system import check_length
 from bayou.kernel.log.listing import Checkpoint
 from bayou.kernel.log.segment import log_path
 from bayou.kernel.log.table_state import TableState, load_table_state
@@ -47,7 +48,9 @@ def write_compatibility_checkpoint(engine: Engine, state: TableState) -> str | N
         return None
     path = f"{log_path(state.path)}/{checkpoint_file_name(newest.version)}"
     if top.path.endswith(".parquet"):
-        engine.files.put(path, b"".join(engine.files.read_files([ByteRange(path=top.path)])))
+        data = b"".join(engine.files.read_files([ByteRange(path=top.path)]))
+        check_length(top, len(data))
+        engine.files.put(path, data)
     else:
         _write_from_json(engine, state, newest, path)
     return path

@@ -13,6 +13,7 @@ import msgspec
 from bayou.errors import CorruptTableError, FileMissingError, SchemaError
 from bayou.json_decoding import JsonDecoder
 from bayou.kernel.engine import ByteRange, Engine, FileStatus
+from bayou.kernel.engine.file_system import check_length
 from bayou.protocol.file_names import decode_data_file_uri
 
 SINK_LOG_DIRECTORY = "_spark_metadata"
@@ -33,9 +34,10 @@ def sink_files(engine: Engine, folder: str) -> list[FileStatus] | None:
     batches = _batches(engine, folder)
     if not batches:
         return None
-    contents = engine.files.read_files([ByteRange(path=path) for path in batches])
-    for path, content in zip(batches, contents, strict=True):
-        for file in _lines(folder, path, bytes(content)):
+    contents = engine.files.read_files([ByteRange(path=batch.path) for batch in batches])
+    for batch, content in zip(batches, contents, strict=True):
+        check_length(batch, len(content))
+        for file in _lines(folder, batch.path, bytes(content)):
             if file.action == "delete":
                 live.pop(file.path, None)
             else:
@@ -43,17 +45,17 @@ def sink_files(engine: Engine, folder: str) -> list[FileStatus] | None:
     return [_status(engine, folder, file) for file in live.values()]
 
 
-def _batches(engine: Engine, folder: str) -> list[str]:
+def _batches(engine: Engine, folder: str) -> list[FileStatus]:
     """Return the log files to read, oldest first: the newest compact file and all later batches."""
-    plain: dict[int, str] = {}
-    compact: dict[int, str] = {}
+    plain: dict[int, FileStatus] = {}
+    compact: dict[int, FileStatus] = {}
     try:
         with engine.files.list_from(f"{folder}/{SINK_LOG_DIRECTORY}/") as files:
             for status in files:
                 match = _BATCH.fullmatch(status.path.rpartition("/")[2])
                 if match is not None:
                     batches = compact if match["compact"] else plain
-                    batches[int(match["number"])] = status.path
+                    batches[int(match["number"])] = status
     except FileMissingError:
         return []
     first = max(compact, default=-1)
