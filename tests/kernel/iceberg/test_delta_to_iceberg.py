@@ -15,6 +15,7 @@ import pytest
 import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import PrerequisiteError, StorageError, UniversalFormatError
+from bayou.kernel.commands.vacuum.vacuum import vacuum
 from bayou.kernel.iceberg import delta_to_iceberg, snapshot_writer
 from bayou.kernel.iceberg.delta_to_iceberg import convert
 from bayou.kernel.iceberg.expiration import delete_orphans, expire_snapshots
@@ -520,6 +521,54 @@ def test_files_of_killed_conversions_are_deleted(path: Path) -> None:
     assert delete_orphans(ArrowEngine(), str(path), now) == 1
     assert not os.path.exists(orphan)
     assert os.path.exists(young)
+    assert_equal_formats(path)
+
+
+def test_manifests_of_another_iceberg_writer_are_never_deleted(path: Path) -> None:
+    write(path, ROWS, configuration=ICEBERG)
+    manifest = MetadataFolder(ArrowEngine(), str(path)).new_manifest()
+    metadata_of_other = path / "metadata" / "00001-e8bf.metadata.json"
+    for file in (Path(manifest), metadata_of_other):
+        file.write_text("of another writer")
+        os.utime(file, (1, 1))
+    now = 1_000 * int(dt.datetime.now(dt.UTC).timestamp())
+    assert delete_orphans(ArrowEngine(), str(path), now) == 0
+    assert os.path.exists(manifest)
+    metadata_of_other.unlink()
+    assert delete_orphans(ArrowEngine(), str(path), now) == 1
+
+
+def test_metadata_of_a_table_opened_through_a_link_is_not_orphaned(
+    path: Path, configuration: dict[str, str]
+) -> None:
+    write(path, ROWS, configuration=configuration)
+    if "delta.enableDeletionVectors" in configuration:
+        bayou.table(path).delete("id = 1")
+    link = path.parent / "link"
+    link.symlink_to(path)
+    for file in (path / "metadata").iterdir():
+        os.utime(file, (1, 1))
+    now = 1_000 * int(dt.datetime.now(dt.UTC).timestamp())
+    assert delete_orphans(ArrowEngine(), str(link), now) == 0
+    assert_equal_formats(path)
+
+
+def test_vacuum_first_converts_the_commits_of_other_writers(path: Path) -> None:
+    write(path, ROWS, configuration=ICEBERG)
+    write(path, ROWS)
+    lines = (path / "_delta_log" / f"{1:020}.json").read_text().splitlines()
+    add = next(action["add"] for line in lines if "add" in (action := json.loads(line)))
+    remove = {"path": add["path"], "dataChange": True, "deletionTimestamp": 1}
+    commit = json.dumps({"commitInfo": {"operation": "DELETE"}}), json.dumps({"remove": remove})
+    (path / "_delta_log" / f"{2:020}.json").write_text("\n".join(commit))
+    vacuum(
+        ArrowEngine(),
+        str(path),
+        retention_hours=0,
+        enforce_retention_duration=False,
+        records_history=False,
+    )
+    assert not (path / add["path"]).exists()
     assert_equal_formats(path)
 
 

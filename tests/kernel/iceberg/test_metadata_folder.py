@@ -67,9 +67,32 @@ def test_only_files_of_the_folder_are_deleted(
     engine: MemoryEngine, folder: MetadataFolder, table_path: str
 ) -> None:
     engine.files.put(f"{table_path}/data.parquet", b"x")
+    engine.files.put(f"{folder.path}/other.avro", b"x")
     folder.put(folder.new_manifest(), b"x")
-    folder.delete([f"{table_path}/data.parquet"])
+    dots = f"{folder.path}/../data.parquet"
+    folder.delete([f"{table_path}/data.parquet", dots, f"{folder.path}/other.avro"])
     assert engine.files.status(f"{table_path}/data.parquet").size == 1
+    assert engine.files.status(f"{folder.path}/other.avro").size == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "contents"),
+    [
+        ("00001-4c5a-ae3e.metadata.json", b"{}"),
+        ("v7.gz.metadata.json", b"{}"),
+        ("v1.metadata.json", b'{"format-version": 2, "properties": {}}'),
+    ],
+)
+def test_metadata_of_another_iceberg_writer_is_recognized(
+    engine: MemoryEngine, folder: MetadataFolder, name: str, contents: bytes
+) -> None:
+    own = b'{"format-version": 2, "properties": {"delta-version": "3"}}'
+    assert not folder.has_other_metadata()
+    folder.commit(2, own)
+    engine.files.put(f"{folder.path}/.v2.metadata.json.crc", b"x")
+    assert not folder.has_other_metadata()
+    engine.files.put(f"{folder.path}/{name}", contents)
+    assert folder.has_other_metadata()
 
 
 @pytest.mark.parametrize("path", ["/lake/a b%20#?", "s3://bucket/key", "memory://x/y"])

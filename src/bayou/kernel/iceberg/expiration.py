@@ -59,6 +59,9 @@ def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
 def delete_orphans(engine: Engine, table: str, before: int) -> int:
     """Delete files that killed conversions left in the folder `metadata`; return their number.
 
+    Nothing is deleted if the folder also has the metadata of another Iceberg writer, because all
+    Iceberg writers name their manifests in the same way.
+
     Args:
         before: time in ms since the epoch; files modified at or after it are retained, because a
             conversion may be about to publish them. Files of the last day are always retained.
@@ -68,8 +71,10 @@ def delete_orphans(engine: Engine, table: str, before: int) -> int:
     newest = folder.newest()
     if not candidates or newest is None or converted_version(newest[1]) is None:
         return 0
-    needed = _needed_files(engine, table, newest[1]["snapshots"])
-    orphans = [path for path in candidates if path not in needed]
+    if folder.has_other_metadata():
+        return 0
+    needed = _needed_names(engine, table, newest[1]["snapshots"])
+    orphans = [path for path in candidates if path.rpartition("/")[2] not in needed]
     folder.delete(orphans)
     return len(orphans)
 
@@ -104,10 +109,14 @@ def _unreferenced_files(
     return sorted(engine_path(each) for each in unreferenced)
 
 
-def _needed_files(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
-    """Return the paths of all metadata files that snapshots reference."""
+def _needed_names(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
+    """Return the names of all metadata files that snapshots reference.
+
+    Names are unique. Locations may have another form than the path of the table, such as a path
+    through a link.
+    """
     locations = set[str]().union(*(_read_files(engine, table, each) for each in snapshots))
-    return {engine_path(each) for each in locations}
+    return {each.rpartition("/")[2] for each in locations}
 
 
 def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:

@@ -20,13 +20,17 @@ from bayou.json_decoding import decode_json
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
-from bayou.kernel.iceberg.table_metadata import with_previous_file
+from bayou.kernel.iceberg.table_metadata import converted_version, with_previous_file
 
 FOLDER = "metadata"
 _HINT = "version-hint.text"
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _WRITTEN = re.compile(rf"{_UUID}-m0\.avro|snap-[0-9]+-1-{_UUID}\.avro|{_UUID}-deletes\.puffin")
 _METADATA_FILE = re.compile(r"v([0-9]{1,18})\.metadata\.json")
+
+
+def _is_own(name: str) -> bool:
+    return bool(_WRITTEN.fullmatch(name) or _METADATA_FILE.fullmatch(name))
 
 
 def location(path: str) -> str:
@@ -148,6 +152,26 @@ class MetadataFolder:
         except ValueError:
             return None
 
+    def has_other_metadata(self) -> bool:
+        """Whether the folder has metadata files that no conversion has written.
+
+        Another Iceberg writer names its files differently, or wrote the metadata file with the
+        lowest number.
+        """
+        numbers = []
+        try:
+            with self._engine.files.list_from(f"{self.path}/") as files:
+                for file in files:
+                    name = file.path.rpartition("/")[2]
+                    match = _METADATA_FILE.fullmatch(name)
+                    if match is not None:
+                        numbers.append(int(match[1]))
+                    elif ".metadata.json" in name and not name.startswith("."):
+                        return True
+        except FileMissingError:
+            return False
+        return bool(numbers) and converted_version(self.read(min(numbers))) is None
+
     def written_before(self, timestamp: int) -> list[str]:
         """List the manifests, manifest lists and Puffin files last modified before a time in ms."""
         paths = []
@@ -167,9 +191,11 @@ class MetadataFolder:
         self._engine.files.put(path, data)
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files of the folder; other paths are ignored."""
+        """Delete files that conversions have written to the folder; other paths are ignored."""
         own = f"{self.path}/"
-        self._engine.files.delete_files([path for path in paths if path.startswith(own)])
+        self._engine.files.delete_files(
+            [path for path in paths if path.startswith(own) and _is_own(path.removeprefix(own))]
+        )
 
     def _has(self, path: str, data: bytes) -> bool:
         try:

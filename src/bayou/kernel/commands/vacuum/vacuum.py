@@ -28,7 +28,7 @@ from bayou.kernel.commands.vacuum.plan import (
     record_lite,
 )
 from bayou.kernel.engine import Engine
-from bayou.kernel.iceberg.delta_to_iceberg import is_enabled
+from bayou.kernel.iceberg.delta_to_iceberg import convert, is_enabled
 from bayou.kernel.iceberg.expiration import delete_orphans, expire_snapshots
 from bayou.kernel.log.commit_times import last_version_at_or_before
 from bayou.kernel.log.incremental_replay import refresh_state
@@ -199,16 +199,21 @@ def vacuum(
 
 
 def _expire_iceberg_snapshots(engine: Engine, state: TableState, before: int) -> None:
-    """Expire Iceberg snapshots whose files VACUUM deletes, and delete orphaned metadata files."""
+    """Expire Iceberg snapshots whose files VACUUM deletes, and delete orphaned metadata files.
+
+    First, versions that aren't converted yet are converted. Otherwise the newest Iceberg metadata
+    could refer to files that VACUUM deletes.
+    """
     if not is_enabled(state.properties):
         return
     try:
+        convert(engine, state.path, catalog=state.catalog)
         version = last_version_at_or_before(engine, state, before)
         if version is not None:
             expire_snapshots(engine, state.path, version)
         delete_orphans(engine, state.path, before)
     except BayouError as error:
-        _LOG.warning("%s: can't expire Iceberg snapshots: %s", state.path, error)
+        _LOG.warning("%s: can't update the Iceberg metadata: %s", state.path, error)
 
 
 def _retention(state: TableState) -> int:
