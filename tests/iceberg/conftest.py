@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -52,20 +53,13 @@ class IcebergReaders:
         self, reader: str, table: Path, *, where: str | None = None, snapshot: int | None = None
     ) -> pa.Table:
         """Return a table's rows. `files` is then the number of data files that Spark has read."""
-        assert self._process.stdin is not None
-        self._requests += 1
-        out = self._folder / f"out{self._requests}.parquet"
-        request = {
-            "reader": reader,
-            "table": str(table),
-            "out": str(out),
-            "where": where,
-            "snapshot": snapshot,
-        }
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        self._answer()
-        return pq.read_table(out)
+        return self._ask(
+            {"reader": reader, "table": str(table), "where": where, "snapshot": snapshot}
+        )
+
+    def aggregates(self, table: Path, *aggregates: str) -> pa.Table:
+        """Return aggregates of a table in SQL, which Spark may compute from the metadata."""
+        return self._ask({"reader": "spark", "table": str(table), "aggregates": aggregates})
 
     def close(self) -> None:
         """End the process."""
@@ -74,6 +68,15 @@ class IcebergReaders:
         self._process.stdin.close()
         self._process.wait(timeout=60)
         self._process.stdout.close()
+
+    def _ask(self, request: dict[str, Any]) -> pa.Table:
+        assert self._process.stdin is not None
+        self._requests += 1
+        out = self._folder / f"out{self._requests}.parquet"
+        self._process.stdin.write(json.dumps({**request, "out": str(out)}) + "\n")
+        self._process.stdin.flush()
+        self._answer()
+        return pq.read_table(out)
 
     def _answer(self) -> None:
         assert self._process.stdout is not None

@@ -4,6 +4,7 @@ Runs in an environment of its own, which knows nothing of Bayou. Requests:
 
     {"reader": "spark" or "duckdb", "table": path, "out": Parquet file, "where": SQL or null,
      "snapshot": id or null}
+    {"reader": "spark", "table": path, "out": Parquet file, "aggregates": list of SQL}
 
 Answers begin with `@@`, so that what Spark prints doesn't matter:
 `{"ok": true, "files": n or null}` or `{"ok": false, "error": text}`. `files` is the number of data
@@ -79,6 +80,16 @@ def read_with_spark(spark: SparkSession, request: dict) -> int:
     return sum(_files(leaves.apply(number)) for number in range(leaves.size()))
 
 
+def aggregate_with_spark(spark: SparkSession, request: dict) -> None:
+    """Copy aggregates to a Parquet file; Iceberg may compute them from its metadata."""
+    spark.conf.set("spark.sql.iceberg.aggregate-push-down.enabled", "true")
+    try:
+        rows = spark.read.format("iceberg").load(request["table"])
+        pq.write_table(rows.selectExpr(*request["aggregates"]).toArrow(), request["out"])
+    finally:
+        spark.conf.set("spark.sql.iceberg.aggregate-push-down.enabled", "false")
+
+
 def _files(leaf: object) -> int:
     metric = leaf.metrics().get("resultDataFiles")
     return metric.get().value() if metric.isDefined() else 0
@@ -103,7 +114,9 @@ def main() -> None:
         request = json.loads(line)
         answer: dict[str, object] = {"ok": True, "files": None}
         try:
-            if request["reader"] == "spark":
+            if request.get("aggregates"):
+                aggregate_with_spark(spark, request)
+            elif request["reader"] == "spark":
                 answer["files"] = read_with_spark(spark, request)
             else:
                 read_with_duckdb(connection, request)

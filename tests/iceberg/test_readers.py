@@ -155,3 +155,13 @@ def test_spark_skips_the_same_files(
         write(path, columns, partition_by=["part"], configuration=configuration)
     assert_read(readers, "spark", path, where)
     assert readers.files == bayou.table(path).snapshot().files(filter=where).num_rows
+
+
+def test_the_minimum_and_the_maximum_in_spark_are_exact(
+    readers: IcebergReaders, tmp_path: Path, configuration: dict[str, str]
+) -> None:
+    instants = [dt.datetime(2024, 1, day, 1, 1, 1, 234_567, tzinfo=dt.UTC) for day in (1, 2)]
+    path = tmp_path / "table"
+    write(path, {"instant": instants, "zero": [0.0, 0.0]}, configuration=configuration)
+    read = readers.aggregates(path, "min(instant)", "max(instant)", "string(min(zero))", "count(*)")
+    assert [column[0].as_py() for column in read.columns] == [*instants, "0.0", 2]

@@ -336,6 +336,32 @@ def test_user_properties_are_copied(path: Path) -> None:
     properties = metadata(path)["properties"]
     assert properties["read.split.target-size"] == "1000"
     assert properties["gc.enabled"] == "false"
+    assert properties["write.metadata.metrics.default"] == "counts"  # bounds aren't exact
+
+
+def test_partition_fields_never_have_the_name_of_another_column(path: Path) -> None:
+    compat = "delta.enableIcebergCompatV2"
+    columns = {"id": pa.array([1], pa.int64()), "p": ["x"], "r": ["y"]}
+    write(path, columns, partition_by=["p"], configuration=ICEBERG)
+
+    def disable() -> None:
+        bayou.table(path).alter.unset_table_properties("delta.universalFormat.enabledFormats")
+        bayou.table(path).alter.set_table_properties({compat: "false"})
+
+    disable()
+    write(path, columns, mode="overwrite", schema_mode="overwrite", partition_by=["p", "r"])
+    bayou.table(path).alter.set_table_properties(ICEBERG)
+    disable()
+    bayou.table(path).alter.rename_column("p", "q")
+    bayou.table(path).alter.add_columns({"p": "string"})
+    bayou.table(path).alter.set_table_properties(ICEBERG)
+    write(path, {**columns, "p": ["new"], "q": ["x"]})
+    assert_equal_formats(path)
+    ids = {field.name: field.field_id for field in iceberg_table(path).schema().fields}
+    specs = [
+        [(f.name, f.source_id) for f in s.fields] for s in iceberg_table(path).specs().values()
+    ]
+    assert specs == [[("q", ids["q"])], [("q", ids["q"]), ("r", ids["r"])]]
 
 
 def test_a_conversion_that_fails_does_not_fail_the_commit(

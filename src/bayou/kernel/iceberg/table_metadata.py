@@ -233,26 +233,15 @@ def _with_schema(metadata: Json, schema: Json) -> Json:
 def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
     """Set the default partition spec to the spec with these fields.
 
-    An existing spec with the same columns is used, and its fields get the columns' current names.
-    If there is none, a new spec is added.
+    An existing spec with the same columns is used. If there is none, a new spec is added. The
+    fields of all specs get the current names of their columns, because Iceberg doesn't allow a
+    field to have the name of another column.
     """
     sources = [field["source-id"] for field in fields]
-    names = [field["name"] for field in fields]
-    specs = metadata["partition-specs"]
+    specs = _with_current_names(metadata)
     for spec in specs:
         if [field["source-id"] for field in spec["fields"]] == sources:
-            renamed = {
-                **spec,
-                "fields": [
-                    {**field, "name": name}
-                    for field, name in zip(spec["fields"], names, strict=True)
-                ],
-            }
-            return {
-                **metadata,
-                "partition-specs": [renamed if s is spec else s for s in specs],
-                "default-spec-id": spec["spec-id"],
-            }
+            return {**metadata, "partition-specs": specs, "default-spec-id": spec["spec-id"]}
     known = {f["source-id"]: f["field-id"] for spec in specs for f in spec["fields"]}
     last = metadata["last-partition-id"]
     added = []
@@ -271,10 +260,32 @@ def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
     }
 
 
+def _with_current_names(metadata: Json) -> list[Json]:
+    """Return the partition specs with the names that their columns have in the current schema."""
+    current = metadata["current-schema-id"]
+    schema = next(s for s in metadata["schemas"] if s["schema-id"] == current)
+    names = {field["id"]: field["name"] for field in schema["fields"]}
+    return [
+        {
+            **spec,
+            "fields": [
+                {**field, "name": names.get(field["source-id"], field["name"])}
+                for field in spec["fields"]
+            ],
+        }
+        for spec in metadata["partition-specs"]
+    ]
+
+
 def _properties(configuration: Mapping[str, str]) -> dict[str, str]:
     """Return the Iceberg properties for a table with these Delta table properties."""
-    # Iceberg's maintenance must not delete files that the Delta table needs.
-    properties = {"gc.enabled": "false"}
+    properties = {
+        # Iceberg's maintenance must not delete files that the Delta table needs.
+        "gc.enabled": "false",
+        # Bounds aren't exact: Delta's statistics truncate timestamps to milliseconds, for example.
+        # With other modes, Spark returns the bounds as results of MIN and MAX.
+        "write.metadata.metrics.default": "counts",
+    }
     for key, value in configuration.items():
         if key.lower().startswith(_USER_PROPERTIES):
             properties[key[len(_USER_PROPERTIES) :].lower()] = value
