@@ -363,7 +363,12 @@ def test_a_temporary_view_hides_the_table_of_its_name_from_queries_only(spark):
             write(spark.range(8, 9)).mode(mode).saveAsTable("hidden")
             assert spark.sql("SELECT count(*) FROM default.hidden").first()[0] == number
         spark.range(9, 10).write.format("delta").insertInto("hidden")
-        assert ids(spark, spark.sql("DESCRIBE DETAIL default.hidden").first().location) == [8, 9]
+        location = spark.sql("DESCRIBE DETAIL default.hidden").first().location
+        assert ids(spark, location) == [8, 9]
+        for options in ({}, {"replaceWhere": "id = 8"}, {"replaceOn": "id = 8"}):
+            with pytest.raises(AnalysisException, match="UNSUPPORTED_INSERT"):
+                spark.range(7, 8).write.mode("overwrite").options(**options).insertInto("hidden")
+        assert ids(spark, location) == [8, 9]
         spark.range(5, 6).writeTo("hidden").using("delta").createOrReplace()
         assert spark.sql("SELECT id FROM default.hidden").collect() == [(5,)]
         with pytest.raises(AnalysisException, match="VIEW_WRITE_NOT_ALLOWED"):

@@ -236,7 +236,9 @@ def _target(request: WriteRequest) -> TargetTable | None:
     """Return the table that a request writes; None if no Delta table has the name."""
     if request.table is None:
         return TargetTable(spark=request.spark, location=request.path or "")
-    named = named_table(request.spark, request.table, behind_views=True)
+    named = named_table(
+        request.spark, request.table, behind_views=writer_hooks.ignores_views(request)
+    )
     if named is None or not named.exists:
         return None
     name = None if named.is_path else named.name

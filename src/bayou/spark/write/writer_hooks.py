@@ -41,7 +41,7 @@ def save(request: WriteRequest) -> Any:
     table = None
     path = request.path
     if request.table is not None:
-        table = named_table(request.spark, request.table, behind_views=True)
+        table = named_table(request.spark, request.table, behind_views=ignores_views(request))
         if table is None and request.method == "saveAsTable" and request.mode == "overwrite":
             _check_replaceable(request.spark, request.table)
         if table is None or (request.method == "insertInto" and not table.exists):
@@ -102,6 +102,14 @@ def _check_replaceable(spark: Any, name: str) -> None:
             "replace it by a Delta table. Drop it first, or use another name.",
             argument="name",
         )
+
+
+def ignores_views(request: WriteRequest) -> bool:
+    """Whether a table's name is resolved to a table although a temporary view has the name.
+
+    As in delta-spark, `insertInto` without the format `delta` resolves the name to the view.
+    """
+    return request.method == "saveAsTable" or request.format == "delta"
 
 
 def _is_delta_table(request: WriteRequest | StreamWriteRequest) -> bool:
