@@ -65,6 +65,18 @@ def test_credentials_are_taken_from_one_place_and_the_rest_is_completed(session,
     }
 
 
+def test_the_key_of_a_bucket_is_used_without_the_token_of_all_buckets(session):
+    session.conf.set("fs.s3a.access.key", "A")
+    session.conf.set("fs.s3a.secret.key", "secret")
+    session.conf.set("fs.s3a.session.token", "of key A")
+    session.conf.set("fs.s3a.bucket.lake.access.key", "B")
+    session.conf.set("fs.s3a.bucket.lake.secret.key", "of key B")
+    found = storage_options(with_session_storage(session, PATH, {}))
+    assert found == {"aws_access_key_id": "B", "aws_secret_access_key": "of key B"}
+    found = storage_options(with_session_storage(session, "s3a://other/events", {}))
+    assert found["aws_session_token"] == "of key A"
+
+
 def test_anonymous_credentials_leave_requests_unsigned(session):
     provider = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
     session.conf.set("fs.s3a.aws.credentials.provider", provider)

@@ -72,11 +72,15 @@ def with_session_storage(
     names = {key.lower() for key in options}
     has_credentials = not _ANY_CREDENTIALS.isdisjoint(storage_options(options))
     get_setting = _settings(spark)
+    bucket_prefix = f"{_PREFIX}bucket.{bucket}."
+    has_bucket_key = bool(get_setting(f"{bucket_prefix}access.key"))
     for name in _NAMES:
         key = _PREFIX + name
         if key in names or (has_credentials and name in (*_CREDENTIALS, _PROVIDER)):
             continue
-        value = get_setting(f"{_PREFIX}bucket.{bucket}.{name}") or get_setting(key)
+        value = get_setting(bucket_prefix + name)
+        if not value and not (has_bucket_key and name == "session.token"):
+            value = get_setting(key)  # a token for all buckets belongs to another access key
         if value:
             result[key] = value
     return result
