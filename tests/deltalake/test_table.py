@@ -21,6 +21,7 @@ from bayou.errors import (
     CommitConflictError,
     ConstraintViolationError,
     CorruptTableError,
+    StorageError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
@@ -229,3 +230,30 @@ def test_errors_are_caught_by_the_names_of_deltalake(tmp_path):
     assert issubclass(CommitConflictError, CommitFailedError)
     assert issubclass(bayou.errors.CommitFailedError, CommitFailedError)
     assert SchemaMismatchError is bayou.errors.SchemaError
+
+
+def test_a_committed_operation_succeeds_although_the_new_version_cannot_be_read(
+    table, caplog, monkeypatch
+):
+    def unreachable(hooked):
+        raise StorageError("the store doesn't answer.", path=hooked.table_uri)
+
+    monkeypatch.setattr(DeltaTable, "latest_table", unreachable)
+    monkeypatch.setattr(DeltaTable, "cleanup_metadata", unreachable)
+    hooks = PostCommitHookProperties(cleanup_expired_logs=True)
+    metrics = table.delete("id = 1", post_commithook_properties=hooks)
+    monkeypatch.undo()
+    assert metrics["num_deleted_rows"] == 1
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        (
+            "the operation is committed, but expired log files can't be deleted: the store doesn't "
+            "answer. A later commit deletes them."
+        ),
+        (
+            "the operation is committed, but the new version can't be read: the store doesn't "
+            "answer. The DeltaTable still shows the earlier version; call update_incremental."
+        ),
+    ]
+    assert table.version() == 0
+    table.update_incremental()
+    assert ids(table) == [2, 3]

@@ -11,6 +11,8 @@ from bayou.errors import ArgumentError, StorageError
 from bayou.spark import DeltaTable, enable
 from bayou.spark.catalog_tables import CatalogEntry
 from bayou.spark.hooks.hooks import plain_sql
+from bayou.spark.jvm.catalog import CatalogTable
+from bayou.spark.jvm.objects import JvmError
 
 pytestmark = pytest.mark.spark
 
@@ -134,3 +136,42 @@ def test_a_location_is_compared_in_any_spelling(spark, name, path, scheme):
     entry(path).write(spark, name, f"file://{path}/")
     with pytest.raises(ArgumentError, match="not at s3"):
         entry(path).write(spark, name, f"{scheme}bucket/t")
+
+
+def test_an_alteration_succeeds_although_the_catalog_cannot_be_updated(
+    spark, name, path, caplog, monkeypatch
+):
+    enable(spark)
+    spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+
+    def unreachable(table, schema):
+        raise JvmError("the metastore doesn't answer")
+
+    monkeypatch.setattr(CatalogTable, "set_columns", unreachable)
+    spark.sql(f"ALTER TABLE {name} ADD COLUMNS (more INT)")
+    assert bayou.table(path).snapshot().schema.names == ["id", "more"]
+    (record,) = [r for r in caplog.records if r.name == "bayou.spark.catalog_tables"]
+    assert record.getMessage() == (
+        f"{name}: the columns in the catalog can't be updated to the columns of the table: the "
+        "metastore doesn't answer. The next ALTER TABLE updates them."
+    )
+
+
+def test_the_error_of_a_table_that_is_not_added_to_the_catalog_says_that_it_is_written(
+    spark, name, tmp_path, monkeypatch
+):
+    enable(spark)
+    path = str(tmp_path / "written")
+
+    def unreachable(spark, text):
+        raise JvmError("the metastore doesn't answer")
+
+    monkeypatch.setattr("bayou.spark.catalog_tables.plain_sql", unreachable)
+    with pytest.raises(StorageError) as raised:
+        spark.range(2).write.format("delta").option("path", path).saveAsTable(name)
+    assert str(raised.value) == (
+        f"{name}: the table is written to {path}, but can't be added to the catalog: the metastore "
+        f"doesn't answer. Don't write the rows again; run CREATE TABLE {name} USING delta LOCATION "
+        f"'{path}'."
+    )
+    assert bayou.table(path).to_arrow().num_rows == 2

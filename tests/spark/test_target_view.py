@@ -6,7 +6,9 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import bayou.spark
+from bayou.errors import StorageError
 from bayou.spark.jvm.views import ViewPlan
+from bayou.spark.sql_statements.context import StatementContext
 
 pytestmark = pytest.mark.spark
 
@@ -281,6 +283,26 @@ def test_a_merge_that_evolves_a_struct_leaves_the_view_unchanged(views, caplog):
     (record,) = [r for r in caplog.records if r.name == "bayou.spark.sql_statements.context"]
     assert record.levelname == "WARNING"
     assert record.getMessage().startswith("v: the view still shows the earlier version")
+
+
+def test_a_statement_succeeds_although_its_view_cannot_be_created_again(views, caplog, monkeypatch):
+    views.create()
+    views.view("SELECT * FROM {t}")
+
+    def unreachable(context, path):
+        raise StorageError("s3://lake/t: the store doesn't answer. Try again.", path=path)
+
+    monkeypatch.setattr(StatementContext, "_latest_rows", unreachable)
+    views("DELETE FROM v WHERE key = 0")
+    monkeypatch.undo()
+    assert views("SELECT * FROM {t}") == [(1, 2)]
+    (record,) = [r for r in caplog.records if r.name == "bayou.spark.sql_statements.context"]
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == (
+        "v: the view still shows the earlier version of the table, because it can't be created "
+        "again: s3://lake/t: the store doesn't answer. Try again. The rows of the table are "
+        "changed. Create the view again."
+    )
 
 
 def test_a_delete_of_all_rows_checks_first_that_the_view_can_be_computed(views):

@@ -29,7 +29,7 @@ from bayou.kernel import Catalog, Engine, Snapshot, Table, delete_data_files
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
 from bayou.kernel.data_writer.task_writer import write_task_data
-from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.kernel.transaction.commit import discard_unless_committed, discard_unneeded
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol.properties import TYPE_WIDENING
 from bayou.protocol.schema import StructType
@@ -315,7 +315,7 @@ def _write(
     with discard_unless_committed(lambda: delete_data_files(engine, table.path, files)):
         result = commit_write(engine, write, plan, files, catalog=table.catalog)
     if not result.files_committed:
-        delete_data_files(engine, table.path, files)
+        discard_unneeded(table.path, lambda: delete_data_files(engine, table.path, files))
     assert result.version is not None  # the table exists
     return result.version
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
@@ -16,10 +17,27 @@ from bayou.deltalake.properties import (
     WriterProperties,
     with_properties,
 )
-from bayou.errors import ArgumentTypeError, VersionNotFoundError
+from bayou.errors import ArgumentTypeError, BayouError, VersionNotFoundError
 from bayou.kernel import Engine, Table
 
+_LOG = logging.getLogger(__name__)
+
 Result = TypeVar("Result")
+
+
+def clean_up_after_commit(table: TableHandle, hooks: PostCommitHookProperties | None) -> None:
+    """Delete expired log files if `hooks.cleanup_expired_logs` is true; log an error."""
+    if hooks is None or not hooks.cleanup_expired_logs:
+        return
+    try:
+        table.cleanup_metadata()
+    except BayouError as error:
+        _LOG.warning(
+            "%s: the operation is committed, but expired log files can't be deleted: %s. A later "
+            "commit deletes them.",
+            table.table_uri,
+            str(error).removesuffix("."),
+        )
 
 
 class TableVersion(TableHandle):
@@ -53,12 +71,20 @@ class TableVersion(TableHandle):
         """Move to the version that an operation has committed, and return the operation's result.
 
         If the result contains no version, move to the latest version. If
-        `hooks.cleanup_expired_logs` is true, expired log files are deleted first.
+        `hooks.cleanup_expired_logs` is true, expired log files are deleted first. An error is
+        logged and not raised, because the operation is committed.
         """
-        if hooks is not None and hooks.cleanup_expired_logs:
-            self.cleanup_metadata()
+        clean_up_after_commit(self, hooks)
         version = result if isinstance(result, int) else getattr(result, "version", None)
-        self.load(TableHandle(self._engine, self.latest_table()).snapshot(version))
+        try:
+            self.load(TableHandle(self._engine, self.latest_table()).snapshot(version))
+        except BayouError as error:
+            _LOG.warning(
+                "%s: the operation is committed, but the new version can't be read: %s. The "
+                "DeltaTable still shows the earlier version; call update_incremental.",
+                self.table_uri,
+                str(error).removesuffix("."),
+            )
         return result
 
     def engine_with(

@@ -21,6 +21,7 @@ from bayou.deltalake.properties import (
 from bayou.deltalake.schema import Schema
 from bayou.deltalake.sql_dialect import spark_sql
 from bayou.deltalake.table import DeltaTable, without_nulls
+from bayou.deltalake.table_version import clean_up_after_commit
 from bayou.errors import ArgumentError, ArgumentTypeError, TableAlreadyExistsError
 
 __all__ = [
@@ -82,8 +83,7 @@ def write_deltalake(
         name=name if is_new else None,
         description=description if is_new else None,
     )
-    if post_commithook_properties is not None and post_commithook_properties.cleanup_expired_logs:
-        target.cleanup_metadata()
+    clean_up_after_commit(target, post_commithook_properties)
     if isinstance(handle, DeltaTable):
         handle.committed(version)
 

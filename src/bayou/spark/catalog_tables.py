@@ -6,14 +6,14 @@ table's location, and reads and writes there.
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.errors import PySparkException
 
-from bayou.errors import ArgumentError, StorageError
+from bayou.errors import ArgumentError, BayouError, StorageError
 from bayou.protocol.schema import StructType
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.connect_catalog import ConnectCatalogTable
@@ -23,6 +23,8 @@ from bayou.spark.hooks.requests import TableReadRequest
 from bayou.spark.jvm.catalog import CatalogTable
 from bayou.spark.jvm.objects import JvmError, error_reason
 from bayou.spark.session.connection import is_classic
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +43,27 @@ class NamedTable:
     is_path: bool = False
 
     def register(self, spark: Any, path: str) -> None:
-        """Create a catalog table with this name for the existing Delta table at `path`."""
-        schema = spark.read.format("delta").load(path).schema
-        columns = ", ".join(
-            f"{quote_identifier(f.name)} {type_sql(f.dataType)}" for f in schema.fields
-        )
+        """Create a catalog table with this name for the existing Delta table at `path`.
+
+        Raises:
+            StorageError: the catalog doesn't accept the table. The message says that the table
+                exists.
+        """
         location = literal_sql(path)
-        plain_sql(spark, f"CREATE TABLE {self.name} ({columns}) USING delta LOCATION {location}")
+        try:
+            schema = spark.read.format("delta").load(path).schema
+            columns = ", ".join(
+                f"{quote_identifier(f.name)} {type_sql(f.dataType)}" for f in schema.fields
+            )
+            create = f"CREATE TABLE {self.name} ({columns}) USING delta LOCATION {location}"
+            plain_sql(spark, create)
+        except (BayouError, JvmError, PySparkException) as error:
+            raise StorageError(
+                f"{self.name}: the table is written to {path}, but can't be added to the catalog: "
+                f"{error_reason(error).removesuffix('.')}. Don't write the rows again; run CREATE "
+                f"TABLE {self.name} USING delta LOCATION {location}.",
+                path=path,
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,11 +231,18 @@ def table_type(spark: Any, name: str) -> str:
 def refresh_columns(spark: Any, name: str, path: str) -> None:
     """Update the columns of a catalog entry to the table's schema.
 
-    Does nothing under Spark Connect. Errors of the catalog are ignored, because reads and writes
-    don't use the columns in the catalog.
+    Does nothing under Spark Connect. An error is logged and not raised, because the table has
+    already changed, and reads and writes don't use the columns in the catalog.
     """
     if not is_classic(spark):
         return
-    schema = spark.read.format("delta").load(path).schema
-    with contextlib.suppress(JvmError):
+    try:
+        schema = spark.read.format("delta").load(path).schema
         CatalogTable(spark, name).set_columns(schema.json())
+    except (BayouError, JvmError, PySparkException) as error:
+        _LOG.warning(
+            "%s: the columns in the catalog can't be updated to the columns of the table: %s. The "
+            "next ALTER TABLE updates them.",
+            name,
+            error_reason(error).removesuffix("."),
+        )

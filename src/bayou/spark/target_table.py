@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot, Table
 from bayou.spark.executors.engine import SessionEngine
+from bayou.spark.jvm.objects import error_reason
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.hadoop_storage import with_session_storage
@@ -22,6 +24,8 @@ from bayou.spark.session.settings import conf_flag
 from bayou.spark.session.storage_options import storage_options
 from bayou.spark.target_view import TargetView
 from bayou.version import ENGINE_INFO
+
+_LOG = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 
@@ -168,8 +172,17 @@ class TargetTable:
         recorded = snapshot.transaction_version(name) if name else None
         if recorded is None or recorded < version:
             result = run(snapshot)
-        if conf_flag(self.spark, _TRANSACTION_RESET):
-            self.spark.conf.unset(_TRANSACTION_VERSION)
+        try:
+            if conf_flag(self.spark, _TRANSACTION_RESET):
+                self.spark.conf.unset(_TRANSACTION_VERSION)
+        except Exception as error:  # noqa: BLE001  # the commit is valid
+            _LOG.warning(
+                "%s: the operation is committed, but %s can't be reset: %s. Unset it before the "
+                "next operation, which is skipped otherwise.",
+                self.location,
+                _TRANSACTION_VERSION,
+                error_reason(error).removesuffix("."),
+            )
         return result
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bayou.engines import for_path
-from bayou.errors import ArgumentError, CatalogError
+from bayou.errors import ArgumentError, BayouError, CatalogError
 from bayou.kernel import Engine, Snapshot, Table
 from bayou.unity.catalog import UnityCatalog
 from bayou.unity.client import ALREADY_EXISTS, UnityClient
@@ -43,7 +43,15 @@ class UnityTable:
             CatalogError: the catalog doesn't accept the entry. The commit is valid.
         """
         if self.table.catalog is None:
-            snapshot = self.table.latest_snapshot(self.engine)
+            try:
+                snapshot = self.table.latest_snapshot(self.engine)
+            except BayouError as error:
+                raise CatalogError(
+                    f"{self.name}: the rows are committed, but the catalog's entry isn't current, "
+                    f"because the table can't be read: {error.message} Register the table with "
+                    "bayou.unity.register_table instead of repeating the write.",
+                    path=str(self.name),
+                ) from error
             try:
                 update_entry(self.client, self.name, snapshot)
             except CatalogError as error:

@@ -21,7 +21,7 @@ from bayou.kernel import Engine, Operation, Table, Transaction, write_data
 from bayou.kernel.commands.alter.drop_feature import drop_feature
 from bayou.kernel.commands.optimize.optimize import plan_optimize
 from bayou.kernel.commands.optimize.rewrite_execution import run_plan
-from bayou.kernel.commands.row_changes.delete import delete
+from bayou.kernel.commands.row_changes.delete import begin_delete, commit_delete, delete
 from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
 from bayou.kernel.transaction.commit import (
     discard_unless_committed,
@@ -256,3 +256,22 @@ def _calls(body: list[ast.stmt], names: tuple[str, ...]) -> bool:
     called = [n.func for s in body for n in ast.walk(s) if isinstance(n, ast.Call)]
     found = [c.attr if isinstance(c, ast.Attribute) else getattr(c, "id", "") for c in called]
     return any(name.lstrip("_").startswith(names) for name in found)
+
+
+def test_a_repeated_operation_succeeds_although_its_files_cannot_be_deleted(engine, path, caplog):
+    bayou.write(path, pa.table({"id": [8, 9], "v": [8, 9]}), transaction=("app", 1))
+    faulty = FaultInjectingEngine(engine, Fault(operation="delete_files"))
+    operation = begin_delete(
+        faulty,
+        snapshot(faulty, path),
+        "id = 8",
+        engine_info="test/1",
+        transaction_id=("app", 1),
+    )
+    assert commit_delete(faulty, operation, operation.run(faulty)).version == 4
+    assert bayou.table(path).version() == 4
+    (record,) = caplog.records
+    assert record.getMessage().startswith(
+        f"{path}: the table already contains this write. The files of the repeated write can't be "
+        "deleted and remain until VACUUM: "
+    )

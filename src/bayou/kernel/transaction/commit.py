@@ -78,6 +78,25 @@ def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
         _OPEN_BLOCKS.reset(token)
 
 
+def discard_unneeded(table: str, discard: Callable[[], None]) -> None:
+    """Delete the files of a write that the table already contains.
+
+    An error is logged and not raised, because the table has the rows.
+
+    Args:
+        discard: deletes the files.
+    """
+    try:
+        discard()
+    except BayouError as error:
+        _LOG.warning(
+            "%s: the table already contains this write. The files of the repeated write can't be "
+            "deleted and remain until VACUUM: %s",
+            table,
+            error,
+        )
+
+
 def report_possible_commit(txn_id: str) -> None:
     """Report to `discard_unless_committed` that a commit may exist from now on.
 

@@ -21,7 +21,7 @@ from bayou.spark.catalog_tables import NamedTable, named_table, why_unusable
 from bayou.spark.delta_table.result_dataframes import empty_frame
 from bayou.spark.expressions.expressions import RowExpression, parse_condition, parse_values
 from bayou.spark.jvm.catalog import CatalogTable
-from bayou.spark.jvm.objects import JvmError
+from bayou.spark.jvm.objects import JvmError, error_reason
 from bayou.spark.jvm.plans import first_relation_option, relation_options
 from bayou.spark.jvm.views import ViewPlan
 from bayou.spark.session.connection import is_classic
@@ -84,7 +84,8 @@ class RowStatement(TableStatement):
                 "of the statement.",
                 expression=target.path,
             ) from None
-        context.refresh_view(self.table, target)
+        if is_temporary_view(self.table, target):
+            context.refresh_view(self.table, target)
         return result
 
 
@@ -181,28 +182,36 @@ class StatementContext:
         return self.spark.read.format("delta").load(path)
 
     def refresh_view(self, table: Sequence[str], target: TargetTable) -> None:
-        """If a statement changed rows through a temporary view, recreate the view.
+        """Recreate a temporary view through which a statement has changed rows.
 
-        The view then shows the table's new version. If the view can't be computed any more, because
-        the statement has changed the table's columns or their types, the view isn't recreated, and
-        a warning is logged.
+        The view then shows the table's new version. The rows are committed, so that a failure is
+        logged and not raised. The view also isn't recreated if the statement has changed the
+        table's columns or their types, so that the view can't be computed any more.
         """
-        if is_temporary_view(table, target):
-            rows = self._latest_rows(target.location)
-            if target.view is not None:
-                rows = target.view.refreshed(rows)
-            if rows is None:
-                _LOG.warning(
-                    "%s: the view still shows the earlier version of the table, because the "
-                    "statement has changed the table's columns or their types. Create the view "
-                    "again.",
-                    ".".join(table),
-                )
-                return
-            if len(table) == 1:
-                rows.createOrReplaceTempView(quoted_table_name(table))
-            else:
-                rows.createOrReplaceGlobalTempView(quoted_table_name(table[-1:]))
+        try:
+            problem = self._recreate_view(table, target)
+        except Exception as error:  # noqa: BLE001  # the commit is valid
+            problem = f"it can't be created again: {error_reason(error).removesuffix('.')}"
+        if problem is not None:
+            _LOG.warning(
+                "%s: the view still shows the earlier version of the table, because %s. The rows "
+                "of the table are changed. Create the view again.",
+                ".".join(table),
+                problem,
+            )
+
+    def _recreate_view(self, table: Sequence[str], target: TargetTable) -> str | None:
+        """Recreate a temporary view; return why this isn't possible, or None."""
+        rows = self._latest_rows(target.location)
+        if target.view is not None:
+            rows = target.view.refreshed(rows)
+        if rows is None:
+            return "the statement has changed the table's columns or their types"
+        if len(table) == 1:
+            rows.createOrReplaceTempView(quoted_table_name(table))
+        else:
+            rows.createOrReplaceGlobalTempView(quoted_table_name(table[-1:]))
+        return None
 
     def table(self, table: Sequence[str]) -> TargetTable:
         """Return the Delta table with a name or path, like `find_table`.

@@ -18,7 +18,7 @@ from bayou.kernel.commands.write import (
     plan_write,
 )
 from bayou.kernel.engine.engine import EngineDescription
-from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.kernel.transaction.commit import discard_unless_committed, discard_unneeded
 from bayou.spark.expressions.session_semantics import (
     check_kernel_compares,
     check_session_rules,
@@ -96,7 +96,7 @@ class StartedWrite:
                 plan = _based_on(engine, plan, rows_read_from)
             result = commit_write(engine, self.write, plan, written)
         if not result.files_committed:
-            self.delete(messages)
+            discard_unneeded(plan.table, lambda: self.delete(messages))
         return result
 
     def delete(self, messages: Sequence[bytes]) -> None:

@@ -26,7 +26,7 @@ from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.log.table_state import TableState
 from bayou.kernel.operation import Operation
 from bayou.kernel.transaction.builder import TransactionBuilder
-from bayou.kernel.transaction.commit import discard_unless_committed
+from bayou.kernel.transaction.commit import discard_unless_committed, discard_unneeded
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.protocol.actions import UserMetadata
 
@@ -168,7 +168,7 @@ def commit_row_changes(
     with discard_unless_committed(lambda: changes.discard(engine, transaction.table)):
         result = transaction.commit(engine, actions, operation_metrics=metrics)
     if result.already_committed:
-        changes.discard(engine, transaction.table)
+        discard_unneeded(transaction.table, lambda: changes.discard(engine, transaction.table))
     result.run_post_commit_hooks(engine)
     compact_after(engine, transaction, result)
     return result.version
