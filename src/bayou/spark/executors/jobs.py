@@ -19,7 +19,7 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
-from bayou.spark.jvm.jobs import cancel_jobs
+from bayou.spark.jvm.jobs import cancel_jobs, without_call_logs
 from bayou.spark.jvm.objects import JvmError
 
 
@@ -68,8 +68,10 @@ class TaggedJobs:
         try:
             yield
         finally:
-            context.removeJobTag(self._tag)
-            context.setLocalProperty(_DESCRIPTION, previous)  # type: ignore[arg-type]  # null unsets
+            # If the JVM has ended, the jobs' own error or the next call reports it.
+            with contextlib.suppress(JvmError, ConnectionError), without_call_logs():
+                context.removeJobTag(self._tag)
+                context.setLocalProperty(_DESCRIPTION, previous)  # type: ignore[arg-type]  # null
 
     def cancel(self) -> None:
         """Cancel the running jobs. Works from any thread, also after the session was stopped."""
@@ -137,7 +139,7 @@ def _all_tasks_started(tracker: Any, stage: int) -> bool:
     """Whether all tasks of a stage have started, or the stage has ended."""
     try:
         info = tracker.getStageInfo(stage)
-    except JvmError:  # the session has been stopped
+    except (JvmError, ConnectionError):  # the session has been stopped, or the JVM has ended
         return True
     if info is None or stage not in tracker.getActiveStageIds():
         return True

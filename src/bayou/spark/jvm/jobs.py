@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from bayou.spark.jvm.objects import JvmError, error_reason, tested_with
 
-__all__ = ["cancel_jobs", "is_session_active", "max_task_attempts"]
+__all__ = ["cancel_jobs", "is_session_active", "max_task_attempts", "without_call_logs"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -23,13 +26,21 @@ def cancel_jobs(spark: Any, tag: str) -> None:
     """Cancel the running jobs with a tag. Has no effect after the session was stopped.
 
     A first call can fail, because an interruption also ends the thread's connection to the JVM. If
-    three calls fail, a warning is logged.
+    three calls fail, or if the JVM has ended, a warning is logged.
     """
     for _ in range(3):
         try:
-            if is_session_active(spark):
-                spark.sparkContext.cancelJobsWithTag(tag)
-        except JvmError as error:
+            with without_call_logs():
+                if is_session_active(spark):
+                    spark.sparkContext.cancelJobsWithTag(tag)
+        except ConnectionRefusedError:  # nothing listens on the JVM's port
+            _LOG.warning(
+                "Jobs with the tag %s: they can't be canceled, because Spark's JVM has ended. "
+                "Start a new Spark session.",
+                tag,
+            )
+            return
+        except (JvmError, ConnectionError) as error:
             reason = error_reason(error)
         else:
             return
@@ -39,6 +50,22 @@ def cancel_jobs(spark: Any, tag: str) -> None:
         tag,
         reason,
     )
+
+
+@tested_with("4.3")
+@contextlib.contextmanager
+def without_call_logs() -> Iterator[None]:
+    """Context manager for calls that may fail: py4j doesn't log the tracebacks of their errors."""
+    root = logging.getLogger()
+    root.addFilter(_is_not_of_py4j)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
 
 
 @tested_with("4.2", "4.3")
