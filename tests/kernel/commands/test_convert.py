@@ -308,3 +308,68 @@ def test_days_in_sparks_old_calendar_have_no_bounds(folder):
     (stats,) = bayou.table(folder).snapshot().files()["stats"].to_pylist()
     assert '"n":1' in stats
     assert "1000" not in stats
+
+
+NANOS = 1_700_000_000_123_456_789
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([NANOS], pa.timestamp("ns", tz="UTC")),
+        pa.array([NANOS], pa.timestamp("ns")),
+        pa.array([[NANOS]], pa.list_(pa.timestamp("ns"))),
+        pa.array([{"x": [(1, NANOS)]}], pa.struct({"x": pa.map_(pa.int32(), pa.timestamp("ns"))})),
+    ],
+    ids=["timestamp", "zoneless", "list", "map"],
+)
+def test_timestamps_in_nanoseconds_are_refused(folder, column):
+    put(folder, "a.parquet", {"id": [1]})
+    put(folder, "b.parquet", {"id": [2], "at": column})
+    with pytest.raises(SchemaError) as raised:
+        bayou.table(folder).convert()
+    assert str(raised.value) == (
+        f"{folder}/b.parquet: column 'at' has timestamps in nanoseconds, but the timestamps of "
+        "Delta tables have microseconds (PARQUET_TYPE_ILLEGAL). Rewrite the file with timestamps "
+        "in microseconds."
+    )
+    assert raised.value.column == "at"
+    assert not (folder / "_delta_log").exists()
+
+
+def test_nanoseconds_in_a_column_that_the_table_does_not_have_are_no_problem(folder):
+    times = pa.array([NANOS], pa.timestamp("ns"))
+    put(folder, "Day=2024-01-05/a.parquet", {"id": [1], "day": times})
+    table = bayou.table(folder)
+    table.convert(pa.schema([("Day", pa.date32())]))
+    assert table.to_arrow().to_pylist() == [{"id": 1, "Day": dt.date(2024, 1, 5)}]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_timestamps_in_other_units_and_in_int96_are_read(folder, unit):
+    second = pa.array([1_700_000_000], pa.timestamp("s", tz="UTC"))
+    put(folder, "a.parquet", {"at": second.cast(pa.timestamp(unit, tz="UTC"))})
+    put(folder, "b.parquet", {"at": second}, use_deprecated_int96_timestamps=True)
+    table = bayou.table(folder)
+    table.convert()
+    assert table.to_arrow()["at"].unique().to_pylist() == [second[0].as_py()]
+
+
+def test_lists_of_a_fixed_size_are_lists(folder):
+    pairs = [[1, 2], None, [3, None]]
+    points = [[{"x": 1}], [{"x": None}], None]
+    put(
+        folder,
+        "a.parquet",
+        {
+            "pair": pa.array(pairs, pa.list_(pa.int32(), 2)),
+            "points": pa.array(points, pa.list_(pa.struct({"x": pa.int64()}), 1)),
+        },
+    )
+    table = bayou.table(folder)
+    table.convert()
+    rows = table.to_arrow()
+    assert rows.schema.field("pair").type == pa.list_(pa.field("element", pa.int32()))
+    assert rows["pair"].to_pylist() == pairs
+    assert rows["points"].to_pylist() == points
+    assert table.to_arrow(filter="pair[1] = 2")["pair"].to_pylist() == [[1, 2]]

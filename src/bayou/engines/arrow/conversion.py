@@ -93,6 +93,11 @@ def converter(
         return _struct_converter(source, target, name, path)
     if is_list(source) and is_list(target):
         return _list_converter(source, target, name, path)
+    if pa.types.is_fixed_size_list(source) and is_list(target):
+        # In Parquet, the column is a list. The type is from Arrow's schema in the footer.
+        plain: Any = pa.list_(source.value_field)
+        listed = converter(actual.with_type(plain), requested, name, path) or _same
+        return lambda array: listed(pc.cast(array, plain))
     if pa.types.is_map(source) and pa.types.is_map(target):
         return _map_converter(source, target, name, path)
     if isinstance(source, pa.BaseExtensionType):

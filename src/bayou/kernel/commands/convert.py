@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -112,6 +113,7 @@ def merged_schema(
         if key in seen:
             continue
         seen.add(key)
+        _check_timestamps(file.status.path, footer.schema, partition_names)
         try:
             schema = _schema(folder, footer, spark, without=partition_names)
             merged = merge_schemas(folder, merged, _nullable(schema), from_parquet_files=True)
@@ -230,6 +232,25 @@ def _schema(
     return from_arrow_schema(pa.schema(columns), table=folder)
 
 
+def _check_timestamps(path: str, schema: pa.Schema, partitions: Collection[str]) -> None:
+    """Raise `SchemaError` if a column has nanoseconds, which Spark and Delta Kernel don't read."""
+    for field in schema:
+        if field.name.lower() not in partitions and _has_nanoseconds(field.type):
+            raise SchemaError(
+                f"{path}: column {field.name!r} has timestamps in nanoseconds, but the timestamps "
+                "of Delta tables have microseconds (PARQUET_TYPE_ILLEGAL). Rewrite the file with "
+                "timestamps in microseconds.",
+                table=path,
+                column=field.name,
+            )
+
+
+def _has_nanoseconds(data_type: Any) -> bool:
+    if pa.types.is_timestamp(data_type):
+        return bool(data_type.unit == "ns")
+    return any(_has_nanoseconds(data_type.field(i).type) for i in range(data_type.num_fields))
+
+
 def _nullable(schema: StructType) -> StructType:
     return StructType(
         tuple(replace(f, nullable=True, data_type=_nullable_type(f.data_type)) for f in schema)
@@ -285,6 +306,10 @@ def convert(
         properties: properties of the new table; column mapping can't be enabled.
         collect_statistics: whether to add statistics from the Parquet footers to the log.
         name, description: name and description in the table's metadata.
+
+    Raises:
+        SchemaError: the schemas of the files can't be merged, or a file has a type that a Delta
+            table can't have.
     """
     existing = _version(engine, folder)
     if existing is not None:
