@@ -177,6 +177,9 @@ def test_a_column_that_something_uses_stays_as_it_is(path):
     refused(path, SchemaError, "clustered", lambda a: a.drop_column("id"))
     refused(path, SchemaError, "no column", lambda a: a.drop_column("nope"))
     refused(path, SchemaError, "already", lambda a: a.rename_column("c", "ID"))
+    refused(path, SchemaError, "already", lambda a: a.rename_column("id", "id"))
+    alter.rename_column("id", "ID")
+    alter.rename_column("ID", "id")
     alter.rename_column("id", "key")
     assert bayou.table(path).snapshot().kernel.clustering_columns == (("key",),)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import bayou
 from bayou.errors import ArgumentError, ConstraintViolationError, SchemaError, StatementError
@@ -36,6 +37,31 @@ def test_columns_come_go_and_change(numbers):
     run("ALTER TABLE {t} DROP COLUMNS (bb, s)")
     run("ALTER TABLE {t} DROP COLUMN IF EXISTS what")
     assert [f.name for f in run.snapshot.schema] == ["id", "day", "name"]
+
+
+def test_a_column_is_renamed_to_another_case_only_if_the_session_distinguishes_case(numbers):
+    run = numbers(1, _MAPPED)
+    run("ALTER TABLE {t} ADD COLUMN s STRUCT<x: INT, y: INT>")
+    before = run.snapshot.version
+    renames = [("id", "id"), ("id", "ID"), ("ID", "Id"), ("id", "DAY"), ("s.x", "X"), ("s.x", "Y")]
+    for column, name in renames:
+        with pytest.raises(AnalysisException) as raised:
+            run(f"ALTER TABLE {{t}} RENAME COLUMN {column} TO {name}")
+        assert raised.value.getCondition() == "FIELD_ALREADY_EXISTS"
+    with pytest.raises(SchemaError, match="no column"):
+        run("ALTER TABLE {t} RENAME COLUMN what TO WHAT")
+    with pytest.raises(AnalysisException, match="FIELD_ALREADY_EXISTS"):
+        run("ALTER TABLE {t} ADD COLUMN ID INT")
+    assert run.snapshot.version == before
+    run.spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(AnalysisException, match="FIELD_ALREADY_EXISTS"):
+            run("ALTER TABLE {t} RENAME COLUMN id TO id")
+        run("ALTER TABLE {t} RENAME COLUMN id TO ID")
+    finally:
+        run.spark.conf.unset("spark.sql.caseSensitive")
+    assert run.snapshot.schema.names == ("ID", "day", "name", "s")
+    assert run.last()["operationParameters"] == {"oldColumnPath": "id", "newColumnPath": "ID"}
 
 
 def test_a_void_column_changes_to_any_type(run):

@@ -11,11 +11,14 @@ from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.commands.alter.change_column import change_column
 from bayou.kernel.commands.alter.columns import NewColumn, add_columns
 from bayou.kernel.commands.alter.replace_columns import replace_columns
+from bayou.kernel.commands.alter.schema_paths import resolve_path
+from bayou.kernel.table_features.column_dependencies import quote_path
 from bayou.kernel.table_features.column_mapping import without_mapping
 from bayou.protocol.column_metadata import CURRENT_DEFAULT_KEY, GENERATION_EXPRESSION_KEY
 from bayou.protocol.schema import StructField, StructType
 from bayou.spark.catalog_tables import refresh_columns
 from bayou.spark.hooks.hooks import plain_sql
+from bayou.spark.session.settings import conf_flag
 from bayou.spark.sql_statements.column_definitions import (
     complete_field,
     parse_column_definition,
@@ -205,7 +208,24 @@ def _parse_rename(cursor: TokenCursor) -> Callable[[TargetTable], object]:
     column = cursor.column()
     cursor.expect("TO")
     name = cursor.column()[-1]
-    return _alteration(lambda a: a.rename_column(column, name))
+    return lambda target: _rename(target, column, name)
+
+
+def _rename(target: TargetTable, column: _Column, name: str) -> object:
+    if name.lower() == column[-1].lower() and not conf_flag(target.spark, _CASE_SENSITIVE):
+        snapshot = target.table.latest_snapshot(target.engine)
+        path = resolve_path(snapshot.path, snapshot.schema, column)
+        raise SchemaError(
+            f"{snapshot.path}: column {quote_path((*path[:-1], name))!r} already exists "
+            "(FIELD_ALREADY_EXISTS). Names are case-insensitive. Choose another name; to change "
+            f"only the case of a name, set {_CASE_SENSITIVE} to true.",
+            table=snapshot.path,
+            column=name,
+        )
+    return target.handle.alter.rename_column(column, name)
+
+
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
 
 
 def _parse_change_column(cursor: TokenCursor) -> list[Callable[[TargetTable], object]]:

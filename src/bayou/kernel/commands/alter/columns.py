@@ -186,16 +186,20 @@ def drop_columns(
 def rename_column(
     engine: Engine, state: TableState, path: ColumnPath, name: str, *, engine_info: str
 ) -> AlterationMetrics:
-    """Rename a column or nested field; partition and clustering columns are renamed, too."""
+    """Rename a column or nested field; partition and clustering columns are renamed, too.
+
+    The new name can differ from the old name only in case.
+    """
     _require_mapping(state, "renamed")
     table = state.path
     path = resolve_path(table, state.schema, path)
     check_not_referenced(state, path, "renamed")
     parent = _parent(table, state.schema, path)
-    if any(f.name.lower() == name.lower() and f.name != path[-1] for f in parent):
+    others = (f.name.lower() for f in parent if f.name != path[-1])
+    if name == path[-1] or name.lower() in others:
         raise SchemaError(
-            f"{table}: column {quote_path((*path[:-1], name))!r} already exists (names are "
-            "case-insensitive). Choose another name.",
+            f"{table}: column {quote_path((*path[:-1], name))!r} already exists "
+            "(FIELD_ALREADY_EXISTS). Names are case-insensitive; choose another name.",
             table=table,
             column=name,
         )

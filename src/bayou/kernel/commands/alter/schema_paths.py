@@ -67,8 +67,8 @@ def with_field(
         if any(f.name.lower() == field.name.lower() for f in level):
             path = quote_path((*parent, field.name))
             raise SchemaError(
-                f"{table}: column {path!r} already exists (names are case-insensitive). Choose "
-                "another name.",
+                f"{table}: column {path!r} already exists (FIELD_ALREADY_EXISTS). Names are "
+                "case-insensitive; choose another name.",
                 table=table,
                 column=path,
             )
