@@ -142,14 +142,14 @@ def test_an_alteration_succeeds_although_the_catalog_cannot_be_updated(
     spark, name, path, caplog, monkeypatch
 ):
     enable(spark)
-    spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+    entry(path).write(spark, name, path)
 
     def unreachable(table, schema):
         raise JvmError("the metastore doesn't answer")
 
     monkeypatch.setattr(CatalogTable, "set_columns", unreachable)
     spark.sql(f"ALTER TABLE {name} ADD COLUMNS (more INT)")
-    assert bayou.table(path).snapshot().schema.names == ["id", "more"]
+    assert bayou.table(path).snapshot().schema.names == ("id", "more")
     (record,) = [r for r in caplog.records if r.name == "bayou.spark.catalog_tables"]
     assert record.getMessage() == (
         f"{name}: the columns in the catalog can't be updated to the columns of the table: the "

@@ -289,10 +289,10 @@ def test_a_statement_succeeds_although_its_view_cannot_be_created_again(views, c
     views.create()
     views.view("SELECT * FROM {t}")
 
-    def unreachable(context, path):
-        raise StorageError("s3://lake/t: the store doesn't answer. Try again.", path=path)
+    def unreachable(context, table, target):
+        raise StorageError("s3://lake/t: the store doesn't answer. Try again.", path=target.path)
 
-    monkeypatch.setattr(StatementContext, "_latest_rows", unreachable)
+    monkeypatch.setattr(StatementContext, "_recreate_view", unreachable)
     views("DELETE FROM v WHERE key = 0")
     monkeypatch.undo()
     assert views("SELECT * FROM {t}") == [(1, 2)]
