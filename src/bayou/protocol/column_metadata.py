@@ -74,6 +74,12 @@ def column_defaults(schema: StructType) -> dict[str, str]:
     return _metadata_by_name(schema, CURRENT_DEFAULT_KEY)
 
 
+def is_filled_by_writers(field: StructField) -> bool:
+    """Whether writers compute the column if rows lack it: generated, identity or with a default."""
+    keys = (GENERATION_EXPRESSION_KEY, CURRENT_DEFAULT_KEY, IDENTITY_START_KEY)
+    return any(key in field.metadata for key in keys)
+
+
 def column_invariants(schema: StructType) -> dict[str, str]:
     """Return the SQL of column invariants by column name; skip malformed invariants."""
     invariants = {}

@@ -13,6 +13,7 @@ from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel import Engine, Operation, Table
 from bayou.kernel.commands.write import WriteMode
 from bayou.kernel.transaction.schema_evolution import widened_type, widening_rule
+from bayou.protocol.column_metadata import is_filled_by_writers
 from bayou.protocol.properties import TableProperties
 from bayou.protocol.schema import StructField, StructType
 from bayou.protocol.sql import quote_identifier
@@ -29,7 +30,7 @@ from bayou.spark.expressions.store_assignment import (
 from bayou.spark.hooks.hooks import plain_save
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import conf_flag
-from bayou.spark.types import as_nullable, from_spark, same_type
+from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 from bayou.spark.write.map_in_arrow import write_frame
 from bayou.spark.write.native_write import prepare_native_write
 from bayou.spark.write.options import WriteOptions
@@ -51,6 +52,7 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     *,
     is_managed: bool = False,
     nested: NestedMatch = "name",
+    requires_partition_columns: bool = False,
 ) -> int | None:
     """Write the rows of a DataFrame in one commit, and return the table's new version.
 
@@ -62,11 +64,16 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
             "position", values are cast as by `INSERT`. With None, columns are matched by name, and
             must have the types of the table's columns.
         operation: the operation in the table's history.
+        requires_partition_columns: whether it is an error if the rows lack a partition column of an
+            existing table. Without `match`, it always is. If False, the column gets its default, or
+            NULL.
         nested: how the fields of structs are matched. With "spark", they are matched by position if
             a value needs a cast, and by name otherwise, as delta-spark does for `INSERT`.
     """
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):
-        frame = _cast_to_table(frame, options, match, nested)
+        frame = _cast_to_table(
+            frame, options, match, nested, adds_partition_columns=not requires_partition_columns
+        )
     if not is_classic(frame.sparkSession):
         options = replace(
             options,
@@ -167,11 +174,22 @@ def _cast_function(spark: Any) -> CastFunction:
     )
 
 
-def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: NestedMatch) -> Any:
+def _cast_to_table(
+    frame: Any,
+    options: WriteOptions,
+    match: str,
+    nested: NestedMatch,
+    *,
+    adds_partition_columns: bool,
+) -> Any:
     """Cast the columns of a DataFrame to the types of the table's columns.
 
     If `match` is "position", the columns also get the names of the table's columns. If the table
     doesn't exist, the DataFrame is returned unchanged.
+
+    Args:
+        adds_partition_columns: whether partition columns that the DataFrame lacks are added, with
+            NULL in all rows. Columns that writers compute aren't added.
     """
     engine = _engine(options)
     table = Table.for_path(engine, options.path)
@@ -227,6 +245,14 @@ def _cast_to_table(frame: Any, options: WriteOptions, match: str, nested: Nested
                 table=options.path,
             ).alias(table_field.name)
         columns.append(column)
+    if adds_partition_columns:
+        written = {name.lower() for name in rows.names}
+        partitions = snapshot.schema.select(snapshot.partition_columns)
+        absent = [f for f in partitions if f.name.lower() not in written]
+        added = StructType(tuple(f for f in absent if not is_filled_by_writers(f)))
+        for column_type in to_spark(added).fields:
+            null = functions.lit(None).cast(column_type.dataType)
+            columns.append(null.alias(column_type.name))
     return frame.select(*columns)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from bayou.engines import for_path, from_description
-from bayou.errors import MetadataChangedError
+from bayou.errors import MetadataChangedError, SchemaError
 from bayou.kernel import Engine, Table
 from bayou.kernel.commands.write import (
     TableWrite,
@@ -19,6 +19,8 @@ from bayou.kernel.commands.write import (
 )
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.transaction.commit import discard_unless_committed, discard_unneeded
+from bayou.kernel.transaction_state import TransactionState
+from bayou.protocol.column_metadata import is_filled_by_writers
 from bayou.spark.expressions.session_semantics import (
     check_kernel_compares,
     check_session_rules,
@@ -129,7 +131,26 @@ def start_write(
     plan = plan_write(engine, write, base_version=builds_on)
     if not write.replaces_definition:
         options.check_dynamic_partitions(plan.partition_columns)
+    if plan.read_version is not None and not (plan.is_noop or write.replaces_schema):
+        _check_partition_columns(plan, write)
     return StartedWrite(write=write, plan=plan, engine=engine.description())
+
+
+def _check_partition_columns(plan: WritePlan, write: TableWrite) -> None:
+    """Raise `SchemaError` if the rows lack a partition column that writers don't compute."""
+    written = {name.lower() for name in write.schema.names}
+    missing = [name for name in plan.partition_columns if name.lower() not in written]
+    if not missing:
+        return
+    for field in TransactionState.from_bytes(plan.state).schema.select(missing):
+        if not is_filled_by_writers(field):
+            raise SchemaError(
+                f"{plan.table}: the rows lack the partition column {field.name!r} "
+                f"(DELTA_PARTITION_COLUMN_NOT_FOUND). Their columns are "
+                f"{', '.join(write.schema.names)}. Add the column to the rows.",
+                table=plan.table,
+                column=field.name,
+            )
 
 
 def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableWrite) -> TableWrite:

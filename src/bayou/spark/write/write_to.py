@@ -110,7 +110,15 @@ def _write_existing(request: WriteToRequest, table: NamedTable) -> None:
         options = replace(options, dynamic_partitions=True, replace_where=None)
     elif request.method == "overwrite":
         options = replace(options, dynamic_partitions=False, replace_where=_condition(request))
-    write_rows(request.df, options, mode, None, None, "name")
+    write_rows(
+        request.df,
+        options,
+        mode,
+        None,
+        None,
+        "name",
+        requires_partition_columns=request.method == "overwritePartitions",
+    )
 
 
 def _options(request: WriteToRequest, table: NamedTable) -> WriteOptions:
