@@ -118,6 +118,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         The table's version after the write. Appending no rows to an existing table commits nothing.
 
     Raises:
+        ArgumentError: an argument is invalid, or a string in `data` isn't valid UTF-8.
         SchemaError: the rows don't match the table's schema, or the schema of a new table is
             invalid.
         TableAlreadyExistsError: mode is `error` and the table exists.

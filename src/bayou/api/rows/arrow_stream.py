@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from bayou.api.rows.valid_strings import with_valid_strings
 from bayou.errors import ArgumentError
 
 
@@ -24,7 +25,21 @@ RowSource: TypeAlias = ArrowStream | Iterable[pa.RecordBatch]
 
 
 def record_batches(data: RowSource, argument: str) -> pa.RecordBatchReader:
-    """Return a reader of an Arrow stream, or of a list or iterator of record batches."""
+    """Return a reader of an Arrow stream, or of a list or iterator of record batches.
+
+    The reader raises `ArgumentError` if a string isn't valid UTF-8.
+    """
+    reader = _reader(data, argument)
+    if type(data).__module__.partition(".")[0] in _VALID_STRINGS:
+        return reader
+    return with_valid_strings(reader, argument)
+
+
+_VALID_STRINGS = ("polars", "duckdb")
+"""Libraries whose strings are always valid UTF-8."""
+
+
+def _reader(data: RowSource, argument: str) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
     stream: Any = data
