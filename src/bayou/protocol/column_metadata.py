@@ -25,6 +25,7 @@ IDENTITY_STEP_KEY = "delta.identity.step"
 HIGH_WATER_MARK_KEY = "delta.identity.highWaterMark"
 ALLOW_EXPLICIT_KEY = "delta.identity.allowExplicitInsert"
 CHAR_VARCHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
+COLLATIONS_KEY = "__COLLATIONS"
 CONSTRAINT_PREFIX = "delta.constraints."
 
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"

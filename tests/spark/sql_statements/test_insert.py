@@ -4,9 +4,11 @@ import datetime as dt
 import json
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 
+import bayou
 from bayou.errors import ArgumentError, BayouError, SchemaError, StatementError
 from bayou.spark.native_read.read_planner import READER
 
@@ -77,6 +79,46 @@ def test_insert_overwrite_replaces_everything_or_a_partition(numbers):
     assert "<=> 1" in run.last()["operationParameters"]["predicate"]
     run("INSERT OVERWRITE TABLE {t} VALUES (1, 2, 'x')")
     assert run.rows() == [(1, 2, "x")]
+
+
+@pytest.mark.parametrize(
+    ("column", "rows", "constant", "expected"),
+    [
+        ("FLOAT", "(1, 0.1F), (2, 2.5F)", "0.1", 0.10000000149011612),
+        ("FLOAT", "(1, 0.1F), (2, 2.5F)", "0.1D", 0.10000000149011612),
+        ("FLOAT", "(1, 0.1F), (2, 2.5F)", "'0.1'", 0.10000000149011612),
+        ("FLOAT", "(1, -1e-5F), (2, 2.5F)", "-1e-5", -9.999999747378752e-06),
+        ("FLOAT", "(1, FLOAT('Infinity')), (2, 2.5F)", "'Infinity'", float("inf")),
+        ("FLOAT", "(1, NULL), (2, 2.5F)", "NULL", None),
+        ("DECIMAL(5,2)", "(1, 1.56), (2, 2.5)", "1.555", Decimal("1.56")),
+        ("CHAR(3)", "(1, 'a'), (2, 'b')", "'a'", "a  "),
+        ("CHAR(3)", "(1, 'a'), (2, 'b')", "'a  '", "a  "),
+        ("CHAR(3)", "(1, '1'), (2, 'b')", "01", "1  "),
+        ("CHAR(3)", "(1, NULL), (2, 'b')", "NULL", None),
+        ("VARCHAR(3)", "(1, 'a'), (2, 'b')", "'a'", "a"),
+    ],
+)
+def test_insert_overwrite_replaces_the_partition_of_the_constant_s_value(
+    run, column, rows, constant, expected
+):
+    run(f"CREATE TABLE {{t}} (id INT, p {column}) USING delta PARTITIONED BY (p)")
+    run(f"INSERT INTO {{t}} VALUES {rows}")
+    other = run("SELECT * FROM {t} WHERE id = 2").first()
+    run(f"INSERT OVERWRITE {{t}} PARTITION (p = {constant}) SELECT 9")
+    found = run("SELECT * FROM {t} ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [tuple(other), (9, expected)]
+    removed = run.last()["operationMetrics"]
+    assert (removed["numRemovedFiles"], removed["numFiles"]) == ("1", "1")
+
+
+def test_insert_overwrite_replaces_char_partitions_with_and_without_padding(run):
+    run("CREATE TABLE {t} (id INT, p CHAR(3)) USING delta PARTITIONED BY (p)")
+    ids = pa.array([1, 2, 3], pa.int32())
+    bayou.write(run.path, pa.table({"id": ids, "p": ["a", "a  ", "b"]}))
+    run("INSERT OVERWRITE {t} PARTITION (p = 'a') SELECT 9")
+    assert [(i, p.rstrip()) for i, p in run.rows()] == [(3, "b"), (9, "a")]
+    with pytest.raises(BayouError, match="DELTA_EXCEED_CHAR_VARCHAR_LIMIT"):
+        run("INSERT OVERWRITE {t} PARTITION (p = 'abcd') SELECT 9")
 
 
 def test_an_overwrite_of_one_partition_is_dynamic_where_the_session_says_so(numbers):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bayou.errors import SchemaError, StatementError
 from bayou.kernel import Snapshot
 from bayou.kernel.commands.write import WriteMode
-from bayou.protocol.column_metadata import generation_expressions, identity_columns
-from bayou.protocol.schema import STRING, StructType
-from bayou.protocol.sql import quote_identifier, tokenize
+from bayou.protocol.column_metadata import (
+    COLLATIONS_KEY,
+    generation_expressions,
+    identity_columns,
+)
+from bayou.protocol.schema import FLOAT, STRING, DecimalType, StructField, StructType
+from bayou.protocol.sql import length_limits, quote_identifier, tokenize
 from bayou.spark.commands.replace_matching import (
     Replacement,
     check_aligned,
@@ -121,7 +126,7 @@ class Insert(TableStatement):
         partition = self._fixed_values(context, snapshot)
         frame = self._rows(context, snapshot, partition)
         settings = {**target.options, "path": target.location}
-        replaced = self._replaced_rows(context, partition)
+        replaced = self._replaced_rows(context, snapshot, partition)
         if replaced is not None:
             settings["replaceWhere"] = replaced
         if self.schema_evolution:
@@ -130,6 +135,8 @@ class Insert(TableStatement):
         options = WriteOptions.parse(
             with_session_defaults(context.spark, target.location, settings)
         )
+        if self.replace_where is None and _compare_bytes(snapshot, partition):
+            options = replace(options, compares_bytes=True)
         mode = WriteMode.OVERWRITE if overwrites else WriteMode.APPEND
         nested: NestedMatch = "position" if self.columns is not None else "spark"
         write_rows(frame, options, mode, None, None, match="name", nested=nested)
@@ -185,7 +192,9 @@ class Insert(TableStatement):
                 fixed[name.lower()] = constant
         return fixed
 
-    def _replaced_rows(self, context: StatementContext, partition: Mapping[str, str]) -> str | None:
+    def _replaced_rows(
+        self, context: StatementContext, snapshot: Snapshot, partition: Mapping[str, str]
+    ) -> str | None:
         """Return the condition (SQL) that selects the rows to replace.
 
         Returns None for an append, a full overwrite, or a dynamic partition overwrite.
@@ -195,7 +204,7 @@ class Insert(TableStatement):
         if overwrites_dynamically(context.spark):
             return None  # the write replaces the partitions that have rows of the query
         return " AND ".join(
-            f"{quote_identifier(name)} <=> {value}" for name, value in partition.items()
+            _equality(context, snapshot, name, value) for name, value in partition.items()
         )
 
     def _rows(
@@ -243,6 +252,46 @@ class Insert(TableStatement):
                     table=snapshot.path,
                     column=name,
                 )
+
+
+def _equality(context: StatementContext, snapshot: Snapshot, name: str, value: str) -> str:
+    """Return the condition (SQL) that a partition column has the value that a constant is cast to.
+
+    Values of a CHAR column are compared without trailing spaces, because Spark adds them when it
+    reads the table, and some writers store them.
+
+    Args:
+        value: the constant, as SQL.
+    """
+    field, column = snapshot.schema.get(name), quote_identifier(name)
+    assert field is not None  # partition columns are columns of the table
+    if _is_char(field):
+        (string,) = context.query(f"SELECT rtrim({value})").first()
+        literal = "NULL" if string is None else session_literal(context.spark, string)
+        return f"rtrim({column}) <=> {literal}"
+    if field.data_type == FLOAT:
+        (number,) = context.query(f"SELECT CAST({value} AS FLOAT)").first()
+        return f"{column} <=> {_float_literal(number)}"
+    if isinstance(field.data_type, DecimalType):
+        (decimal,) = context.query(f"SELECT CAST({value} AS {field.data_type})").first()
+        return f"{column} <=> {'NULL' if decimal is None else format(decimal, 'f')}"
+    return f"{column} <=> {value}"
+
+
+def _float_literal(number: float | None) -> str:
+    if number is None:
+        return "NULL"
+    return f"{number!r}F" if math.isfinite(number) else f"CAST('{number}' AS FLOAT)"
+
+
+def _compare_bytes(snapshot: Snapshot, partition: Mapping[str, str]) -> bool:
+    """Whether the conditions on partition columns compare strings by their bytes."""
+    fields = [f for name in partition if (f := snapshot.schema.get(name)) is not None]
+    return any(map(_is_char, fields)) and not any(COLLATIONS_KEY in f.metadata for f in fields)
+
+
+def _is_char(field: StructField) -> bool:
+    return any(limit.kind == "char" for limit in length_limits(field))
 
 
 def parse_insert(cursor: TokenCursor) -> Insert:

@@ -19,11 +19,10 @@ from typing import Any
 
 from bayou.kernel import Engine, Predicate, Snapshot, Table
 from bayou.kernel.table_features.column_mapping import physical_name
+from bayou.protocol.column_metadata import COLLATIONS_KEY
 from bayou.spark.expressions.catalyst_filters import to_predicate
 from bayou.spark.jvm.plans import relation_filters, relation_options
 from bayou.spark.session.read_version_options import LOADED_VERSION, read_loaded_version
-
-_COLLATIONS = "__COLLATIONS"
 
 
 def version_read(frame: Any, table: str) -> int | None:
@@ -69,7 +68,7 @@ def predicates_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, .
     the plan shows no scan of the table, as for a cached DataFrame, the result is `(None,)`.
     """
     zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
-    collated = {physical_name(f) for f in snapshot.schema if _COLLATIONS in f.metadata}
+    collated = {physical_name(f) for f in snapshot.schema if COLLATIONS_KEY in f.metadata}
     predicates: list[Predicate | None] = []
     for option, filters in relation_filters(frame, LOADED_VERSION):
         read = read_loaded_version(option)
