@@ -16,6 +16,7 @@ import bayou.spark
 from bayou.engines.arrow import ArrowEngine
 from bayou.errors import (
     ArgumentError,
+    BayouError,
     CommitConflictError,
     ConstraintViolationError,
     SchemaError,
@@ -170,6 +171,86 @@ def test_a_setting_disables_dynamic_overwrites_of_partitioned_tables(spark, tmp_
     write(rows_of_b).mode("overwrite").save(plain)
     write(rows_of_b, partitionOverwriteMode="static").mode("overwrite").save(path)
     assert rows(path) == rows(plain) == [(2, "b")]
+
+
+CONSTRAINT_CHECK = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
+
+
+@pytest.mark.parametrize(
+    "overwrite",
+    [
+        lambda s, path: (
+            write(s.sql("SELECT 9L AS id, 'c' AS p"), replaceWhere="p = 'b'")
+            .mode("overwrite")
+            .save(path)
+        ),
+        lambda s, path: s.sql(f"INSERT INTO delta.`{path}` REPLACE WHERE p = 'b' SELECT 9L, 'c'"),
+        lambda s, path: (
+            s.sql("SELECT 9L AS id, 'c' AS p")
+            .writeTo(f"delta.`{path}`")
+            .overwrite(F.col("p") == "b")
+        ),
+    ],
+    ids=["option", "statement", "writeTo"],
+)
+def test_a_setting_disables_the_check_of_rows_that_replace_others(spark, tmp_path, overwrite):
+    session = spark.newSession()
+    path = str(tmp_path / "t")
+    write(session.sql("SELECT * FROM VALUES (1L, 'a'), (2L, 'b') AS v(id, p)")).save(path)
+    with pytest.raises(BayouError, match="DELTA_REPLACE_WHERE_MISMATCH"):
+        overwrite(session, path)
+    session.conf.set(CONSTRAINT_CHECK, "sometimes")
+    with pytest.raises(BayouError, match="DELTA_ILLEGAL_OPTION"):
+        overwrite(session, path)
+    assert rows(path) == [(1, "a"), (2, "b")]
+    session.conf.set(CONSTRAINT_CHECK, "false")
+    overwrite(session, path)
+    assert rows(path) == [(1, "a"), (9, "c")]
+
+
+def test_changes_are_recorded_without_the_check_of_rows_that_replace_others(spark, tmp_path):
+    session = spark.newSession()
+    path = str(tmp_path / "t")
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write(session.sql("SELECT * FROM VALUES (1L, 'a'), (2L, 'b') AS v(id, p)"), **feed).save(path)
+    session.conf.set(CONSTRAINT_CHECK, "false")
+    new = session.sql("SELECT 9L AS id, 'c' AS p")
+    write(new, replaceWhere="p = 'b'").mode("overwrite").save(path)
+    changes = session.read.format("delta").option("readChangeFeed", "true")
+    changed = changes.option("startingVersion", 1).load(path).collect()
+    assert sorted(tuple(row)[:3] for row in changed) == [(2, "b", "delete"), (9, "c", "insert")]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "p IN (SELECT p FROM VALUES ('b') AS v(p))",
+        "id = 1 AND NOT EXISTS ( select 1)",
+        "id = (SELECT max(1))",
+    ],
+)
+def test_a_subquery_selects_no_rows_to_replace(spark, tmp_path, condition):
+    path = str(tmp_path / "t")
+    new = spark.sql("SELECT 1L AS id, 'b' AS p")
+    write(new).save(path)
+    for overwrite in (
+        lambda: write(new, replaceWhere=condition).mode("overwrite").save(path),
+        lambda: spark.sql(f"INSERT INTO delta.`{path}` REPLACE WHERE {condition} SELECT 1L, 'b'"),
+    ):
+        with pytest.raises(AnalysisException) as raised:
+            overwrite()
+        assert raised.value.getCondition() == "DELTA_UNSUPPORTED_SUBQUERY"
+        assert f"{path}: the condition of replaceWhere has a subquery: " in str(raised.value)
+    assert bayou.table(path).version() == 0
+
+
+def test_a_column_named_like_a_query_selects_rows_to_replace(spark, tmp_path):
+    path = str(tmp_path / "t")
+    new = spark.sql("SELECT 1L AS `select`, '(SELECT 1)' AS p")
+    write(new).save(path)
+    condition = "(`select` = 1 AND p = '(SELECT 1)')"
+    write(new, replaceWhere=condition).mode("overwrite").save(path)
+    assert rows(path) == [(1, "(SELECT 1)")]
 
 
 @pytest.mark.parametrize("replaces", ["statement", "writeTo"])

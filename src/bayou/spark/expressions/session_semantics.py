@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from bayou.errors import ArgumentError, PredicateError
@@ -218,6 +219,12 @@ def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bo
     """
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
     return not special and changed_rule(spark) is None and _is_utc(spark)
+
+
+def has_subquery(condition: str) -> bool:
+    """Whether a condition contains a query in parentheses."""
+    tokens = list(tokenize(condition))
+    return any(a.is_keyword("(") and b.is_keyword("SELECT") for a, b in pairwise(tokens))
 
 
 def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> None:

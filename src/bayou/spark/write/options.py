@@ -57,6 +57,8 @@ class WriteOptions:
             Hooks copy it from the session's settings.
         overwrite_schema: `overwriteSchema`, whether an overwrite replaces the table's schema.
         replace_where: `replaceWhere`, an SQL condition; an overwrite replaces matching rows.
+        checks_new_rows: `bayou.checksNewRows`, whether new rows must satisfy `replaceWhere`. Hooks
+            copy it from the session's settings.
         dynamic_partitions: whether `partitionOverwriteMode` is `dynamic`.
         dynamic_partitions_enabled: `bayou.dynamicPartitionOverwrite`, which hooks set to false if
             a setting of the session disables the dynamic partition overwrite mode.
@@ -75,6 +77,8 @@ class WriteOptions:
         storage: storage options in deltalake's names.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
             partition values.
+        compares_bytes: `bayou.comparesBytes`, whether `replaceWhere` compares strings by their
+            bytes, as the kernel does, although a column is a CHAR. SQL statements set it.
         session_rule: `bayou.sessionRule`, the name of a setting that the session has changed and
             that can change the meaning of `replaceWhere`; None if there is none. Hooks set it.
     """
@@ -85,6 +89,7 @@ class WriteOptions:
     automatic_widening: AutomaticWidening = AutomaticWidening.ALWAYS
     overwrite_schema: bool = False
     replace_where: str | None = None
+    checks_new_rows: bool = True
     dynamic_partitions: bool = False
     dynamic_partitions_enabled: bool = True
     data_change: bool = True
@@ -104,6 +109,7 @@ class WriteOptions:
     defines: bool = False
     description: str | None = None
     time_zone: str = "UTC"
+    compares_bytes: bool = False
     session_rule: str | None = None
 
     @classmethod
@@ -127,6 +133,9 @@ class WriteOptions:
             ),
             overwrite_schema=boolean_option(lower_case, "overwriteSchema"),
             replace_where=lower_case.get("replacewhere"),
+            checks_new_rows=boolean_option(
+                {_CHECKS_NEW_ROWS.lower(): "true", **lower_case}, _CHECKS_NEW_ROWS
+            ),
             dynamic_partitions=_overwrite_mode(lower_case) == "dynamic",
             dynamic_partitions_enabled=boolean_option(
                 {_DYNAMIC_PARTITIONS.lower(): "true", **lower_case}, _DYNAMIC_PARTITIONS
@@ -153,6 +162,7 @@ class WriteOptions:
             },
             storage=storage_options(lower_case),
             time_zone=TIME_ZONE.string(lower_case) or "UTC",
+            compares_bytes=boolean_option(lower_case, _COMPARES_BYTES),
             session_rule=lower_case.get("bayou.sessionrule"),
         )
 
@@ -186,6 +196,8 @@ class WriteOptions:
             "optimizeWrite": self.optimize_write,
             "bayou.isManaged": self.is_managed,
             "bayou.defines": self.defines,
+            _CHECKS_NEW_ROWS: self.checks_new_rows,
+            _COMPARES_BYTES: self.compares_bytes,
         }
         return {
             **self.storage,
@@ -231,6 +243,7 @@ class WriteOptions:
             partition_by=partition_by,
             cluster_by=cluster_by,
             replace_where=where,
+            checks_new_rows=self.checks_new_rows,
             dynamic_partitions=self.dynamic_partitions and mode is WriteMode.OVERWRITE,
             merge_schema=self.merge_schema,
             automatic_widening=self.automatic_widening,
@@ -261,6 +274,8 @@ class WriteOptions:
             )
 
 
+_CHECKS_NEW_ROWS = "bayou.checksNewRows"
+_COMPARES_BYTES = "bayou.comparesBytes"
 _DYNAMIC_PARTITIONS = "bayou.dynamicPartitionOverwrite"
 DYNAMIC_PARTITIONS_ENABLED = "spark.databricks.delta.dynamicPartitionOverwrite.enabled"
 """Setting of delta-spark: false disables the dynamic partition overwrite mode."""
@@ -328,6 +343,7 @@ _DEFAULT_SETTINGS = {
     "partitionOverwriteMode": "spark.sql.sources.partitionOverwriteMode",
     "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
     "userMetadata": "spark.databricks.delta.commitInfo.userMetadata",
+    _CHECKS_NEW_ROWS: "spark.databricks.delta.replaceWhere.constraintCheck.enabled",
     "bayou.automaticWidening": AUTOMATIC_WIDENING,
     "bayou.storeAssignmentPolicy": "spark.sql.storeAssignmentPolicy",
     "bayou.timeZone": "spark.sql.session.timeZone",

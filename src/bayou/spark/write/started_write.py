@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from bayou.engines import for_path, from_description
-from bayou.errors import MetadataChangedError, SchemaError
+from bayou.errors import MetadataChangedError, PredicateError, SchemaError
 from bayou.kernel import Engine, Table
 from bayou.kernel.commands.write import (
     TableWrite,
@@ -24,6 +24,7 @@ from bayou.protocol.column_metadata import is_filled_by_writers
 from bayou.spark.expressions.session_semantics import (
     check_kernel_compares,
     check_session_rules,
+    has_subquery,
     with_zone,
 )
 from bayou.spark.write.options import WriteOptions
@@ -162,10 +163,18 @@ def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableW
     if write.replace_where is None:
         return write
     table, name = Table.for_path(engine, write.table), "replaceWhere"
+    if has_subquery(write.replace_where):
+        raise PredicateError(
+            f"{table.path}: the condition of {name} has a subquery: {write.replace_where} "
+            "(DELTA_UNSUPPORTED_SUBQUERY). Run the subquery first, and use its result in the "
+            "condition; or use MERGE.",
+            expression=write.replace_where,
+        )
     if not table.exists(engine):
         return write
     schema = table.latest_snapshot(engine).schema
-    check_kernel_compares(write.replace_where, schema, name=name)
+    if not options.compares_bytes:
+        check_kernel_compares(write.replace_where, schema, name=name)
     if options.session_rule is not None:
         check_session_rules(write.replace_where, schema, options.session_rule, name=name)
     where = with_zone(write.replace_where, schema, options.time_zone, name=name)

@@ -193,7 +193,7 @@ def _update_builder(snapshot: Snapshot, write: TableWrite, *, planned: bool) -> 
         builder = builder.with_schema_evolution(
             write.merge_schema, automatic_widening=write.automatic_widening
         )
-    if write.overwrites and write.replace_where is not None:
+    if write.overwrites and write.replace_where is not None and write.checks_new_rows:
         builder = builder.with_row_condition(write.replace_where)
     if write.overwrites and write.cluster_by:
         builder = builder.with_clustering_columns(write.cluster_by)

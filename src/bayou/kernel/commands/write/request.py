@@ -32,8 +32,8 @@ class TableWrite:
             False, they must equal the table's partition columns. If None, an existing table keeps
             its partition columns, and a new table has none.
         cluster_by: clustering columns of a new or overwritten table.
-        replace_where: SQL condition. An overwrite replaces the table's rows that satisfy it, and
-            accepts only new rows that satisfy it.
+        replace_where: SQL condition. An overwrite replaces the table's rows that satisfy it.
+        checks_new_rows: whether new rows must satisfy `replace_where`.
         dynamic_partitions: whether an overwrite replaces only the partitions of the written rows.
         merge_schema: whether columns that the table lacks are added to the table.
         automatic_widening: rule for the columns that `merge_schema` widens to the types of the
@@ -67,6 +67,7 @@ class TableWrite:
     partition_by: tuple[str, ...] | None = None
     cluster_by: tuple[str, ...] | None = None
     replace_where: str | None = None
+    checks_new_rows: bool = True
     dynamic_partitions: bool = False
     merge_schema: bool = False
     automatic_widening: AutomaticWidening = AutomaticWidening.SAME_FAMILY_TYPE
