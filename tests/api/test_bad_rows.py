@@ -258,9 +258,10 @@ BAD_ROWS: dict[str, BadRows] = {
     ),
     "a partition that isn't UTF-8": BadRows(
         rows=lambda: good(part=invalid_text()),
-        error=SchemaError,
-        words=("'part'", "0xff"),
-        but={"steps": None},  # no Python text of it to give
+        error=ArgumentError,
+        words=("'part'", "isn't valid UTF-8"),
+        but={"steps": None, "transaction": SchemaError},  # no Python text of it to give
+        words_but={"transaction": ("'part'", "0xff")},
     ),
     "a text in a struct of another kind of null": BadRows(
         rows=lambda: good(s=pa.array([[1]])),

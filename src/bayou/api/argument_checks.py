@@ -30,6 +30,18 @@ def checked_path(path: object) -> str:
     return string
 
 
+def check_encodable(value: str, argument: str) -> None:
+    """Raise `ArgumentError` if a string can't be encoded as UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(
+            f"{argument}: the string at character {error.start} has an unpaired surrogate, which "
+            "UTF-8 can't encode. Remove the character.",
+            argument=argument,
+        ) from None
+
+
 def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...] | None:
     """Check column names and return them as a tuple; return None if `names` is None."""
     if names is None:
@@ -50,6 +62,7 @@ def checked_names(names: Sequence[str] | None, argument: str) -> tuple[str, ...]
             raise ArgumentError(
                 f"{argument}: {name!r} isn't a column name. Give strings.", argument=argument
             )
+        check_encodable(name, argument)
     return columns
 
 
@@ -60,6 +73,7 @@ def checked_string(value: str, argument: str) -> str:
         raise ArgumentError(
             f"{argument}: {unchecked!r} isn't a string. Give a string.", argument=argument
         )
+    check_encodable(value, argument)
     return value
 
 
@@ -108,6 +122,8 @@ def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[
     pairs: Iterable[tuple[object, object]] = values.items()
     for name, value in pairs:
         if isinstance(name, str) and isinstance(value, str):
+            check_encodable(name, argument)
+            check_encodable(value, argument)
             continue
         if not isinstance(name, str):
             problem = f"a name is a {type(name).__name__}"
@@ -129,7 +145,7 @@ def checked_json(values: object, argument: str) -> dict[str, Any]:
     """Check that a mapping has string keys and JSON values, and return a copy."""
     try:
         if isinstance(values, Mapping) and all(isinstance(name, str) for name in values):
-            json.dumps(dict(values), allow_nan=False)
+            json.dumps(dict(values), allow_nan=False, ensure_ascii=False).encode()
             return dict(values)
         error = None
     except (TypeError, ValueError) as caught:
@@ -155,11 +171,16 @@ def checked_values(values: object, argument: str) -> Mapping[str, Expression | s
                 f"lit({value!r}) for a constant.",
                 argument=argument,
             )
+        for string in (name, value):
+            if isinstance(string, str):
+                check_encodable(string, argument)
     return values
 
 
 def checked_commit_metadata(value: object) -> CommitMetadata | None:
     """Check commit metadata and return it; None is valid and means no metadata."""
+    if isinstance(value, str):
+        check_encodable(value, "commit_metadata")
     if value is None or isinstance(value, str):
         return value
     if not isinstance(value, Mapping):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from bayou.api.argument_checks import check_encodable
 from bayou.errors import ArgumentError
 from bayou.kernel.expressions.model import (
     Column,
@@ -31,6 +32,8 @@ predicate such as `col("id") > 3`; a list of filter tuples, which are combined w
 
 def checked_condition(condition: object, argument: str) -> Predicate | str | None:
     """Check a condition and return it; None is valid, and filter tuples become a predicate."""
+    if isinstance(condition, str):
+        check_encodable(condition, argument)
     if condition is None or isinstance(condition, str | Predicate):
         return condition
     if isinstance(condition, list | tuple):

@@ -140,3 +140,34 @@ def test_polars_strings_are_written(tmp_path):
     polars = pytest.importorskip("polars")
     bayou.write(tmp_path / "table", polars.DataFrame({"s": ["a", "Größe", None]}))
     assert bayou.table(tmp_path / "table").to_arrow()["s"].to_pylist() == ["a", "Größe", None]
+
+
+SURROGATE = "\ud800"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: bayou.write(path, ROWS, configuration={"key": SURROGATE}),
+        lambda path: bayou.write(path, ROWS, name=SURROGATE),
+        lambda path: bayou.write(path, ROWS, commit_metadata=SURROGATE),
+        lambda path: bayou.write(path, ROWS, commit_metadata={"key": SURROGATE}),
+        lambda path: bayou.write(path, ROWS, transaction=(SURROGATE, 1)),
+        lambda path: bayou.write(path, ROWS, "overwrite", replace_where=f"s = '{SURROGATE}'"),
+        lambda path: bayou.table(path).update({"s": f"'{SURROGATE}'"}),
+        lambda path: bayou.table(path).delete(f"s = '{SURROGATE}'"),
+        lambda path: bayou.table(path).to_arrow(filter=f"s = '{SURROGATE}'"),
+        lambda path: bayou.table(path).to_arrow([SURROGATE]),
+        lambda path: bayou.table(path).alter.set_table_properties({"key": SURROGATE}),
+    ],
+)
+def test_python_strings_that_cannot_be_encoded_are_refused(tmp_path, call):
+    path = tmp_path / "table"
+    bayou.write(path, ROWS)
+    with pytest.raises(ArgumentError) as raised:
+        call(path)
+    assert str(raised.value).encode().isascii()
+    assert bayou.table(path).version() == 0
+
+
+ROWS = pa.table({"id": [1], "s": ["a"]})
