@@ -32,7 +32,7 @@ from bayou.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
-from bayou.kernel import Operation
+from bayou.kernel import Operation, Table
 from bayou.unity import UnityCatalog, register_table
 from bayou.unity.client import UnityClient
 from bayou.unity.names import TableName
@@ -507,6 +507,29 @@ def test_a_refused_entry_says_that_the_rows_are_written(server, double, tmp_path
         bayou.write(server.name(), rows(0, 3), location=str(tmp_path / "events"))
     register_table(server.name(), str(tmp_path / "events"))
     assert ids(server.name()) == [0, 1, 2]
+
+
+def test_the_error_of_a_table_that_cannot_be_read_says_that_the_rows_are_written(
+    server, tmp_path, monkeypatch
+):
+    location = tmp_path / "events"
+    latest_snapshot = Table.latest_snapshot
+
+    def unreadable(table, engine):
+        if (location / "_delta_log" / f"{0:020}.json").exists():
+            raise StorageError("the disk doesn't answer. Try again.", path=table.path)
+        return latest_snapshot(table, engine)
+
+    monkeypatch.setattr(Table, "latest_snapshot", unreadable)
+    with pytest.raises(CatalogError) as raised:
+        bayou.write(server.name(), rows(0, 3), location=str(location))
+    monkeypatch.undo()
+    assert str(raised.value) == (
+        f"{server.name()}: the rows are committed, but the catalog's entry isn't current, because "
+        "the table can't be read: the disk doesn't answer. Try again. Register the table with "
+        "bayou.unity.register_table instead of repeating the write."
+    )
+    assert ids(str(location)) == [0, 1, 2]
 
 
 # ----------------------------------------------------------------------------- vended credentials
