@@ -36,7 +36,7 @@ def check_encodable(value: str, argument: str) -> None:
         value.encode()
     except UnicodeEncodeError as error:
         raise ArgumentError(
-            f"{argument}: the string at character {error.start} has an unpaired surrogate, which "
+            f"{argument}: character {error.start + 1} of a string is an unpaired surrogate, which "
             "UTF-8 can't encode. Remove the character.",
             argument=argument,
         ) from None

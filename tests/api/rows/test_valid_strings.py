@@ -166,7 +166,9 @@ def test_python_strings_that_cannot_be_encoded_are_refused(tmp_path, call):
     bayou.write(path, ROWS)
     with pytest.raises(ArgumentError) as raised:
         call(path)
-    assert str(raised.value).encode().isascii()
+    if raised.value.argument != "commit_metadata":
+        assert "of a string is an unpaired surrogate, which UTF-8" in str(raised.value)
+    assert str(raised.value).isascii()
     assert bayou.table(path).version() == 0
 
 
