@@ -8,6 +8,7 @@ import pytest
 
 from bayou.ingest.inspection import prove_offsets
 from bayou.spark.kafka.embedded_broker import ProducedRecord
+from support.in_process_pipeline import InProcessContext
 
 GOOD = 1_700_000_000_000
 NANOSECONDS, MICROSECONDS = GOOD * 1_000_000, GOOD * 1000
@@ -52,3 +53,80 @@ def test_an_upsert_takes_it_for_as_old_as_its_neighbours(new_pipeline, odd):
     assert {row["id"]: row["name"] for row in found} == {1: "b", 2: "b"}
     assert {row["_kafka_timestamp"].timestamp() * 1000 for row in found} == {GOOD, GOOD + 1}
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+MISSING = [MICROSECONDS, -1]
+
+
+def upserted(pipeline, *batches, session=None):
+    """Ingest each batch with a run of its own; return the name and time of each id."""
+    for records in batches:
+        send(pipeline, *records)
+        pipeline.take_in(session=session)
+    found = pipeline.table.to_arrow().select(["id", "name", "_kafka_timestamp"]).to_pylist()
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+    return {row["id"]: (row["name"], row["_kafka_timestamp"].timestamp() * 1000) for row in found}
+
+
+def row(name, at, key=1):
+    return {"id": key, "name": name}, at
+
+
+@pytest.mark.parametrize("odd", MISSING)
+def test_a_later_record_replaces_one_without_a_timestamp_in_another_batch(new_pipeline, odd):
+    batches = [[row("a", odd)], [row("b", GOOD)], [row("c", odd)], [row("d", GOOD + 1)]]
+    expected = [("a", 0), ("b", GOOD), ("c", GOOD), ("d", GOOD + 1)]
+    for count in range(1, 5):
+        pipeline = new_pipeline(upserts=True)
+        assert upserted(pipeline, *batches[:count]) == {1: expected[count - 1]}
+
+
+def test_the_timestamp_before_a_batch_is_that_of_the_last_record_of_its_partition(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    first = [row("a", GOOD), row("b", GOOD + 5, 2), row("c", GOOD + 2, 3)]
+    second = [row("d", -1), row("e", -1, 2)]
+    assert upserted(pipeline, first, second) == {
+        1: ("d", GOOD + 2),
+        2: ("b", GOOD + 5),
+        3: ("c", GOOD + 2),
+    }
+
+
+def test_records_without_a_timestamp_fill_a_whole_read(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    without = [row(f"a{number}", -1) for number in range(1200)]
+    records = [row("first", GOOD), *without, row("last", GOOD + 1)]
+    assert upserted(pipeline, records) == {1: ("last", GOOD + 1)}
+
+
+def test_tasks_of_a_batch_know_the_timestamps_of_earlier_tasks(new_pipeline):
+    class Parallel(InProcessContext):
+        defaultParallelism = 3  # noqa: N815  # Spark's name
+
+    pipeline = new_pipeline(upserts=True)
+    without = [row(f"a{number}", -1, number % 5) for number in range(6500)]
+    records = [row("first", GOOD), *without, *(row("last", GOOD + 1, key) for key in range(4))]
+    names = upserted(pipeline, records, session=Parallel())
+    assert names == {**dict.fromkeys(range(4), ("last", GOOD + 1)), 4: ("a6499", GOOD)}
+
+
+def test_a_tombstone_without_a_timestamp_is_as_old_as_the_record_before_it(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    broker, topic = pipeline.broker, pipeline.kafka_topic
+
+    def produce(value, at):
+        record = ProducedRecord(value, key=b"1", partition=0, timestamp=at)
+        broker.produce(topic, [record])
+
+    produce(b'{"id": 1, "name": "a"}', GOOD)
+    produce(b'{"id": 2, "name": "a"}', GOOD)
+    produce(None, -1)
+    pipeline.take_in()
+    assert pipeline.table.to_arrow()["id"].to_pylist() == [2]
+    produce(None, -1)  # its timestamp comes from the deleted keys
+    pipeline.table.delete("id = 2")
+    pipeline.take_in()
+    produce(b'{"id": 1, "name": "late"}', GOOD - 1)
+    produce(b'{"id": 1, "name": "b"}', GOOD + 1)
+    pipeline.take_in()
+    assert pipeline.table.to_arrow()["name"].to_pylist() == ["b"]

@@ -74,7 +74,7 @@ def test_many_large_dead_letters_go_to_several_files(task):
             yield source([b"x" * (10 * MEGABYTE), b'{"id": 1}'], 2 * number)
             waiting.append(pa.total_allocated_bytes())
 
-    outcome = batch_task.TaskRun(task).run(batches())
+    outcome = batch_task.TaskRun(task, 0).run(batches())
     assert (outcome.rows, outcome.dead_letters) == (10, 10)
     assert len(decode_adds([outcome.dead_letter_actions])) == 3
     assert max(waiting) < 10 * 10 * MEGABYTE
@@ -82,7 +82,7 @@ def test_many_large_dead_letters_go_to_several_files(task):
 
 def test_what_was_written_for_nothing_is_deleted(task, tmp_path):
     batches = [source([b"x" * (33 * MEGABYTE)]), source([b'{"id": 1, "new": 2}'], 1)]
-    outcome = batch_task.TaskRun(task).run(iter(batches))
+    outcome = batch_task.TaskRun(task, 0).run(iter(batches))
     assert outcome.new_fields.names == ("new",)
     assert outcome.dead_letters == 0
     assert list(tmp_path.rglob("*.parquet")) == []

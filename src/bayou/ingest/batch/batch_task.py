@@ -17,6 +17,7 @@ from bayou.errors import BayouError, PipelineError
 from bayou.ingest.batch.arrow_transfer import TooManyRowsError, encode_batches, encode_chunks
 from bayou.ingest.batch.batch_bytes import ByteCounter, TooManyBytesError
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
+from bayou.ingest.batch.record_times import RangeTime, RecordTimes, TimesBefore
 from bayou.ingest.dead_letters.records import fingerprints, unread_rows
 from bayou.ingest.offsets import OffsetSpan
 from bayou.kernel.arrow.compute import pc
@@ -51,6 +52,10 @@ class BatchTaskResult:
             was written, and the batch must be run again with fewer records.
         new_fields: record fields for which the table has no column. If there are any, nothing
             was written, and the batch must be run again with more columns.
+        times: for an upsert, the last timestamp of each offset range.
+        times_unknown: whether records of an upsert can't be ordered, because a partition is missing
+            in `BatchTask.times_before`. If True, nothing was written, and the batch must be run
+            again with the timestamps before the ranges in `times`.
         failure: the error that stopped the task; None if there was none. The task has deleted the
             files that it wrote.
     """
@@ -68,6 +73,8 @@ class BatchTaskResult:
     batch_too_large: bool = False
     ignored: frozenset[str] = frozenset()
     new_fields: StructType = field(default_factory=StructType)
+    times: tuple[RangeTime, ...] = ()
+    times_unknown: bool = False
     failure: BayouError | None = None
 
 
@@ -89,6 +96,7 @@ class BatchTask:
             committed to a table of `route-by`. Their records are skipped.
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
             worker. These records become dead letters without being decoded.
+        times_before: for an upsert, known timestamps of earlier records; see `RecordTimes`.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.
         max_batch_bytes: maximum total of `BatchTaskResult.bytes_read` over all tasks; None for no
             limit.
@@ -106,13 +114,14 @@ class BatchTask:
     known_dead_letters: Mapping[int, Mapping[int, frozenset[bytes]]]
     known_rows: Mapping[int, Collection[int]] = field(default_factory=dict)
     crashing_offsets: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    times_before: TimesBefore = field(default_factory=dict)
     max_bytes: int = 0
     max_batch_bytes: int | None = None
 
     def run(self, task_number: int) -> BatchTaskResult:
         """Read, decode and write the records of the task with this number."""
         try:
-            return TaskRun(self).run(self.records.read(task_number))
+            return TaskRun(self, task_number).run(self.records.read(task_number))
         except BayouError as error:
             return BatchTaskResult(failure=error)
 
@@ -122,7 +131,7 @@ class BatchTask:
         If the result has a failure or requests another run, the yielded rows must be discarded.
         """
         try:
-            yield from TaskRun(self).run_in_chunks(self.records.read(task_number))
+            yield from TaskRun(self, task_number).run_in_chunks(self.records.read(task_number))
         except BayouError as error:
             yield BatchTaskResult(failure=error)
 
@@ -131,9 +140,14 @@ class _NewFieldsError(Exception):
     """Records have fields without a column, so the batch must be run again."""
 
 
+class _TimesUnknownError(Exception):
+    """Records of an upsert can't be ordered, so the batch must be run again."""
+
+
 ABORTS: tuple[type[Exception], ...] = (
     BayouError,
     _NewFieldsError,
+    _TimesUnknownError,
     TooManyRowsError,
     TooManyBytesError,
 )
@@ -143,8 +157,13 @@ ABORTS: tuple[type[Exception], ...] = (
 class TaskRun:
     """Runs one task of a batch. Not thread-safe."""
 
-    def __init__(self, task: BatchTask) -> None:
+    def __init__(self, task: BatchTask, task_number: int) -> None:
         self._task = task
+        self._times: RecordTimes | None = None
+        if task.reading.upsert is not None:
+            ranges = task.records.tasks[task_number]
+            starts = {offsets.partition.partition: offsets.start for offsets in ranges}
+            self._times = RecordTimes(starts, task.times_before)
         self._reader = RecordReader(task.reading)
         self._counter = ByteCounter(task.max_batch_bytes)
         self._rows = 0
@@ -182,6 +201,8 @@ class TaskRun:
             raise error
         return BatchTaskResult(
             new_fields=self._reader.new_fields,
+            times=() if self._times is None else self._times.ranges,
+            times_unknown=isinstance(error, _TimesUnknownError),
             rows_too_large=isinstance(error, TooManyRowsError),
             batch_too_large=isinstance(error, TooManyBytesError),
             records_read=self._counter.records,
@@ -199,6 +220,7 @@ class TaskRun:
             records_read=self._counter.records,
             bytes_read=self._counter.bytes,
             ignored=self._reader.ignored,
+            times=() if self._times is None else self._times.ranges,
             dead_letter_actions=encode_actions(decode_adds(self._dead_letter_actions)),
         )
 
@@ -220,7 +242,8 @@ class TaskRun:
 
     def _rows_to_write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in self._counter.count(batches):
-            source = self._without_crashing(self._new_records(batch))
+            timed = batch if self._times is None else self._times.fill(batch)
+            source = self._without_crashing(self._new_records(timed))
             if source.num_rows == 0:
                 continue
             for rows, dead_letters in self._reader.read(source):
@@ -231,6 +254,8 @@ class TaskRun:
                     yield rows
         if self._reader.new_fields.fields:
             raise _NewFieldsError
+        if self._times is not None and self._times.unknown:
+            raise _TimesUnknownError
 
     def _refuse(self, dead_letters: pa.RecordBatch) -> None:
         self._dead_letters += dead_letters.num_rows

@@ -22,6 +22,12 @@ from bayou.errors import (
 from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes
 from bayou.ingest.batch.batch_bytes import record_limit, shorten_spans
 from bayou.ingest.batch.batch_task import BatchTask, BatchTaskResult, crashing_offsets
+from bayou.ingest.batch.record_times import (
+    RangeTime,
+    TimesBefore,
+    last_times,
+    times_before_ranges,
+)
 from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.startup_session import StartupSession, spark_session
 from bayou.ingest.batch.target.table_definition import lacks_layout_columns
@@ -83,6 +89,7 @@ class MicroBatchWriter:
         self._covered: dict[int, int] = {}
         self._known_dead_letters: dict[int, dict[int, frozenset[bytes]]] = {}
         self._known_rows: dict[int, BitMap64] = {}  # rows in former tables of `route-by`
+        self._times: dict[int, int | None] = {}  # of an upsert; see `RecordTimes`
         self._large: int | None = None  # number of records that exceeded the driver's memory
         self._cached_rows: CachedRows | None = None
         self._crashing_offsets: dict[
@@ -119,6 +126,7 @@ class MicroBatchWriter:
     def _set_opened(self) -> None:
         self._policy.layout(self._policy.columns())
         self._covered = self._target.covered
+        self._times = {}
         self._known_dead_letters = self._dead_letters.uncovered_dead_letters(
             self._covered, self._tables.storage_options
         )
@@ -185,12 +193,23 @@ class MicroBatchWriter:
     ) -> BatchReport:
         columns = self._policy.columns()
         max_bytes = self._topic.config.processing.max_batch_bytes
-        # Terminates: each iteration removes records, or adds or refuses columns for new fields.
+        times_before: TimesBefore = {
+            p: {span.start: self._times[p]} for p, span in new.items() if p in self._times
+        }
+        # Terminates: each iteration removes records, adds or refuses columns for new fields, or
+        # adds timestamps of all partitions.
         while True:
             layout = self._policy.layout(columns)
             transaction, added = self._begin(layout, new)
             known_rows = within_spans(self._known_rows, new)
-            new_task = partial(self._task, layout, transaction, read_at, known_rows=known_rows)
+            new_task = partial(
+                self._task,
+                layout,
+                transaction,
+                read_at,
+                known_rows=known_rows,
+                times_before=times_before,
+            )
             results = self._run_surviving(spark, new, new_task, max_bytes=max_bytes)
             smaller, max_bytes = self._within_bytes(new, results, max_bytes)
             if smaller is not None:
@@ -204,10 +223,15 @@ class MicroBatchWriter:
             new_fields = StructType()
             for result in results:
                 new_fields = merge_fields(new_fields, result.new_fields)
-            if not new_fields.fields:
+            if new_fields.fields:
+                self._discard(results)
+                columns = self._policy.widened(columns, new_fields)
+                continue
+            ranges = [time for result in results for time in result.times]
+            if not any(result.times_unknown for result in results):
                 break
             self._discard(results)
-            columns = self._policy.widened(columns, new_fields)
+            times_before = times_before_ranges(self._known_times(ranges), ranges)
         self._check_not_recreated(results)
         report = self._report(results, new)
         began = time.monotonic()
@@ -225,9 +249,18 @@ class MicroBatchWriter:
                     new_columns=added,
                     bytes=sum(add.size for add in decode_adds([r.row_actions for r in results])),
                 )
+        self._times = last_times(self._times, ranges)
         if report.new_columns:
             self._target.comment_columns()
         return replace(report, commit_seconds=time.monotonic() - began)
+
+    def _known_times(self, ranges: Sequence[RangeTime]) -> Mapping[int, int | None]:
+        """Return the last timestamp before a batch, for each partition of `ranges`."""
+        partitions = {time.partition for time in ranges}
+        if partitions - self._times.keys():
+            times = self._upserts.last_times()
+            self._times = {p: times.get(p) for p in partitions} | self._times
+        return self._times
 
     def _check_not_recreated(self, results: Sequence[BatchTaskResult]) -> None:
         try:
@@ -328,6 +361,7 @@ class MicroBatchWriter:
         records: KafkaTasks,
         *,
         known_rows: Mapping[int, Collection[int]],
+        times_before: TimesBefore,
         max_bytes: int | None,
     ) -> BatchTask:
         state = None
@@ -347,6 +381,7 @@ class MicroBatchWriter:
             known_dead_letters=self._known_dead_letters,
             known_rows=known_rows,
             crashing_offsets=self._crashing_offsets,
+            times_before=times_before,
             max_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.tasks),
             max_batch_bytes=max_bytes,
         )

@@ -31,6 +31,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.ingest.batch.metadata_columns import HEADERS, KAFKA_COLUMNS, RECORD_COLUMNS
+from bayou.ingest.batch.record_times import ORDER_TIME
 from bayou.ingest.dead_letters.records import header_lists
 from bayou.ingest.decode import Decoded
 from bayou.ingest.decode.formats import RecordDecoder
@@ -224,10 +225,11 @@ def record_field_columns(
 def kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
     """Return the Kafka timestamps; a missing timestamp is copied from the record before or after.
 
-    The ingestion timestamp is only used if no record of `source` has a timestamp. The reason: for
-    each key, an upsert keeps the record with the latest timestamp. The ingestion timestamp is later
-    than the Kafka timestamps of the next records, so an upsert would ignore these records.
+    The ingestion timestamp is only used if no record of `source` has a timestamp. It isn't used for
+    the records of an upsert: their timestamps are in the column that `RecordTimes.fill` adds.
     """
+    if ORDER_TIME in source.schema.names:
+        return source.column(ORDER_TIME)
     timestamps: Any = source.column("timestamp").cast(_UTC_MICROSECONDS)
     if timestamps.null_count:
         timestamps = pc.fill_null_backward(pc.fill_null_forward(timestamps))

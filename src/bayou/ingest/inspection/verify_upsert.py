@@ -17,6 +17,7 @@ from pyroaring import BitMap64
 
 from bayou.api import SnapshotHandle, table
 from bayou.ingest.batch.record_reader import RecordReader
+from bayou.ingest.batch.record_times import RecordTimes
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.inspection.filtered_records import FilterHistory
@@ -149,6 +150,7 @@ class _Records:
             letters: the offsets of dead letters.
         """
         waiting: list[pa.RecordBatch] = []
+        times = RecordTimes({p: span.start for p, span in readable.items()}, {})
         parts = (
             (partition, span, reading)
             for partition, whole in readable.items()
@@ -159,10 +161,10 @@ class _Records:
             dead = letters.of(partition).once
             known = pa.array(dead.to_array(), pa.int64()) if dead else None
             for batch in kafka_records(self._properties, self._kafka.name, [(partition, span)]):
-                candidates = batch
+                candidates = times.fill(batch)
                 if known is not None:
                     is_dead = pc.is_in(batch.column("offset"), value_set=known)
-                    candidates = batch.filter(pc.invert(is_dead))
+                    candidates = candidates.filter(pc.invert(is_dead))
                 for rows, refused in reader.read(candidates):
                     if refused is not None:
                         at = self.refused.setdefault(partition, BitMap64())

@@ -82,7 +82,7 @@ class RoutedBatchTask(BatchTask):
     def run(self, task_number: int) -> RoutedResult:
         """Route, decode and write the records of the task with this number."""
         try:
-            return _RoutedTaskRun(self).run(self.records.read(task_number))
+            return _RoutedTaskRun(self, task_number).run(self.records.read(task_number))
         except BayouError as error:
             return RoutedResult(failure=error)
 
@@ -95,8 +95,8 @@ _ABORTS: tuple[type[Exception], ...] = (*ABORTS, _RunAgainError)
 
 
 class _RoutedTaskRun(TaskRun):
-    def __init__(self, task: RoutedBatchTask) -> None:
-        super().__init__(task)
+    def __init__(self, task: RoutedBatchTask, task_number: int) -> None:
+        super().__init__(task, task_number)
         self._outputs = task.outputs
         self._router = RecordRouter(task.routing)
         self._readers: dict[int, RecordReader] = {}

@@ -57,7 +57,7 @@ class DeletedKeys:
     def of(self, rows: pa.Table) -> pa.Table:
         """Read the deleted keys that occur in `rows`; the result may contain more keys."""
         names = [*self._keys.all_columns, BARE]
-        snapshot = self._snapshot() if rows.num_rows else None
+        snapshot = self.snapshot if rows.num_rows else None
         if snapshot is None:
             return rows.select(self._keys.all_columns).slice(0, 0)
         return rows_of_keys(self._engine, snapshot, self._keys.columns, names, rows)
@@ -70,7 +70,7 @@ class DeletedKeys:
         source = deletes.select([*self._keys.all_columns, FORCED, BARE])
         now = pa.scalar(datetime.now(UTC), pa.timestamp("us", tz="UTC"))
         source = source.append_column(REMEMBERED_AT, pa.repeat(now, deletes.num_rows))
-        snapshot = self._snapshot()
+        snapshot = self.snapshot
         if snapshot is None:
             self._create(source.drop_columns([FORCED]))
             return
@@ -98,7 +98,7 @@ class DeletedKeys:
         Args:
             winners: schema of the result of `last_of_each_key`.
         """
-        snapshot = self._snapshot()
+        snapshot = self.snapshot
         if snapshot is not None:
             return self._widened(snapshot, winners)
         fields = [winners.field(name) for name in self._keys.all_columns]
@@ -142,7 +142,7 @@ class DeletedKeys:
         Args:
             now: the current time; None for the clock of this machine.
         """
-        snapshot = self._snapshot()
+        snapshot = self.snapshot
         newest = None if snapshot is None else self._newest(snapshot)
         if snapshot is None or newest is None:
             return 0
@@ -163,7 +163,9 @@ class DeletedKeys:
                 newest = latest if newest is None else max(newest, latest or newest)
         return newest
 
-    def _snapshot(self) -> Snapshot | None:
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The latest version; None if there is no table."""
         if not self._table.exists(self._engine):
             return None
         snapshot = self._table.latest_snapshot(self._engine)

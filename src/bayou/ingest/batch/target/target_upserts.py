@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 import pyarrow as pa
 
+from bayou.api import SnapshotHandle
 from bayou.errors import CommitConflictError, ConcurrentTransactionError
+from bayou.ingest.batch.record_times import times_of_rows
 from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.target_checks import is_restore_app_id
 from bayou.ingest.batch.target.target_table import TargetTable, schema_errors
@@ -52,6 +54,18 @@ class TargetUpserts:
         """
         if self._snapshot is None and self._target.latest_snapshot() is None:
             self._table().deleted_keys.forget_all()
+
+    def last_times(self) -> dict[int, int]:
+        """Return the timestamp of the last row or deleted key of each Kafka partition.
+
+        In microseconds since the epoch; see `RecordTimes`.
+        """
+        if self._snapshot is None:  # deleted keys are from an earlier table
+            return {}
+        deleted = self._table().deleted_keys.snapshot
+        snapshots = (self._snapshot, *(() if deleted is None else (deleted,)))
+        tables = (SnapshotHandle(self._engine, snapshot) for snapshot in snapshots)
+        return times_of_rows(tables, self._topic.config.kafka_topic)
 
     def upsert(
         self,

@@ -1,0 +1,174 @@
+"""The Kafka timestamps that order the records of an upsert, also of records without a timestamp.
+
+A record without a timestamp gets the timestamp of the nearest earlier record of its partition that
+has one. If there is none, it gets the timestamp of the next record, or the lowest timestamp. It
+never gets the current time, which is later than the timestamps of the next records: an upsert would
+ignore these records.
+
+A task knows only its own records. If the first record of a range has no timestamp, the driver must
+know the timestamp before the range (`TimesBefore`). Otherwise the driver determines it, and runs
+the batch again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from bayou.api import SnapshotHandle
+from bayou.kernel.arrow.compute import pc
+
+ORDER_TIME = "_bayou_order_time"
+"""Column that `RecordTimes.fill` adds to records: the timestamp, which is never null."""
+
+LOWEST_TIME = 0
+"""Microseconds since the epoch: the timestamp if no other record has one."""
+
+TimesBefore: TypeAlias = Mapping[int, Mapping[int, int | None]]
+"""By partition and offset: the timestamp of the nearest earlier record that has one, in
+microseconds since the epoch. None if no earlier record has a timestamp."""
+
+_MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeTime:
+    """The result of reading an offset range of a partition. Can be pickled.
+
+    Attributes:
+        last: the last timestamp in the range, in microseconds since the epoch; None if no record of
+            the range has a timestamp.
+    """
+
+    partition: int
+    start: int
+    last: int | None
+
+
+class RecordTimes:
+    """Fills in missing timestamps of the records of a task. Not thread-safe.
+
+    Args:
+        starts: the first offset of the task's range, for each partition.
+        before: the known timestamps before offsets. A range without a known timestamp at its start
+            or at a lower offset is listed in `unknown` if its first record has no timestamp.
+
+    Attributes:
+        unknown: the partitions whose first records can't be ordered yet.
+    """
+
+    def __init__(self, starts: Mapping[int, int], before: TimesBefore) -> None:
+        self._starts = starts
+        self._known = {p: time_before(before, p, start) for p, start in starts.items()}
+        self._has_known = {
+            p for p, start in starts.items() if any(o <= start for o in before.get(p, ()))
+        }
+        self._last: dict[int, int | None] = dict.fromkeys(starts)
+        self.unknown: set[int] = set()
+
+    def fill(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """Add the column `ORDER_TIME` to the next records of one partition."""
+        times: Any = records.column("timestamp").cast(_MICROSECONDS)
+        if records.num_rows:
+            partition: int = records.column("partition")[0].as_py()
+            if times.null_count:
+                times = self._filled(partition, times)
+            self._set_last(partition, records.column("timestamp"))
+        return records.append_column(ORDER_TIME, times)
+
+    @property
+    def ranges(self) -> tuple[RangeTime, ...]:
+        """The last timestamp of each range that was read."""
+        return tuple(
+            RangeTime(partition=p, start=start, last=self._last[p])
+            for p, start in self._starts.items()
+        )
+
+    def _filled(self, partition: int, times: Any) -> Any:
+        last = self._last.get(partition)
+        earlier = self._known.get(partition) if last is None else last
+        times = pc.fill_null_forward(times)
+        if times.null_count and earlier is None:
+            if partition not in self._has_known:
+                self.unknown.add(partition)
+            times = pc.fill_null_backward(times)
+        time = LOWEST_TIME if earlier is None else earlier
+        return pc.fill_null(times, pa.scalar(time, _MICROSECONDS))
+
+    def _set_last(self, partition: int, timestamps: Any) -> None:
+        valid = timestamps.drop_null()
+        if len(valid):
+            self._last[partition] = valid[-1].cast(_MICROSECONDS).value
+
+
+def time_before(before: TimesBefore, partition: int, offset: int) -> int | None:
+    """Return the timestamp at the nearest offset in `before` that isn't higher than `offset`."""
+    times = before.get(partition, {})
+    known = [o for o in times if o <= offset]
+    return times[max(known)] if known else None
+
+
+def times_before_ranges(
+    known: Mapping[int, int | None], ranges: Iterable[RangeTime]
+) -> dict[int, dict[int, int | None]]:
+    """Return the timestamp before each range of a batch.
+
+    Args:
+        known: the timestamp before the first range of each partition.
+        ranges: the ranges of all tasks.
+    """
+    times = dict(known)
+    before: dict[int, dict[int, int | None]] = {}
+    for read in sorted(ranges, key=lambda r: (r.partition, r.start)):
+        time = times.get(read.partition)
+        before.setdefault(read.partition, {})[read.start] = time
+        times[read.partition] = time if read.last is None else read.last
+    return before
+
+
+def last_times(
+    known: Mapping[int, int | None], ranges: Iterable[RangeTime]
+) -> dict[int, int | None]:
+    """Return the timestamp after the last range of each partition; see `times_before_ranges`.
+
+    A partition is omitted if it isn't in `known` and no record of its ranges has a timestamp.
+    """
+    times = dict(known)
+    for read in sorted(ranges, key=lambda r: (r.partition, r.start)):
+        if read.last is not None:
+            times[read.partition] = read.last
+    return times
+
+
+def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> dict[int, int]:
+    """Return the timestamp of each partition's last row or deleted key.
+
+    Args:
+        tables: the target of an upsert, and the table of its deleted keys.
+        topic: the name of the Kafka topic, which can't contain a quote.
+    """
+    last: dict[int, tuple[int, int]] = {}
+    columns = ["_kafka_partition", "_kafka_offset", "_kafka_timestamp"]
+    for table in tables:
+        if set(columns) - set(table.schema.names):
+            continue
+        condition = "_kafka_partition >= 0 AND _kafka_timestamp IS NOT NULL"
+        if "_kafka_topic" in table.schema.names:
+            condition += f" AND _kafka_topic = '{topic}'"
+        with table.to_batches(columns, condition) as batches:
+            for batch in batches:
+                _add_last(last, batch)
+    return {partition: time for partition, (_, time) in last.items()}
+
+
+def _add_last(last: dict[int, tuple[int, int]], rows: pa.RecordBatch) -> None:
+    partitions, offsets, times = (rows.column(i) for i in range(3))
+    for partition in pc.unique(partitions).to_pylist():
+        in_partition = pc.indices_nonzero(pc.equal(partitions, partition))
+        own = offsets.take(in_partition)
+        at = in_partition[pc.index(own, pc.max(own)).as_py()].as_py()
+        row = (offsets[at].as_py(), times[at].cast(_MICROSECONDS).value)
+        last[partition] = max(row, last.get(partition, row))
