@@ -154,6 +154,15 @@ ABORTS: tuple[type[Exception], ...] = (
 """Exceptions after which a task deletes its files."""
 
 
+def lacks_columns_error(topic: str, table: str) -> PipelineError:
+    """Return the error for a table that can't be created; see `lacks_layout_columns`."""
+    return PipelineError(
+        f"topic {topic!r}: {table} can't be created, because the first records lack a field that "
+        "partition-columns or cluster-by names. Correct the setting, or set a schema-file.",
+        topic=topic,
+    )
+
+
 class TaskRun:
     """Runs one task of a batch. Not thread-safe."""
 
@@ -229,16 +238,8 @@ class TaskRun:
         if task.row_state is not None:
             return write_task(task.engine, task.row_state, rows)
         for _ in rows:
-            raise self._lacks_columns("the table")
+            raise lacks_columns_error(task.topic, "the table")
         return b""
-
-    def _lacks_columns(self, table: str) -> PipelineError:
-        return PipelineError(
-            f"topic {self._task.topic!r}: {table} can't be created, because the first records lack "
-            "a field that partition-columns or cluster-by names. Correct the setting, or set a "
-            "schema-file.",
-            topic=self._task.topic,
-        )
 
     def _rows_to_write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in self._counter.count(batches):

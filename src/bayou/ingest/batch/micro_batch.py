@@ -21,7 +21,12 @@ from bayou.errors import (
 )
 from bayou.ingest.batch.arrow_transfer import decode_rows, driver_bytes
 from bayou.ingest.batch.batch_bytes import record_limit, shorten_spans
-from bayou.ingest.batch.batch_task import BatchTask, BatchTaskResult, crashing_offsets
+from bayou.ingest.batch.batch_task import (
+    BatchTask,
+    BatchTaskResult,
+    crashing_offsets,
+    lacks_columns_error,
+)
 from bayou.ingest.batch.record_times import (
     RangeTime,
     TimesBefore,
@@ -468,8 +473,12 @@ class MicroBatchWriter:
             self._covered = self._target.covered
             return result.add_to_report(report, count, added)
         rows = decode_rows(r.encoded_rows for r in results)
-        if rows is None and self._target.version is None and not layout.record.fields:
-            return report
+        if self._target.version is None:
+            lacks_columns = lacks_layout_columns(self._topic, layout.schema)
+            if rows is None and (lacks_columns or not layout.record.fields):
+                return report
+            if lacks_columns:
+                raise lacks_columns_error(self._topic.key, "the table")
         if rows is None:
             rows = empty_rows(layout)
         winners = self._upserts.last_of_each_key(rows)

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, fields
 import pyarrow as pa
 
 from bayou.errors import BayouError
-from bayou.ingest.batch.batch_task import ABORTS, BatchTask, BatchTaskResult, TaskRun
+from bayou.ingest.batch.batch_task import (
+    ABORTS,
+    BatchTask,
+    BatchTaskResult,
+    TaskRun,
+    lacks_columns_error,
+)
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.routing.router import RecordRouter, RecordRouting
 from bayou.kernel.engine.engine import EngineDescription
@@ -161,7 +167,7 @@ class _RoutedTaskRun(TaskRun):
         output, rows = self._outputs[number], self._rows_waiting.pop(number)
         self._sizes.pop(number)
         if output.row_state is None:
-            raise self._lacks_columns(output.table_path)
+            raise lacks_columns_error(self._task.topic, output.table_path)
         actions = write_task(output.engine, output.row_state, rows)
         self._row_actions.setdefault(number, []).append(actions)
 

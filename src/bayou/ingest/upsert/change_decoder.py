@@ -147,10 +147,11 @@ class ChangeReader:
             return decoded
         keys = [n for n in self._keys.columns if self._columns.get(n) is not None]
         columns = [decoded.columns.column(name) for name in keys]
-        keyless = [column.is_null() for column in columns]
-        if keyless:
-            reason = f"no value in the key ({', '.join(self._keys.columns)})"
-            decoded = decoded.refuse(reduce(pc.and_, keyless), reason)
+        # If no record has contained a key column yet, all records are without a key.
+        keyless: Any = pa.repeat(pa.scalar(True), len(decoded.positions))
+        keyless = reduce(pc.and_, (column.is_null() for column in columns), keyless)
+        reason = f"no value in the key ({', '.join(self._keys.columns)})"
+        decoded = decoded.refuse(keyless, reason)
         for name in keys:
             column = decoded.columns.column(name)
             if self._decoder.reads_json and column.type in _FLOATS:
