@@ -259,6 +259,8 @@ def make_consumer(
         # Between two batches, a task may wait for Spark without a time limit.
         "max.poll.interval.ms": "86400000",
         "topic.metadata.propagation.max.ms": "10000",
+        # As in the Java client. Otherwise a record that was damaged on a disk is read as it is.
+        "check.crcs": "true",
         **properties.values,
         "allow.auto.create.topics": "false",
         "enable.auto.commit": "false",

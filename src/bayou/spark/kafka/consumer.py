@@ -121,6 +121,8 @@ class _RangeReader:
                 self._range.partition.topic,
             )
             self._position = self._range.end
+        elif name == "_BAD_MSG":
+            raise self._damaged(error.str())
         elif error.fatal() or not is_transient(error):
             raise self._error(error.str())
 
@@ -198,6 +200,17 @@ class _RangeReader:
             raise self._error(str(self._client_errors) or "the brokers don't answer")
         low, high = watermarks
         return low, high
+
+    def _damaged(self, reason: str) -> KafkaError:
+        properties = self._options.properties
+        return KafkaError(
+            f"Kafka {self._range.partition}: the brokers {properties.bootstrap_servers} return "
+            f"damaged records between offsets {self._range.start} and {self._range.end - 1}: "
+            f"{properties.scrub(reason)}. Check the disks of the brokers, and restore the "
+            "partition from another replica. To read the records as they are, set the property "
+            "check.crcs to false.",
+            topic=self._range.partition.topic,
+        )
 
     def _error(self, reason: str) -> KafkaError:
         return KafkaError(
