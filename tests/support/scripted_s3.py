@@ -19,6 +19,7 @@ class ScriptedS3:
 
     Attributes:
         ignores_conditions: whether conditional puts overwrite existing objects.
+        implements_conditions: whether conditional puts are implemented; if not, the answer is 501.
         refuses_deletes: whether deletes are answered with 403.
         conflicts: number of further conditional puts of commits that are answered with 409.
         conflict_code: the error code of these answers.
@@ -29,6 +30,7 @@ class ScriptedS3:
     """
 
     ignores_conditions: bool = False
+    implements_conditions: bool = True
     refuses_deletes: bool = False
     conflicts: int = 0
     conflict_code: str = "ConditionalRequestConflict"
@@ -102,6 +104,8 @@ def _handler(script: ScriptedS3) -> type[http.server.BaseHTTPRequestHandler]:
             with lock:
                 if self.headers.get("If-None-Match") == "*":
                     script.puts.append(key)
+                    if not script.implements_conditions:
+                        return self._refuse(501, "NotImplemented")
                     if key.endswith(".json") and script.conflicts > 0:
                         script.conflicts -= 1
                         return self._refuse(409, script.conflict_code)

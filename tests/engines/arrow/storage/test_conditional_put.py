@@ -79,6 +79,15 @@ def test_a_store_that_ignores_conditions_is_refused_before_the_first_commit(s3):
     assert s3.objects == {}  # the check's key is deleted, and the data files are
 
 
+def test_a_store_that_does_not_implement_conditions_is_refused(s3):
+    s3.implements_conditions = False
+    options = {**s3.options, "max_retries": "0"}
+    with pytest.raises(PrerequisiteError, match=r"^s3://bucket: the store rejects .* Use another"):
+        bayou.write(TABLE, pa.table({"id": [1]}), storage_options=options)
+    assert checks(s3) == 1
+    assert s3.objects == {}
+
+
 def test_a_store_is_checked_once_and_nothing_of_the_check_stays(s3):
     write(s3, 1)
     write(s3, 2)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, PreconditionError
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import ObjectStore
 
 from bayou.engines.arrow.storage.store_errors import error_code, storage_errors
@@ -28,6 +28,9 @@ _ENDPOINT = re.compile(r"endpoint|google_base_url")
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
 """S3's error codes (409) for a put during another request for the key. These puts are retried."""
 
+_NOT_IMPLEMENTED = "NotImplemented"
+"""S3's error code (501) of stores that don't implement a header of the request."""
+
 _CONFLICT_TRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 2.0
@@ -37,6 +40,9 @@ def create_object(store: ObjectStore, path: str, key: str, data: bytes) -> bool:
     """Create an object; return False if it exists.
 
     The put is repeated if the store reports a conflict with a concurrent request for the same key.
+
+    Raises:
+        PrerequisiteError: the store doesn't implement conditional puts.
     """
     for attempt in range(_CONFLICT_TRIES):
         with storage_errors(path, "write"):
@@ -45,6 +51,10 @@ def create_object(store: ObjectStore, path: str, key: str, data: bytes) -> bool:
             except (AlreadyExistsError, FileExistsError, PreconditionError) as error:
                 if error_code(error) not in _CONFLICTS:
                     return False
+            except BaseError as error:
+                if error_code(error) == _NOT_IMPLEMENTED:
+                    raise _unsupported(path, "rejects `If-None-Match: *` in puts") from None
+                raise
             else:
                 return True
         _pause(attempt)
@@ -82,11 +92,10 @@ class ConditionalPuts:
                 self._results[identity] = _rejects(store, root, f"{parent}{folder}{_CHECK_NAME}")
             result = self._results[identity]
         if not result:
-            raise PrerequisiteError(
-                f"{root}: the store ignores `If-None-Match: *` in puts, so concurrent commits "
-                "would replace each other. Use another store, or a newer version of this store, "
-                "with conditional puts. Then restart this process.",
-                what="conditional puts",
+            raise _unsupported(
+                root,
+                "ignores `If-None-Match: *` in puts, so concurrent commits would replace each "
+                "other",
             )
 
 
@@ -94,6 +103,15 @@ def store_identity(root: str, options: Mapping[str, str]) -> tuple[str, ...]:
     """Return the identity of a bucket for `ConditionalPuts.check`: its URI and the endpoints."""
     known = {**os.environ, **options}
     return (root, *sorted(f"{k}={v}" for k, v in known.items() if _ENDPOINT.search(k.lower())))
+
+
+def _unsupported(path: str, problem: str) -> PrerequisiteError:
+    root = "/".join(path.split("/")[:3])
+    return PrerequisiteError(
+        f"{root}: the store {problem}. Use another store, or a newer version of this store, with "
+        "conditional puts. Then restart this process.",
+        what="conditional puts",
+    )
 
 
 def _rejects(store: ObjectStore, root: str, key: str) -> bool:
