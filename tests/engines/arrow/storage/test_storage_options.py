@@ -56,7 +56,7 @@ def test_a_variable_that_obstore_prefers_to_the_endpoint_of_the_options_is_refus
     options = {"AWS_ENDPOINT_URL": "https://host:9000"}
     with pytest.raises(ArgumentError, match="^environment variable AWS_ENDPOINT_URL_S3: "):
         store_settings("s3", options, variables)
-    store_settings("s3", options, {"AWS_ENDPOINT_URL_S3": "https://host:9000"})
+    store_settings("s3", options, {"AWS_ENDPOINT_URL_S3": "https://host:9000/"})
     store_settings("s3", {}, variables)
 
 

@@ -130,7 +130,7 @@ def _complete_endpoint(
             if name.removeprefix(prefix) in _ENDPOINTS and value:
                 key, endpoint = name, str(value)
     overriding = variables.get("aws_endpoint_url_s3") if prefix == "aws_" else None
-    if overriding and key in settings.config and overriding != endpoint:
+    if overriding and key in settings.config and overriding.rstrip("/") != endpoint.rstrip("/"):
         # obstore prefers this variable to any option, and has no option that replaces it.
         raise ArgumentError(
             f"environment variable AWS_ENDPOINT_URL_S3: the storage client would use it instead of "
