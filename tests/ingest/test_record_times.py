@@ -7,8 +7,11 @@ import json
 import pytest
 
 from bayou.ingest.inspection import prove_offsets
+from bayou.ingest.offsets import OffsetSpan
+from bayou.ingest.runtime.prepared_topic import prepare_topic
 from bayou.spark.kafka.embedded_broker import ProducedRecord
-from support.in_process_pipeline import InProcessContext
+from support.in_process_pipeline import Heard, InProcessContext
+from support.small_pipelines import SCHEMA
 
 GOOD = 1_700_000_000_000
 NANOSECONDS, MICROSECONDS = GOOD * 1_000_000, GOOD * 1000
@@ -99,15 +102,30 @@ def test_records_without_a_timestamp_fill_a_whole_read(new_pipeline):
     assert upserted(pipeline, records) == {1: ("last", GOOD + 1)}
 
 
-def test_tasks_of_a_batch_know_the_timestamps_of_earlier_tasks(new_pipeline):
-    class Parallel(InProcessContext):
-        defaultParallelism = 3  # noqa: N815  # Spark's name
+class Parallel(InProcessContext):
+    defaultParallelism = 3  # noqa: N815  # Spark's name
 
+
+def test_tasks_of_a_batch_know_the_timestamps_of_earlier_tasks(new_pipeline):
     pipeline = new_pipeline(upserts=True)
     without = [row(f"a{number}", -1, number % 5) for number in range(6500)]
     records = [row("first", GOOD), *without, *(row("last", GOOD + 1, key) for key in range(4))]
     names = upserted(pipeline, records, session=Parallel())
     assert names == {**dict.fromkeys(range(4), ("last", GOOD + 1)), 4: ("a6499", GOOD)}
+
+
+def test_a_task_does_not_use_the_timestamp_before_the_batch(new_pipeline):
+    pipeline = new_pipeline(upserts=True)
+    send(pipeline, row("first", GOOD))
+    prepared = prepare_topic(pipeline.configuration, pipeline.topic, json.dumps(SCHEMA), Heard())
+    prepared.writer.process(Parallel(), {0: OffsetSpan(start=0, end=1)})
+    records = [row(f"a{number}", GOOD + 1 + number) for number in range(3000)]
+    send(pipeline, *records, *(row(f"b{number}", -1) for number in range(3000)))
+    prepared.writer.process(Parallel(), {0: OffsetSpan(start=1, end=6001)})
+    rows = pipeline.table.to_arrow().to_pylist()
+    assert [(r["name"], r["_kafka_timestamp"].timestamp() * 1000) for r in rows] == [
+        ("b2999", GOOD + 3000)
+    ]
 
 
 def test_a_tombstone_without_a_timestamp_is_as_old_as_the_record_before_it(new_pipeline):

@@ -97,6 +97,7 @@ class BatchTask:
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
             worker. These records become dead letters without being decoded.
         times_before: for an upsert, known timestamps of earlier records; see `RecordTimes`.
+        exact_times: whether a task needs the timestamp at exactly the start of its range.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.
         max_batch_bytes: maximum total of `BatchTaskResult.bytes_read` over all tasks; None for no
             limit.
@@ -115,6 +116,7 @@ class BatchTask:
     known_rows: Mapping[int, Collection[int]] = field(default_factory=dict)
     crashing_offsets: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     times_before: TimesBefore = field(default_factory=dict)
+    exact_times: bool = True
     max_bytes: int = 0
     max_batch_bytes: int | None = None
 
@@ -172,7 +174,7 @@ class TaskRun:
         if task.reading.upsert is not None:
             ranges = task.records.tasks[task_number]
             starts = {offsets.partition.partition: offsets.start for offsets in ranges}
-            self._times = RecordTimes(starts, task.times_before)
+            self._times = RecordTimes(starts, task.times_before, exact=task.exact_times)
         self._reader = RecordReader(task.reading)
         self._counter = ByteCounter(task.max_batch_bytes)
         self._rows = 0

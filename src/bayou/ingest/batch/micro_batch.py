@@ -201,6 +201,7 @@ class MicroBatchWriter:
         times_before: TimesBefore = {
             p: {span.start: self._times[p]} for p, span in new.items() if p in self._times
         }
+        exact_times = True
         # Terminates: each iteration removes records, adds or refuses columns for new fields, or
         # adds timestamps of all partitions.
         while True:
@@ -214,6 +215,7 @@ class MicroBatchWriter:
                 read_at,
                 known_rows=known_rows,
                 times_before=times_before,
+                exact_times=exact_times,
             )
             results = self._run_surviving(spark, new, new_task, max_bytes=max_bytes)
             smaller, max_bytes = self._within_bytes(new, results, max_bytes)
@@ -237,6 +239,7 @@ class MicroBatchWriter:
                 break
             self._discard(results)
             times_before = times_before_ranges(self._known_times(ranges), ranges)
+            exact_times = False
         self._check_not_recreated(results)
         report = self._report(results, new)
         began = time.monotonic()
@@ -367,6 +370,7 @@ class MicroBatchWriter:
         *,
         known_rows: Mapping[int, Collection[int]],
         times_before: TimesBefore,
+        exact_times: bool,
         max_bytes: int | None,
     ) -> BatchTask:
         state = None
@@ -387,6 +391,7 @@ class MicroBatchWriter:
             known_rows=known_rows,
             crashing_offsets=self._crashing_offsets,
             times_before=times_before,
+            exact_times=exact_times,
             max_bytes=0 if reading.upsert is None else driver_bytes(spark) // len(records.tasks),
             max_batch_bytes=max_bytes,
         )

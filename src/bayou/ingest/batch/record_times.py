@@ -53,19 +53,25 @@ class RecordTimes:
 
     Args:
         starts: the first offset of the task's range, for each partition.
-        before: the known timestamps before offsets. A range without a known timestamp at its start
-            or at a lower offset is listed in `unknown` if its first record has no timestamp.
+        before: the known timestamps before offsets.
+        exact: whether a range needs the timestamp at exactly its start. If False, the timestamp at
+            the nearest lower offset is used too.
 
     Attributes:
-        unknown: the partitions whose first records can't be ordered yet.
+        unknown: the partitions whose first records can't be ordered, because they have no
+            timestamp, and `before` has no timestamp for their range.
     """
 
-    def __init__(self, starts: Mapping[int, int], before: TimesBefore) -> None:
+    def __init__(
+        self, starts: Mapping[int, int], before: TimesBefore, *, exact: bool = True
+    ) -> None:
         self._starts = starts
-        self._known = {p: time_before(before, p, start) for p, start in starts.items()}
-        self._has_known = {
-            p for p, start in starts.items() if any(o <= start for o in before.get(p, ()))
-        }
+        self._known: dict[int, int | None] = {}
+        for partition, start in starts.items():
+            times = before.get(partition, {})
+            offsets = [o for o in times if o == start or (o < start and not exact)]
+            if offsets:
+                self._known[partition] = times[max(offsets)]
         self._last: dict[int, int | None] = dict.fromkeys(starts)
         self.unknown: set[int] = set()
 
@@ -92,7 +98,7 @@ class RecordTimes:
         earlier = self._known.get(partition) if last is None else last
         times = pc.fill_null_forward(times)
         if times.null_count and earlier is None:
-            if partition not in self._has_known:
+            if partition not in self._known:
                 self.unknown.add(partition)
             times = pc.fill_null_backward(times)
         time = LOWEST_TIME if earlier is None else earlier
@@ -102,13 +108,6 @@ class RecordTimes:
         valid = timestamps.drop_null()
         if len(valid):
             self._last[partition] = valid[-1].cast(_MICROSECONDS).value
-
-
-def time_before(before: TimesBefore, partition: int, offset: int) -> int | None:
-    """Return the timestamp at the nearest offset in `before` that isn't higher than `offset`."""
-    times = before.get(partition, {})
-    known = [o for o in times if o <= offset]
-    return times[max(known)] if known else None
 
 
 def times_before_ranges(
