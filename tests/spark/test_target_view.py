@@ -335,6 +335,24 @@ def test_a_merge_is_refused_after_columns_were_added_under_the_views_names(views
     )
 
 
+@pytest.mark.parametrize("query", ["SELECT * FROM {t}", "SELECT value, key FROM {t}"])
+@pytest.mark.parametrize(
+    "alter",
+    [
+        ["RENAME COLUMN key TO k", "RENAME COLUMN value TO key", "RENAME COLUMN k TO value"],
+        ["DROP COLUMN key", "ADD COLUMNS (key INT)"],
+    ],
+)
+def test_rows_are_not_changed_by_a_column_that_has_taken_over_a_name(views, query, alter):
+    views.create(properties="TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    views.view(query)
+    for change in alter:
+        views(f"ALTER TABLE {{t}} {change}")
+    condition, words = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "key is now another column"
+    for statement in ("DELETE FROM v WHERE key IS NULL OR key = 3", "UPDATE v SET key = 5", MERGE):
+        views.refuses(statement, condition, words)
+
+
 def test_an_update_keeps_the_fields_of_a_column_that_was_added_under_a_views_name(views):
     views.create()
     views.view("SELECT key, value, named_struct('x', key, 'y', key) AS s FROM {t}")

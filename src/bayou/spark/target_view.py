@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
+from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol.column_metadata import generation_expressions
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.jvm.views import ViewPlan
@@ -90,6 +91,17 @@ class TargetView:
         """Raise `PredicateError` if the view can't be computed from the rows of the table."""
         if self.refreshed(table_rows) is None:
             raise self._changed_table_error()
+
+    def check_columns(self, read: Snapshot, latest: Snapshot) -> None:
+        """Raise `PredicateError` if a name of the view now belongs to another column of the table.
+
+        Args:
+            read: the version that the view reads.
+        """
+        for name in self.plan.table_columns:
+            before, now = read.schema.get(name), latest.schema.get(name)
+            if before and now and physical_name(before) != physical_name(now):
+                raise self._changed_table_error(f". {name} is now another column")
 
     def _changed_table_error(self, difference: str = "") -> PredicateError:
         return self._error(

@@ -164,9 +164,13 @@ class StatementContext:
             other = plan.operations or ["nondeterministic column"]
             raise _unsupported_view(operation, table[-1], first_read, other)
         target = TargetTable(spark=self.spark, location=path, alias=table[-1])
+        target_view = TargetView(name=table[-1], plan=plan)
+        latest = target.snapshot()
+        if version != latest.version:
+            with contextlib.suppress(VersionNotFoundError):
+                target_view.check_columns(target.snapshot_at(version, None), latest)
         if plan.shows_whole_table:
             return target
-        target_view = TargetView(name=table[-1], plan=plan)
         target_view.check_table(self._latest_rows(path))
         return replace(target, view=target_view)
 
