@@ -195,7 +195,7 @@ class Batches(Run):
 
     def run_batch(self, spark, end):
         pause = self.pauses.pop(0) if self.pauses else None
-        if pause is None:
+        if pause is None and end is not None:
             self.position = end
         self.batches.append(end)
         return pause
@@ -290,6 +290,16 @@ def test_a_topic_that_failed_is_served_again_after_its_pause(run, clock, topic_r
     clock.now += 0.5
     run.wait_for_batches(2)
     assert run.batches == [{0: 50}, {0: 50}]
+
+
+def test_a_topic_is_prepared_again_once_a_day(run, clock):
+    for days in (1, 2):
+        clock.now += 24 * 3600 - 1
+        clock.wait_for_poll()
+        assert run.batches == [None] * (days - 1)
+        clock.now += 1
+        run.wait_for_batches(days)
+    assert run.batches == [None, None]
 
 
 def test_an_unexpected_exception_of_one_topic_leaves_the_others_in_service(monkeypatch):

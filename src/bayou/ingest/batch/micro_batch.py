@@ -128,6 +128,10 @@ class MicroBatchWriter:
             self._target.apply_definition()
         self.open()
 
+    def record_checks(self) -> None:
+        """Commit to idle tables that they were checked; see `TargetTable.record_check`."""
+        self._target.record_check()
+
     def _set_opened(self) -> None:
         self._policy.layout(self._policy.columns())
         self._covered = self._target.covered

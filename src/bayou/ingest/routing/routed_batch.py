@@ -88,6 +88,11 @@ class RoutedBatchWriter(MicroBatchWriter):
                     table.target.apply_definition()
         super().apply_definition()
 
+    def record_checks(self) -> None:
+        """Commit to idle tables that they were checked; see `TargetTable.record_check`."""
+        super().record_checks()
+        for_each_table(lambda table: table.target.record_check(), self.tables.existing)
+
     def _set_opened(self) -> None:
         super()._set_opened()
         self.tables.open()

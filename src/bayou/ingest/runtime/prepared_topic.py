@@ -115,6 +115,7 @@ def prepare_topic(
     differences = writer.table_differences()
     if differences and applies:
         writer.apply_definition()
+    writer.record_checks()
     columns = target.merged(writer.columns, record_schema.columns)
     waiting = sum(max(0, kafka.bounds[p].end - offset) for p, offset in positions.items())
     return PreparedTopic(

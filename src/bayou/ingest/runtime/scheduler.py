@@ -34,6 +34,9 @@ _THREADS = 16
 
 _MIN_POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 0.5
+_PREPARE_SECONDS = 24 * 3600.0
+"""A topic is prepared again after this time, so that its idle tables are checked regularly."""
+
 _MAX_POLL_FRACTION = 0.1
 """Maximum fraction of the time that is spent on requests for end offsets."""
 
@@ -75,7 +78,7 @@ class Scheduler:
         run.start(self._spark)
         self._topics = [
             *(topic for topic in self._topics if topic.run.active),
-            _ScheduledTopic(run),
+            _ScheduledTopic(run, prepared=self._clock()),
         ]
         self._changed.set()
 
@@ -143,6 +146,9 @@ class Scheduler:
         if ends is None or any(end < position.get(p, 0) for p, end in ends.items()):
             self._submit(topic, None)  # the topic doesn't exist, or was recreated
             return
+        if now - topic.prepared >= _PREPARE_SECONDS:
+            self._submit(topic, None)
+            return
         if self._once:
             topic.target = ends if topic.target is None else topic.target
             # Retention may have moved the position beyond the target.
@@ -166,6 +172,8 @@ class Scheduler:
     def _submit(self, topic: _ScheduledTopic, end: Mapping[int, int] | None) -> None:
         topic.busy = True
         topic.waiting_since = None
+        if end is None:
+            topic.prepared = self._clock()
         try:
             self._pool.submit(self._run_batch, topic, end)
         except RuntimeError:
@@ -203,6 +211,7 @@ class _ScheduledTopic:
     """The scheduling state of a topic.
 
     Attributes:
+        prepared: time at which the topic was added, or was last queued to be prepared again.
         waiting_since: time at which a poll first saw a waiting record; None if no record waits.
         not_before: the end of the pause after a failure. No batch starts earlier.
         broker_failures: number of consecutive requests without an answer of a broker.
@@ -210,6 +219,7 @@ class _ScheduledTopic:
     """
 
     run: TopicRun
+    prepared: float
     busy: bool = False
     waiting_since: float | None = None
     not_before: float = 0.0

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from bayou.errors import PipelineError
 from bayou.ingest.batch.metadata_columns import KAFKA_COLUMNS
+from bayou.ingest.batch.target.last_rows import missing_last_rows
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import KafkaTopic, check_not_recreated, covered_offsets
 from bayou.ingest.upsert_order import UpsertKeys
@@ -212,9 +214,24 @@ def is_restore_app_id(application: str) -> bool:
 _RESTORE = "restore/"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreCheck:
+    """The result of `check_not_restored`.
+
+    Attributes:
+        newest: the version of the newest RESTORE, or of a later commit that log cleanup has deleted
+            and that may be a RESTORE; -1 if there is none.
+        since: the time of the oldest commit that the check needed, in ms since the epoch; None if
+            the table was checked only since a known version.
+    """
+
+    newest: int
+    since: int | None = None
+
+
 def check_not_restored(
     engine: Engine, table: Table, topic: Topic, latest: Snapshot, known: int | None
-) -> int:
+) -> RestoreCheck:
     """Check that the table wasn't restored since the topic's last commit.
 
     A RESTORE removes rows. It doesn't remove the transaction identifiers that record the offsets of
@@ -222,15 +239,16 @@ def check_not_restored(
     setting `accept-restore` or an earlier commit of the topic accepts it, or if the table has
     neither offsets of the topic nor migrated records.
 
+    A commit that log cleanup has deleted may have been a RESTORE. It passes the check if the table
+    has the rows of the topic's last recorded offsets and of the last migrated batches.
+
     Args:
         latest: the latest version of the table.
         known: the last version that was already checked; only later commits are checked. If None,
             the last checked version and its result are read from the commits of pipelines.
-
-    Returns:
-        The version of the newest RESTORE; -1 if there is none.
     """
-    restored = _newest_restore(engine, table, latest, known)
+    check = _newest_restore(engine, table, latest, known)
+    restored = check.newest
     name, transactions = topic.config.kafka_topic, latest.transactions
     accepted = topic.config.accept_restore
     accepted = -1 if accepted is None else accepted
@@ -238,8 +256,10 @@ def check_not_restored(
     has_offsets = bool(covered_offsets(name, transactions)) or any(
         application.startswith(_MIGRATION) for application in transactions
     )
-    if has_offsets and restored > max(accepted, recorded):
-        key = topic.key
+    if not has_offsets or restored <= max(accepted, recorded):
+        return check
+    key = topic.key
+    if _is_restore(engine, table, restored):
         raise PipelineError(
             f"topic {key!r}: version {restored} of {table.path} is a RESTORE. The RESTORE may "
             "have removed rows, but the table still records the offsets of these rows, so their "
@@ -250,20 +270,42 @@ def check_not_restored(
             "table-path.",
             topic=key,
         )
-    return restored
+    if missing := missing_last_rows(engine, topic, latest):
+        raise PipelineError(
+            f"topic {key!r}: {table.path} may have been restored: log cleanup has deleted the "
+            f"commits up to version {restored}, and the table has no row of {missing[0]}. If a "
+            "RESTORE has removed rows, their records won't be read again. To find missing rows, "
+            "run bayou verify. If none are missing, or to continue without them, set "
+            f"{topic.restore_setting(restored)}. To read all records again, set another "
+            "table-path.",
+            topic=key,
+        )
+    return check
 
 
-def _newest_restore(engine: Engine, table: Table, latest: Snapshot, known: int | None) -> int:
+def _is_restore(engine: Engine, table: Table, version: int) -> bool:
+    """Whether the log has the commit of a version, and the commit is a RESTORE."""
+    commits = (c for c in table.history(engine) if c["version"] == version)
+    return any(commit.get("operation") == Operation.RESTORE for commit in commits)
+
+
+def _newest_restore(
+    engine: Engine, table: Table, latest: Snapshot, known: int | None
+) -> RestoreCheck:
     prefix = restore_app_id(latest.table_id, "")
     recorded = (v for app, v in latest.transactions.items() if app.startswith(prefix))
     newest, checked = max(recorded, default=-1), -1
+    oldest, since = latest.version + 1, None
     for commit in _newest_commits(engine, table, latest.version, known):
         version = commit["version"]
+        since = commit["timestamp"] if known is None else None
         if version <= max(checked, newest):
             break
+        oldest = version
         operation, engine_info = commit.get("operation"), str(commit.get("engineInfo"))
         if operation == Operation.RESTORE:
-            return int(version)
+            newest = version
+            break
         # An auto compaction commits without a check.
         if (
             known is None
@@ -275,7 +317,11 @@ def _newest_restore(engine: Engine, table: Table, latest: Snapshot, known: int |
                 break
             checked = max(checked, int(tags[CHECKED_VERSION]))
             newest = max(newest, int(tags.get(NEWEST_RESTORE, -1)))
-    return newest
+    else:
+        before = -1 if known is None else known
+        if oldest - 1 > max(before, checked, newest):  # log cleanup has deleted commits
+            newest = oldest - 1
+    return RestoreCheck(newest=newest, since=since)
 
 
 def _newest_commits(

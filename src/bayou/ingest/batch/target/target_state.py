@@ -42,6 +42,7 @@ class TargetState:
         self._table_id: str | None = None
         self._covered: dict[int, int] = {}
         self._newest_restore = -1
+        self._needed_since: int | None = None  # time of the oldest commit that the check needs
 
     @property
     def path(self) -> str:
@@ -228,5 +229,8 @@ class TargetState:
         self._covered = {} if self._kafka is None else next_offsets(self._kafka, known)
 
     def _check_not_restored(self, known: int | None, latest: Snapshot) -> None:
-        restored = check_not_restored(self._engine, self._table, self._topic, latest, known)
-        self._newest_restore = restored if known is None else max(self._newest_restore, restored)
+        check = check_not_restored(self._engine, self._table, self._topic, latest, known)
+        if known is None:
+            self._newest_restore, self._needed_since = check.newest, check.since
+        else:
+            self._newest_restore = max(self._newest_restore, check.newest)

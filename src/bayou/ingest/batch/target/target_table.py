@@ -45,6 +45,7 @@ from bayou.kernel import Operation, Snapshot, Transaction, delete_data_files
 from bayou.kernel.commands.optimize.auto_compaction import compact_after
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
+from bayou.protocol.properties import LOG_RETENTION
 from bayou.version import ENGINE_INFO, INGEST_ENGINE_INFO
 
 """The `engineInfo` of commits that record offsets.
@@ -155,6 +156,22 @@ class TargetTable(TargetState):
         result.run_post_commit_hooks(self._engine)
         self._version = result.version
         self._recorded_restore = max([self._recorded_restore, *restore_ids.values()])
+
+    def record_check(self) -> None:
+        """Commit that the table was checked for a RESTORE, if the last such commit is old.
+
+        A check needs the commits since the last commit of a pipeline. If no records arrive for a
+        long time, log cleanup would delete these commits. A conflict is ignored, because the next
+        preparation of the topic calls this method again.
+        """
+        if self._snapshot is None or self._needed_since is None:
+            return
+        age = time.time_ns() // 1_000_000 - self._needed_since
+        if 2 * age >= (LOG_RETENTION.read(self._snapshot.properties) or 0):
+            identifier = f"restore-check/{self._topic.config.kafka_topic}"
+            with contextlib.suppress(CommitConflictError):
+                self.commit_ids({identifier: self._snapshot.version})
+                self._needed_since = None
 
     def create(self, transaction: Transaction) -> None:
         """Commit a transaction that creates the table without rows, and read the table."""
