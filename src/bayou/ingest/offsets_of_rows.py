@@ -29,9 +29,14 @@ class SeenOffsets:
 
 
 class TopicOffsets:
-    """The Kafka offsets of the rows of one or more tables, by partition."""
+    """The Kafka offsets of the rows of one or more tables, by partition.
 
-    def __init__(self) -> None:
+    Args:
+        first_partition: rows of lower partitions are ignored; -1 to include migrated rows.
+    """
+
+    def __init__(self, first_partition: int = 0) -> None:
+        self._first_partition = first_partition
         self._seen: dict[int, SeenOffsets] = defaultdict(SeenOffsets)
 
     @property
@@ -74,7 +79,7 @@ class TopicOffsets:
 
     def _add_columns(self, partitions: pa.Array[Any], offsets: pa.Array[Any]) -> None:
         for partition in pc.unique(partitions).to_pylist():
-            if partition is not None and partition >= 0:
+            if partition is not None and partition >= self._first_partition:
                 selected = offsets.filter(pc.equal(partitions, partition)).drop_null()
                 self._add(self._seen[partition], selected)
 

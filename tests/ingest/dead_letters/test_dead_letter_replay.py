@@ -10,8 +10,10 @@ import bayou
 from bayou.errors import PipelineError, PredicateError
 from bayou.ingest import TopicTable
 from bayou.ingest.dead_letters import append_replay
+from bayou.ingest.dead_letters.append_replay import AppendReplay
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
 from bayou.ingest.inspection import prove_offsets
+from bayou.ingest.topic_table.direct_writer import DirectWriter
 from bayou.spark.kafka.embedded_broker import ProducedRecord
 
 STRICT = {"type": "object", "properties": {"id": {"type": "integer"}}}
@@ -215,19 +217,105 @@ def test_letters_that_were_replayed_after_the_version_of_a_clone_are_cloned_too(
 
 
 @pytest.mark.parametrize("upserts", [False, True])
-def test_letters_that_are_not_from_kafka_are_refused_and_can_be_dropped(new_pipeline, upserts):
+def test_letters_of_programs_are_refused_and_can_be_dropped(new_pipeline, upserts):
     pipeline = new_pipeline(upserts=upserts)
     pipeline.produce({"id": 1})
     pipeline.take_in()
-    table = TopicTable(pipeline.configuration, "events")
-    (pipeline.folder / "batch.json").write_text('[{"id": 2, "color": "red"}]')
-    table.migrate(str(pipeline.folder / "batch.json"))
-    table.write([{"id": 3, "color": "blue"}])
+    TopicTable(pipeline.configuration, "events").write([{"id": 3, "color": "blue"}])
     pipeline.evolves = True
     pipeline.write_file()
     result = replay(pipeline)
-    assert (result.replayed, result.skipped, result.refused) == (0, 0, 2)
-    assert result.reasons == {append_replay.NOT_FROM_KAFKA: 2}
-    assert len(letters(pipeline)) == 2
-    assert delete_dead_letters(pipeline.configuration, pipeline.topic) == 2
+    assert (result.replayed, result.skipped, result.refused) == (0, 0, 1)
+    assert result.reasons == {append_replay.WRITTEN_BY_PROGRAM: 1}
+    assert len(letters(pipeline)) == 1
+    assert delete_dead_letters(pipeline.configuration, pipeline.topic) == 1
     assert letters(pipeline) == []
+
+
+@pytest.fixture(params=["json", "csv"])
+def migrating(request, new_pipeline):
+    """Return a function that creates a pipeline with a folder of JSON files.
+
+    The topic's own records have another format in one case.
+    """
+
+    def create(*, upserts):
+        pipeline = new_pipeline(upserts=upserts)
+        pipeline.write_schema(STRICT)
+        decode = f"decode: {request.param}\n      schema-file"
+        write = pipeline.write_file
+
+        def write_file():
+            write()
+            pipeline.file.write_text(pipeline.file.read_text().replace("schema-file", decode))
+
+        pipeline.write_file = write_file
+        pipeline.write_file()
+        (pipeline.folder / "old").mkdir()
+        lines = ['{"id": 1}', '{"id": 2, "colour": "red"}', '{"id": "?"}']
+        (pipeline.folder / "old" / "1.json").write_text("\n".join([*lines, ""]))
+        return pipeline
+
+    return create
+
+
+def migrate(pipeline):
+    return TopicTable(pipeline.configuration, "events").migrate(str(pipeline.folder / "old"))
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_letters_of_migrated_files_become_rows_once(migrating, upserts):
+    pipeline = migrating(upserts=upserts)
+    report = migrate(pipeline)
+    assert (report.rows, report.dead_letters) == (1, 2)
+    fix_schema(pipeline)
+    trial = replay(pipeline, dry_run=True)
+    assert (trial.replayed, trial.refused, trial.skipped, trial.version) == (1, 1, 0, None)
+    result = replay(pipeline)
+    assert (result.replayed, result.refused, result.skipped) == (1, 1, 0)
+    again = replay(pipeline)
+    assert (again.replayed, again.refused, again.skipped) == (0, 1, 0)
+    assert rows(pipeline) == [(1, None), (2, "red")]
+    assert letters(pipeline) == [(-1, 2)]
+    (check,) = TopicTable(pipeline.configuration, "events").verify_migration(
+        str(pipeline.folder / "old")
+    )
+    assert (check.rows, check.problem) == (2, None)
+
+
+def test_letters_of_migrated_files_become_rows_once_after_an_interrupted_replay(
+    migrating, monkeypatch
+):
+    pipeline = migrating(upserts=False)
+    migrate(pipeline)
+    fix_schema(pipeline)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(AppendReplay, "_delete_done", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            replay(pipeline)
+    result = replay(pipeline)
+    assert (result.replayed, result.already_rows, result.refused) == (0, 1, 1)
+    assert rows(pipeline) == [(1, None), (2, "red")]
+
+
+def interrupt(*_args, **_options):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_letters_of_an_interrupted_migration_are_left_to_it(migrating, upserts, monkeypatch):
+    pipeline = migrating(upserts=upserts)
+    migrate(pipeline)
+    lines = ['{"id": 3}', '{"id": 4, "colour": "blue"}', ""]
+    (pipeline.folder / "old" / "2.json").write_text("\n".join(lines))
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(DirectWriter, "_write_rows", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            migrate(pipeline)
+    fix_schema(pipeline)
+    result = replay(pipeline)
+    assert (result.replayed, result.refused, result.skipped) == (1, 1, 1)
+    migrate(pipeline)
+    assert rows(pipeline) == [(1, None), (2, "red"), (3, None)]
+    assert replay(pipeline).replayed == 1
+    assert rows(pipeline) == [(1, None), (2, "red"), (3, None), (4, "blue")]

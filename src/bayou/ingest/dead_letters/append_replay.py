@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,8 @@ from bayou.ingest.batch.target.stored_columns import input_properties, record_co
 from bayou.ingest.batch.target.target_checks import check_keys
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
-from bayou.ingest.decode import Decoded, DecodePlan
+from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
+from bayou.ingest.migration import migrated_end
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.offsets_of_rows import TopicOffsets
 from bayou.ingest.routing.former_tables import registered_snapshots
@@ -32,6 +33,7 @@ from bayou.ingest.schema.policy import (
     row_layout,
 )
 from bayou.ingest.schema.record_schema import RecordSchema
+from bayou.ingest.topic_table.direct_writer import MIGRATED
 from bayou.kernel import Operation, delete_data_files, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.data_writer.data_writer import uses_partition_folders
@@ -56,8 +58,8 @@ class ReplayResult:
             table, with their original reasons.
         reasons: number of refused dead letters for each reason why this replay refused them.
         skipped: number of dead letters that weren't replayed, because the target hasn't recorded
-            their offsets yet. The pipeline will process their records again. The dead letters
-            remain in the dead letter table.
+            their offsets or their migrated batch yet. The pipeline or the migration will process
+            their records again. The dead letters remain in the dead letter table.
         version: the version of the target that the replay committed; None if it committed none.
     """
 
@@ -71,11 +73,20 @@ class ReplayResult:
     version: int | None = None
 
 
+WRITTEN_BY_PROGRAM = (
+    "the record was written by a program. Write the corrected record again, and drop the dead "
+    "letter with bayou dlq drop"
+)
+"""Why a dead letter of a program can't be replayed: nothing identifies the record."""
+
+
 class AppendReplay:
     """One attempt to replay dead letters.
 
     It reads one version of the target and one version of the dead letter table.
     """
+
+    _no_replay = WRITTEN_BY_PROGRAM
 
     def __init__(
         self, configuration: Configuration, topic: Topic, schema: str | None, where: str | None
@@ -89,7 +100,7 @@ class AppendReplay:
         self._target: TableHandle = table(topic.table_path, engine=self._engine)
         self._dead_letters = table(dead_letters_path(topic.table_path), options)
         self._where = combine_with_and(f"topic = '{self._name}'", where)
-        self._letters = TopicOffsets()
+        self._letters = TopicOffsets(MIGRATED)
         self._within = OffsetSpan(start=0, end=0)  # the range of the offsets in `_letters`
         self._reasons: dict[str, int] = {}
         self._done: list[pa.RecordBatch] = []
@@ -128,10 +139,11 @@ class AppendReplay:
         self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
     ) -> int | None:
         covered = covered_offsets(self._name, snapshot.transactions)
+        ends = self._ends(snapshot, covered)
         options = self._storage_options
         former = registered_snapshots(self._topic, snapshot, options)
         row_offsets = self._row_offsets(dead_letters, (snapshot, *former))
-        columns = self._columns(dead_letters, snapshot, covered, row_offsets)
+        columns = self._columns(dead_letters, snapshot, ends, row_offsets)
         layout = self._layout(columns, snapshot)
         application = f"bayou-replay/{dead_letters.kernel.table_id}"
         transaction = (
@@ -145,7 +157,7 @@ class AppendReplay:
                         self._topic,
                         snapshot.kernel.properties,
                         covered,
-                        self._letters.ranges(),
+                        self._kafka_ranges,
                     ),
                 }
             )
@@ -156,7 +168,7 @@ class AppendReplay:
             .build(self._engine)
         )
         folders = uses_partition_folders(snapshot.kernel.properties, snapshot.partition_columns)
-        rows = self._rows(dead_letters, covered, row_offsets, layout, folders=folders)
+        rows = self._rows(dead_letters, ends, row_offsets, layout, folders=folders)
         if dry_run:
             for _ in rows:
                 pass
@@ -171,11 +183,24 @@ class AppendReplay:
         result.run_post_commit_hooks(self._engine)
         return result.version
 
+    def _ends(self, snapshot: SnapshotHandle, covered: Mapping[int, int]) -> Mapping[int, int]:
+        """Return the next offset to read of each partition whose dead letters are replayed.
+
+        For migrated records, it is the sequence number of the first batch that the target lacks.
+        """
+        end = migrated_end(self._topic, snapshot.transactions, self._storage_options)
+        return {**covered, MIGRATED: end}
+
+    @property
+    def _kafka_ranges(self) -> dict[int, tuple[OffsetSpan, ...]]:
+        """The ranges of the Kafka offsets of the dead letters, by partition."""
+        return {p: ranges for p, ranges in self._letters.ranges().items() if p >= 0}
+
     def _row_offsets(
         self, dead_letters: SnapshotHandle, tables: Iterable[SnapshotHandle]
     ) -> TopicOffsets:
         """Return the rows' offsets that are in the range of the dead letters' offsets."""
-        row_offsets = TopicOffsets()
+        row_offsets = TopicOffsets(MIGRATED)
         for batch in dead_letters.to_batches(["partition", "offset"], self._where):
             self._letters.add(batch)
         bounds = [self._letters.of(p).once for p in self._letters.partitions]
@@ -190,7 +215,7 @@ class AppendReplay:
         self,
         dead_letters: SnapshotHandle,
         snapshot: SnapshotHandle,
-        covered: Mapping[int, int],
+        ends: Mapping[int, int],
         row_offsets: TopicOffsets,
     ) -> StructType:
         """Return the columns to which the record fields of dead letters are decoded.
@@ -204,11 +229,11 @@ class AppendReplay:
             columns = merge_schemas(path, columns, read_columns(self._topic, self._schema.columns))
         elif not self._topic.config.input_fields:
             return columns
-        reader = RecordReader(self._reading(self._layout(columns, snapshot), folders=True))
+        decoder = _Decoder(self._reading(self._layout(columns, snapshot), folders=True))
         for batch in dead_letters.to_batches(filter=self._where):
-            for _ in reader.decode(self._pending(batch, covered, row_offsets)):
+            for _ in decoder.decode(self._pending(batch, ends, row_offsets)):
                 pass
-        new = reader.new_fields
+        new = decoder.new_fields
 
         def with_column(columns: StructType, field: StructField) -> StructType | None:
             try:
@@ -226,18 +251,18 @@ class AppendReplay:
     def _rows(
         self,
         dead_letters: SnapshotHandle,
-        covered: Mapping[int, int],
+        ends: Mapping[int, int],
         row_offsets: TopicOffsets,
         layout: RowLayout,
         *,
         folders: bool,
     ) -> Iterator[pa.RecordBatch]:
         reading = self._reading(layout, folders=folders, discover=False)
-        reader = RecordReader(reading)
+        decoder = _Decoder(reading)
         for batch in dead_letters.to_batches(filter=self._where):
-            pending = with_timestamps(self._pending(batch, covered, row_offsets, count=True))
-            for records, decoded, _ in reader.decode(pending):
-                self._count(decoded, pending)
+            pending = with_timestamps(self._pending(batch, ends, row_offsets, count=True))
+            for part, records, decoded in decoder.decode(pending):
+                self._count(decoded, part)
                 row_offsets.add(self._done[-1])  # duplicate dead letters become one row
                 if len(decoded.positions):
                     yield layout.rows(decoded, records, reading.ingestion_timestamp)
@@ -245,7 +270,7 @@ class AppendReplay:
     def _pending(
         self,
         batch: pa.RecordBatch,
-        covered: Mapping[int, int],
+        ends: Mapping[int, int],
         row_offsets: TopicOffsets,
         *,
         count: bool = False,
@@ -256,7 +281,8 @@ class AppendReplay:
         already has a row with its offset.
 
         Args:
-            covered: the next offset to read of each partition, as recorded by the target.
+            ends: the next offset to read of each partition, as recorded by the target. Dead letters
+                of negative partitions that are omitted are refused.
             row_offsets: the offsets of the target's rows.
             count: whether dead letters that aren't replayed are added to the counts `skipped` and
                 `already_rows` of the `ReplayResult`.
@@ -266,15 +292,15 @@ class AppendReplay:
         existing: Any = ready
         for partition in pc.unique(partitions).to_pylist():
             in_partition = pc.equal(partitions, partition)
-            below = pc.and_(in_partition, pc.less(offsets, covered.get(partition, 0)))
+            below = pc.and_(in_partition, pc.less(offsets, ends.get(partition, 0)))
             ready = pc.or_(ready, below)
             known = pa.array(row_offsets.of(partition).once, pa.int64())
             existing = pc.or_(existing, pc.and_(below, pc.is_in(offsets, known)))
         if count:
-            foreign = count_not_from_kafka(batch)
+            foreign = count_without_replay(batch, ends)
             self._refused += foreign
             if foreign:
-                self._reasons[NOT_FROM_KAFKA] = self._reasons.get(NOT_FROM_KAFKA, 0) + foreign
+                self._reasons[self._no_replay] = self._reasons.get(self._no_replay, 0) + foreign
             self._skipped += batch.num_rows - foreign - (pc.sum(ready).as_py() or 0)
             self._already_rows += pc.sum(existing).as_py() or 0
             self._done.append(offsets_of(batch.filter(existing)))
@@ -331,16 +357,39 @@ class AppendReplay:
         ).when_matched_delete().execute()
 
 
-NOT_FROM_KAFKA = (
-    "the record was migrated from a file or written by a program. Migrate it in a new file, or "
-    "write it again"
-)
-"""Why a dead letter whose record isn't from Kafka can't be replayed: its format isn't known."""
+class _Decoder:
+    """Decodes dead letters: of records from Kafka in the topic's format, of files as JSON."""
+
+    def __init__(self, reading: RecordReading) -> None:
+        files = replace(reading, format=replace(reading.format, name="json"))
+        self._kafka, self._files = RecordReader(reading), RecordReader(files)
+
+    @property
+    def new_fields(self) -> StructType:
+        """The record fields for which the table has no column; see `RecordReader`."""
+        return merge_fields(self._kafka.new_fields, self._files.new_fields)
+
+    def decode(
+        self, letters: pa.RecordBatch
+    ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch, Decoded]]:
+        """Decode dead letters; yield some of them, their records, and the decoded values."""
+        from_kafka = pc.greater_equal(letters.column("partition"), 0)
+        for reader, selection in ((self._kafka, from_kafka), (self._files, pc.invert(from_kafka))):
+            part = letters.filter(selection)
+            if part.num_rows:
+                for records, decoded, _ in reader.decode(part):
+                    yield part, records, decoded
 
 
-def count_not_from_kafka(letters: pa.RecordBatch | pa.Table) -> int:
-    """Return the number of dead letters whose records came from migrated files or programs."""
-    count: int | None = pc.sum(pc.less(letters.column("partition"), 0)).as_py()
+def count_without_replay(letters: pa.RecordBatch | pa.Table, ends: Mapping[int, int]) -> int:
+    """Return the number of dead letters whose records aren't from Kafka and can't be replayed.
+
+    `ends` has the partitions whose dead letters are replayed.
+    """
+    partitions = pa.array([p for p in ends if p < 0], pa.int32())
+    column = letters.column("partition")
+    replayed = pc.is_in(column, partitions)
+    count: int | None = pc.sum(pc.and_not(pc.less(column, 0), replayed)).as_py()
     return count or 0
 
 

@@ -43,6 +43,12 @@ _BATCH_ROWS = 10_000
 class RoutedReplay(AppendReplay):
     """One attempt to replay dead letters; it reads one version of each table."""
 
+    _no_replay = (
+        "the record was migrated from a file or written by a program, before the topic had "
+        "route-by. Send the corrected record to the Kafka topic, and drop the dead letter with "
+        "bayou dlq drop"
+    )
+
     def _add_rows(
         self, dead_letters: SnapshotHandle, snapshot: SnapshotHandle, *, dry_run: bool
     ) -> int | None:
@@ -117,7 +123,7 @@ class RoutedReplay(AppendReplay):
             self._topic,
             target.snapshot.properties,
             covered,
-            self._letters.ranges() if read.filtered else None,
+            self._kafka_ranges if read.filtered else None,
         )
         default = read.outputs[DEFAULT_TABLE]
         transaction, _ = target.begin(default.layout, {}, properties=properties)

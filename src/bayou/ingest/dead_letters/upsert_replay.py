@@ -24,15 +24,18 @@ from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters.append_replay import (
-    NOT_FROM_KAFKA,
+    WRITTEN_BY_PROGRAM,
     ReplayResult,
-    count_not_from_kafka,
+    count_without_replay,
 )
+from bayou.ingest.dead_letters.records import DEAD_LETTER_SCHEMA
+from bayou.ingest.migration import migrated_end
 from bayou.ingest.offsets import covered_offsets
 from bayou.ingest.offsets_of_rows import TopicOffsets
 from bayou.ingest.retries import retry_delay
-from bayou.ingest.topic_table.direct_writer import DirectWriter
+from bayou.ingest.topic_table.direct_writer import MIGRATED, DirectWriter
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.commands.alter.properties import set_properties
 from bayou.version import ENGINE_INFO
 
@@ -53,22 +56,40 @@ def replay_upserts(
     writer = DirectWriter(configuration, topic, records_of_topic=True)
     condition = combine_with_and(f"topic = '{name}'", where)
     candidates = dead_letters.to_arrow(filter=condition)
-    ready = _covered(candidates, covered_offsets(name, writer.transactions()))
+    transactions = writer.transactions()
+    ends = {
+        **covered_offsets(name, transactions),
+        MIGRATED: migrated_end(topic, transactions, options),
+    }
+    ready = _covered(candidates, ends)
     if ready.column("timestamp").null_count:
         ready = _with_timestamps(ready, _kafka_rows(topic, name, options))
-    refused, filtered, report = writer.replay(ready.combine_chunks().to_batches(), dry_run=dry_run)
+    from_kafka = pc.greater_equal(ready.column("partition"), 0)
+    replays = [
+        writer.replay(letters.combine_chunks().to_batches(), dry_run=dry_run)
+        for writer, letters in (
+            (DirectWriter(configuration, topic), ready.filter(pc.invert(from_kafka))),
+            (writer, ready.filter(from_kafka)),
+        )
+        if letters.num_rows
+    ]
+    versions = [report.version for _, _, report in replays if report is not None]
+    refused = pa.concat_tables(
+        [to_arrow_schema(DEAD_LETTER_SCHEMA).empty_table(), *(r for r, _, _ in replays)]
+    )
     reasons = pc.value_counts(refused.column("reason")).to_pylist()
     counts = {reason["values"]: reason["counts"] for reason in reasons}
-    if foreign := count_not_from_kafka(candidates):
-        counts[NOT_FROM_KAFKA] = foreign
+    if without_replay := count_without_replay(candidates, ends):
+        counts[WRITTEN_BY_PROGRAM] = without_replay
+    filtered = sum(filtered for _, filtered, _ in replays)
     result = ReplayResult(
         topic=topic.key,
         replayed=ready.num_rows - refused.num_rows - filtered,
         filtered=filtered,
-        refused=refused.num_rows + foreign,
+        refused=refused.num_rows + without_replay,
         reasons=counts,
-        skipped=candidates.num_rows - ready.num_rows - foreign,
-        version=None if report is None else report.version,
+        skipped=candidates.num_rows - ready.num_rows - without_replay,
+        version=versions[-1] if versions else None,
     )
     if result.filtered and not dry_run:
         _record_filter(topic, options, ready)
@@ -119,7 +140,8 @@ def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
     """Return the dead letters at offsets that the target has recorded.
 
     `covered` is the next offset to read of each partition, as recorded by the target. Later dead
-    letters are omitted, because the next run processes their records again.
+    letters are omitted, because the next run processes their records again. For migrated records,
+    an offset is a sequence number.
     """
     ends = pa.table(
         {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bayou import lazy_import
 
 if TYPE_CHECKING:
-    from bayou.ingest.migration.ledger import Ledger, migrated_offsets
+    from bayou.ingest.migration.ledger import Ledger, migrated_end, migrated_offsets
     from bayou.ingest.migration.migrate import migrate_json
     from bayou.ingest.migration.verify import FileCheck, verify_migration
 
@@ -17,6 +17,7 @@ __all__ = [
     "FileCheck",
     "Ledger",
     "migrate_json",
+    "migrated_end",
     "migrated_offsets",
     "verify_migration",
 ]
@@ -27,6 +28,7 @@ __getattr__ = lazy_import.lazy_getattr(
         "FileCheck": "bayou.ingest.migration.verify",
         "Ledger": "bayou.ingest.migration.ledger",
         "migrate_json": "bayou.ingest.migration.migrate",
+        "migrated_end": "bayou.ingest.migration.ledger",
         "migrated_offsets": "bayou.ingest.migration.ledger",
         "verify_migration": "bayou.ingest.migration.verify",
     },

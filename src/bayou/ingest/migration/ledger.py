@@ -227,6 +227,21 @@ _COMMITS = "migration/commits"
 """Application id whose version counts the batches of all folders."""
 
 
+def migrated_end(
+    topic: Topic, transactions: Mapping[str, int], storage_options: dict[str, str]
+) -> int:
+    """Return the sequence number before which the target has all batches of the ledger.
+
+    Args:
+        transactions: the target's transaction identifiers, read before the ledger.
+    """
+    parts = Ledger(topic.table_path, storage_options).read().parts
+    return min((p.first for p in parts if not p.is_in(transactions)), default=_MAX_NUMBER)
+
+
+_MAX_NUMBER = 2**62
+
+
 def migrated_offsets(
     topic: Topic, kafka: KafkaTopic, covered: Mapping[int, int], storage_options: dict[str, str]
 ) -> dict[int, int]:
