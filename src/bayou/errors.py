@@ -50,6 +50,7 @@ facts are attributes of the error, so programs don't have to parse messages.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Self, TypeVar
 
 from bayou.redaction import without_secrets
 
@@ -117,8 +118,15 @@ class BayouError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, dict(self.facts)))
 
+    def with_sentences(self, sentences: str) -> Self:
+        """Return a copy of the error with more sentences at the end of its message."""
+        return _rebuild(type(self), f"{self.message} {sentences}", dict(self.facts))
 
-def _rebuild(kind: type[BayouError], message: str, facts: dict[str, object]) -> BayouError:
+
+_Error = TypeVar("_Error", bound="BayouError")
+
+
+def _rebuild(kind: type[_Error], message: str, facts: dict[str, object]) -> _Error:
     error = kind.__new__(kind)
     BayouError.__init__(error, message, **facts)
     for name, value in facts.items():

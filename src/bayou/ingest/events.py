@@ -219,7 +219,8 @@ class MigrationReport:
         rows: number of rows that these records added or changed.
         filtered: number of records that `processing.where` filtered out.
         from_kafka: number of records that were skipped, because the pipeline reads them from Kafka.
-        version: the committed version of the table; None if nothing was written.
+        version: the version of the table that the migration committed last; None if it committed
+            none.
         offsets: for each Kafka partition, the highest offset of the records of this migration and
             earlier migrations.
         other_files: number of files that weren't read, because their names don't have the ending of

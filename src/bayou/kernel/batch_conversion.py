@@ -247,7 +247,7 @@ def _refuse_nulls(
         raise ConstraintViolationError(
             f"{table}: NOT NULL constraint violated: column {path!r} is NOT NULL, but {nulls} of "
             f"{len(array)} values are null{row} (DELTA_NOT_NULL_CONSTRAINT_VIOLATED). Nothing was "
-            "written; correct or drop these rows.",
+            "committed to the table; correct or drop these rows.",
             table=table,
             constraint=f"NOT NULL {path}",
         )

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from deltalake import DeltaTable
 
-from bayou.errors import ArgumentError, PipelineError
+import bayou
+from bayou.errors import ArgumentError, ConstraintViolationError, PipelineError
 from bayou.ingest import TopicTable, load_configuration
 
 CONFIG = """\
@@ -199,3 +200,24 @@ def test_a_field_with_a_null_character_in_its_name_closes_no_table(tmp_path):
     assert events.read().num_rows == 1
     assert events.write([event("u4"), event("u5", y=[{"a\0b": 1}])]).dead_letters == 1
     assert events.read().num_rows == 2
+
+
+def test_a_failed_write_names_the_dead_letters_that_it_has_committed(tmp_path):
+    events = topic_table(tmp_path, upsert="false")
+    events.write([event("ann")])
+    events.handle.alter.add_constraint({"named": "user_id != 'bob'"})
+    before = events.handle.version()
+    with pytest.raises(ConstraintViolationError) as caught:
+        events.write([event("bob"), {"user_id": 5}])
+    letters = f"{events.topic.table_path}_dead_letters"
+    assert caught.value.message.endswith(
+        f"{letters}: 1 of the records was committed as a dead letter before this error. Before "
+        "you write it again, delete the dead letter with bayou dlq drop."
+    )
+    assert "othing was" not in caught.value.message
+    assert isinstance(caught.value, ConstraintViolationError)
+    assert events.handle.version() == before
+    assert bayou.table(letters).to_arrow().num_rows == 1
+    with pytest.raises(ConstraintViolationError) as caught:
+        events.write([event("bob")])
+    assert "dead letter" not in caught.value.message

@@ -159,8 +159,8 @@ class DeadLetterTable:
         transactions = self._topic_transactions(snapshot)
         if transactions != self._seen:
             raise ConcurrentTransactionError(
-                f"{self.path}: another pipeline committed dead letters of this topic. Nothing was "
-                "written. Run only one pipeline for this topic.",
+                f"{self.path}: another pipeline committed dead letters of this topic. The dead "
+                "letters of this attempt weren't written. Run only one pipeline for this topic.",
                 table=self.path,
                 winning_version=-1 if snapshot is None else snapshot.version,
             )

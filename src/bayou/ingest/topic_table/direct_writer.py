@@ -19,6 +19,7 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle
 from bayou.engines import for_path
 from bayou.errors import (
+    BayouError,
     CommitConflictError,
     ConcurrentTransactionError,
     PipelineError,
@@ -124,13 +125,30 @@ class DirectWriter:
                     seconds=time.monotonic() - began,
                     conflicts=conflicts,
                 )
-            except ConcurrentTransactionError:
-                raise
-            except CommitConflictError:
+            except BayouError as error:
                 conflicts += 1
-                if conflicts > self._topic.config.processing.max_retries:
+                is_repeated = (
+                    isinstance(error, CommitConflictError)
+                    and not isinstance(error, ConcurrentTransactionError)
+                    and conflicts <= self._topic.config.processing.max_retries
+                )
+                if is_repeated:
+                    pass
+                elif refused and not transaction_ids:
+                    raise error.with_sentences(self._committed_before(len(refused))) from error
+                else:
                     raise
             time.sleep(retry_delay(conflicts))
+
+    def _committed_before(self, count: int) -> str:
+        """Return sentences about dead letters that a failed write of a program has committed."""
+        one = count == 1
+        return (
+            f"{dead_letters_path(self._topic.table_path)}: {count} of the records "
+            f"{'was' if one else 'were'} committed as {'a dead letter' if one else 'dead letters'} "
+            f"before this error. Before you write {'it' if one else 'them'} again, delete the dead "
+            f"letter{'' if one else 's'} with bayou dlq drop."
+        )
 
     def replay(
         self, records: Sequence[pa.RecordBatch], *, dry_run: bool

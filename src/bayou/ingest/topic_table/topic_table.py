@@ -109,7 +109,8 @@ class TopicTable:
 
         Raises:
             ArgumentError: a record can't be encoded as JSON.
-            BayouError: the write failed, and nothing was written.
+            BayouError: the write failed, and no row was written. Dead letters are committed before
+                rows: if some were committed, the message contains their number.
         """
         values = json_records(records, argument="records")
         now = time.time_ns() // 1000

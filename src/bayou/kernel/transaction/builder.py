@@ -433,7 +433,8 @@ class TransactionBuilder:
         if state is not None and self._creates_table:
             raise ProtocolChangedError(
                 f"{self._table}: another writer created the table in the meantime (version "
-                f"{state.version}). Nothing was changed. Read the table and repeat the operation.",
+                f"{state.version}). Nothing was committed to the table. Read the table and repeat "
+                "the operation.",
                 table=self._table,
                 winning_version=state.version,
             )

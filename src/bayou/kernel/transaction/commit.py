@@ -216,8 +216,9 @@ def _check_gap(engine: Engine, attempt: CommitAttempt) -> None:
             f"{attempt.table}: the commit can't be checked for conflicts. The transaction "
             f"started {_duration(attempt.read_seconds_ago)} ago at version {attempt.read_version}, "
             f"and log cleanup has since deleted the commits up to version {first - 1}. Nothing was "
-            "changed. Read the table again and repeat the operation. To prevent this error, set "
-            "delta.logRetentionDuration to more than the duration of a transaction.",
+            "committed to the table. Read the table again and repeat the operation. To prevent "
+            "this error, set delta.logRetentionDuration to more than the duration of a "
+            "transaction.",
             table=attempt.table,
             winning_version=first,
         )
@@ -228,7 +229,7 @@ def _replaced(attempt: CommitAttempt) -> CommitConflictError:
         f"{attempt.table}: this transaction read version {attempt.read_version} "
         f"{_duration(attempt.read_seconds_ago)} ago, but the log no longer has this commit. The "
         "table was deleted or recreated, or its log was replaced by a copy. Nothing was "
-        "changed; read the table again and repeat the operation.",
+        "committed to the table; read the table again and repeat the operation.",
         table=attempt.table,
         winning_version=attempt.read_version,
     )
@@ -247,7 +248,7 @@ def _out_of_retries(
         f"version {winner.version}"
         + ("" if operation is None else f" ({operation})")
         + f". The changes don't conflict, but the maximum of {attempt.max_retries} retries is "
-        "reached. Nothing was changed; try again, or allow more retries.",
+        "reached. Nothing was committed to the table; try again, or allow more retries.",
         table=attempt.table,
         version=version,
         attempts=lost,
@@ -285,7 +286,7 @@ def _put(
                         "The log can't be read either, so it is unknown whether the commit was "
                         "written; check the table's history before you repeat the operation."
                         if committed is None
-                        else "The commit isn't in the log; nothing was changed. Try again."
+                        else "The commit isn't in the log. Try again."
                     ),
                     table=attempt.table,
                     version=version,

@@ -167,8 +167,8 @@ class TableUpdate:
             raise ConcurrentTransactionError(
                 f"{self.table}: transaction identifier {recorded[0]!r} is already recorded up to "
                 f"version {stored[recorded[0]]}, but other identifiers of this commit aren't. "
-                "Nothing was changed; read the table's transactions again, and omit the recorded "
-                "identifiers.",
+                "Nothing was committed to the table; read the table's transactions again, and omit "
+                "the recorded identifiers.",
                 table=self.table,
                 winning_version=self.read_version,
             )

@@ -111,7 +111,8 @@ def check_winner(
         + (
             f", which {cause}. The kind of conflict is '{_RULES[error_type]}', and the isolation "
             f"level is {writes.isolation_level} ({_CONDITIONS[error_type]}). Nothing was "
-            f"changed; read the table again and repeat the operation. (Attempts: {attempts}.)"
+            "committed to the table; read the table again and repeat the operation. (Attempts: "
+            f"{attempts}.)"
         ),
         table=table,
         winning_version=winner.version,

@@ -180,8 +180,8 @@ class Transaction:
         if self._update.table_properties.append_only:
             raise ConstraintViolationError(
                 f"{self.table}: rows can't be removed, because the table is append-only "
-                "(DELTA_CANNOT_MODIFY_APPEND_ONLY). Nothing was changed; unset delta.appendOnly "
-                "first.",
+                "(DELTA_CANNOT_MODIFY_APPEND_ONLY). Nothing was committed to the table; unset "
+                "delta.appendOnly first.",
                 table=self.table,
                 constraint="delta.appendOnly",
             )

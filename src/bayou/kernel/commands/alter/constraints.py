@@ -139,7 +139,8 @@ def _batches(
 def _violated(state: TableState, name: str, sql: str, reason: str) -> ConstraintViolationError:
     return ConstraintViolationError(
         f"{state.path}: existing rows violate the new CHECK constraint {name} ({sql}): {reason} "
-        "(DELTA_NEW_CHECK_CONSTRAINT_VIOLATION). Nothing was changed. Correct the rows first.",
+        "(DELTA_NEW_CHECK_CONSTRAINT_VIOLATION). The constraint wasn't added. Correct the rows "
+        "first.",
         table=state.path,
         constraint=f"CHECK constraint {name}",
     )

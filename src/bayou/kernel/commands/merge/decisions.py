@@ -265,8 +265,8 @@ def multiple_matches_error(table: str, example: str = "") -> MultipleMatchesErro
     """
     return MultipleMatchesError(
         f"{table}: multiple source rows matched the same target row{example} "
-        "(DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE). Nothing was changed. "
-        "Deduplicate the source, or make the ON condition more specific.",
+        "(DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE). Nothing was committed "
+        "to the table. Deduplicate the source, or make the ON condition more specific.",
         table=table,
     )
 
