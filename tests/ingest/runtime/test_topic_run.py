@@ -194,3 +194,15 @@ def test_a_catalog_that_is_not_reachable_stops_no_topic(small_pipeline):
     assert isinstance(failure.error, CatalogError)
     assert run.active
     assert run.finish().error is None
+
+
+def test_a_successful_preparation_ends_the_count_of_failures(run):
+    run, listener, pipeline = run
+    retries, prepare = pipeline.topic.config.processing.max_retries, run._open
+    for _ in range(2):
+        run._open = unreachable
+        assert all(run.run_batch(None, None) is not None for _ in range(retries))
+        run._open = prepare
+        assert run.run_batch(None, None) is None
+    assert [failure.retry for failure in listener.failures] == [*range(1, retries + 1)] * 2
+    assert run.active

@@ -178,7 +178,9 @@ class TopicRun:
             try:
                 if end is None or self._failures:
                     self._prepare()
-                if end is not None:
+                if end is None:
+                    self._failures = 0
+                else:
                     self._take(spark, end)
             except Exception as exception:
                 error = to_bayou_error(exception, self._topic.key)
