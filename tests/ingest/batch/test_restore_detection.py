@@ -18,6 +18,7 @@ from bayou.ingest.batch.target.target_checks import check_not_restored, restore_
 from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.batch.target.target_upserts import TargetUpserts
 from bayou.ingest.broker import describe_topic
+from bayou.ingest.inspection import prove_offsets
 from bayou.kernel import Table
 from bayou.kernel.commands.optimize import auto_compaction
 from bayou.kernel.maintenance.log_cleanup import clean_up_log
@@ -264,3 +265,19 @@ def test_a_check_that_an_idle_topic_has_committed_replaces_the_last_row(small_pi
     small_pipeline.produce({"id": 2})
     small_pipeline.take_in()
     assert sorted(small_pipeline.table.to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_verify_shows_the_rows_that_a_restore_has_removed_from_a_filtered_topic(small_pipeline):
+    small_pipeline.more = "      processing: {where: id <> 9}\n"
+    small_pipeline.write_file()
+    for number in (0, 9, 1, 9):
+        small_pipeline.produce({"id": number})
+        small_pipeline.take_in()
+    small_pipeline.table.restore(0)
+    small_pipeline.table.alter.set_table_properties({"a": "b"})
+    clean_up(small_pipeline.table)
+    with pytest.raises(PipelineError, match="run bayou verify"):
+        small_pipeline.take_in()
+    proof = prove_offsets(small_pipeline.configuration, small_pipeline.topic)
+    assert not proof.holds
+    assert [(s.start, s.end) for p in proof.partitions for s in p.gaps] == [(2, 3)]

@@ -100,7 +100,7 @@ class FilterHistory:
             topic = period.topic(self._topic)
             options = self._configuration.connector.storage.storage_options()
             target = TargetState(for_path(topic.table_path, options), topic, self._kafka)
-            target.open()
+            target.read()
             schema = RecordSchema.of(self._configuration, topic, self._schema_file)
             policy = SchemaPolicy(topic, target, schema)
             layout = policy.layout(policy.columns())

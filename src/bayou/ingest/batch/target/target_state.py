@@ -114,6 +114,10 @@ class TargetState:
             check_target(self._topic, self._kafka, self._snapshot)
             self._check_not_restored(None, self._snapshot)
 
+    def read(self) -> None:
+        """Read the latest version without checks, for reports."""
+        self._set_snapshot(self.latest_snapshot())
+
     def refresh(self) -> None:
         """Read the latest version before a batch.
 
