@@ -361,6 +361,21 @@ def test_a_table_that_was_rolled_back_or_restored_is_noticed(routed):
     assert ids(pipeline, "events_a") == [0, 2]
 
 
+def test_an_idle_table_records_that_it_was_checked(routed):
+    pipeline = routed()
+    pipeline.produce({"id": 0, "kind": "a"}, {"id": 1})
+    pipeline.take_in()
+    table = routed_table(pipeline, "events_a")
+    table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
+    pipeline.take_in()
+    identifier = f"restore-check/{pipeline.kafka_topic}"
+    assert table.snapshot().transactions[identifier] == 1
+    assert identifier not in pipeline.table.snapshot().transactions
+    pipeline.produce({"id": 2, "kind": "a"})
+    pipeline.take_in()
+    assert ids(pipeline, "events_a") == [0, 2]
+
+
 def test_an_accepted_restore_and_a_new_table_are_recorded_in_one_batch(routed):
     pipeline = routed()
     for number in range(2):
