@@ -109,8 +109,9 @@ class TopicTable:
 
         Raises:
             ArgumentError: a record can't be encoded as JSON.
-            BayouError: the write failed, and no row was written. Dead letters are committed before
-                rows: if some were committed, the message contains their number.
+            BayouError: the write failed, and no row was written, unless the message says that it
+                is unknown whether the commit was written. Dead letters are committed before rows:
+                if some were committed, the message contains their number.
         """
         values = json_records(records, argument="records")
         now = time.time_ns() // 1000
