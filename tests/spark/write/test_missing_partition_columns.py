@@ -64,9 +64,20 @@ def test_rows_with_other_spellings_of_the_column_are_written(spark, path):
     assert rows(path) == [(1, 2)]
 
 
-def test_an_overwrite_of_partitions_is_refused(path, frame):
+def test_an_overwrite_of_partitions_is_refused(spark, path, frame):
     with pytest.raises(AnalysisException, match="DELTA_PARTITION_COLUMN_NOT_FOUND"):
         frame.writeTo(NAME).overwritePartitions()
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        with pytest.raises(AnalysisException, match="DELTA_PARTITION_COLUMN_NOT_FOUND"):
+            spark.sql(f"INSERT OVERWRITE {NAME} (a) VALUES (1)")
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+
+
+def test_a_new_table_is_not_partitioned_by_a_column_that_the_rows_lack(frame, tmp_path):
+    with pytest.raises(AnalysisException, match="DELTA_PARTITION_COLUMN_NOT_FOUND"):
+        frame.write.format("delta").partitionBy("p").save(str(tmp_path / "new"))
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,16 @@ class Insert(TableStatement):
             options = replace(options, compares_bytes=True)
         mode = WriteMode.OVERWRITE if overwrites else WriteMode.APPEND
         nested: NestedMatch = "position" if self.columns is not None else "spark"
-        write_rows(frame, options, mode, None, None, match="name", nested=nested)
+        write_rows(
+            frame,
+            options,
+            mode,
+            None,
+            None,
+            match="name",
+            nested=nested,
+            requires_partition_columns=overwrites and options.dynamic_partitions,
+        )
         return context.empty_result()
 
     def _replace_matching(

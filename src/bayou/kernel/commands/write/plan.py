@@ -228,8 +228,8 @@ def in_schema(table: str, schema: StructType, names: tuple[str, ...]) -> tuple[s
     missing = [name for name in names if name.lower() not in by_name]
     if missing:
         raise SchemaError(
-            f"{table}: partition column {missing[0]!r} isn't in the schema. The columns are "
-            f"{', '.join(schema.names)}.",
+            f"{table}: partition column {missing[0]!r} isn't in the schema "
+            f"(DELTA_PARTITION_COLUMN_NOT_FOUND). The columns are {', '.join(schema.names)}.",
             table=table,
             column=missing[0],
         )
