@@ -63,6 +63,14 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1{HIDDEN}",
     ),
+    # 'name' 'value' and qualified.name 'value' in SQL; an excerpt may end before the closing quote
+    (
+        re.compile(
+            rf"((?:{_NAME}[\"'`]|\w[._-]{_NAME})\s{{1,9}})(?:{_QUOTED}|[\"'][^\s\"']+)",
+            re.IGNORECASE,
+        ),
+        rf"\1{HIDDEN}",
+    ),
     # name -> value in Scala
     (re.compile(rf"({_NAME} -> )[^\s,)]+", re.IGNORECASE), rf"\1{HIDDEN}"),
     (
@@ -81,7 +89,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-_HAS_SEPARATOR = re.compile(r"://|=|:|->|%|-----BEGIN")
+_HAS_SEPARATOR = re.compile(r"://|=|:|->|%|-----BEGIN|\s[\"']")
 
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:

@@ -167,3 +167,24 @@ def test_a_delta_table_is_described_from_its_log(text, extended):
     statement = parse_statement(text)
     assert isinstance(statement, DescribeTable)
     assert (statement.table[-1], statement.extended) == ("t", extended)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t USING delta OPTIONS ('fs.s3a.secret.key' 'hunter2') LOCATION '/t'",
+        "CREATE TABLE t USING delta OPTIONS (AWS_SECRET_ACCESS_KEY 'hunter2') LOCATION '/t'",
+        'OPTIMIZE t OPTIONS (AWS_SECRET_ACCESS_KEY "hunter2")',
+        "VACUUM t OPTIONS (`fs.s3a.secret.key` 'hunter2" + "x" * 200 + "')",
+    ],
+)
+def test_an_error_that_quotes_a_statement_shows_no_secret_of_its_options(text):
+    try:
+        found = parse_statement(text)
+    except StatementError as error:
+        shown = str(error)
+    else:
+        assert isinstance(found, InvalidStatement)
+        shown = str(found.error)
+    assert "OPTIONS" in shown
+    assert "hunter2" not in shown
