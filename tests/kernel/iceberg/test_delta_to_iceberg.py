@@ -477,6 +477,27 @@ def test_old_metadata_files_and_surplus_snapshots_are_deleted(
         assert len(iceberg_rows(path, snapshot_id=snapshot.snapshot_id)) == 3
 
 
+def test_metadata_of_an_iceberg_table_that_was_there_before_is_retained(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta_to_iceberg, "_METADATA_FILES", 3)
+    folder = MetadataFolder(ArrowEngine(), str(path))
+    other = json.dumps({"format-version": 2, "table-uuid": "0" * 32, "snapshots": []})
+    (path / "metadata").mkdir(parents=True)
+    files = {path / "metadata" / name: other for name in ("v1.metadata.json", "v2.metadata.json")}
+    files |= {path / "metadata" / "v3.metadata.json": "not JSON", Path(folder.new_manifest()): ""}
+    for file, contents in files.items():
+        file.write_text(contents)
+        os.utime(file, (1, 1))
+    (path / "metadata" / "v4.metadata.json").write_text(other)
+    for _ in range(5):
+        write(path, ROWS, mode="overwrite", configuration=ICEBERG)
+    bayou.table(path).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert {file: file.read_text() for file in files} == files
+    assert folder.numbers()[:-3] == [1, 2, 3, 4]
+    assert_equal_formats(path)
+
+
 def test_snapshots_before_a_version_are_expired(path: Path) -> None:
     for _ in range(4):
         write(path, ROWS, mode="overwrite", configuration=ICEBERG)

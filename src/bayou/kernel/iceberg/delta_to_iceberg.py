@@ -320,11 +320,17 @@ class _Run:
         snapshots.written.clear()
 
     def _clean_up(self, unreferenced: list[str]) -> None:
-        """Delete files of expired snapshots and old metadata files; an error is only logged."""
+        """Delete files of expired snapshots and old metadata files; an error is only logged.
+
+        Metadata files of an Iceberg table that was in the folder before are retained.
+        """
+        folder = self._folder
         try:
-            numbers = self._folder.numbers()[:-_METADATA_FILES]
-            old = [self._folder.metadata_file(number) for number in numbers]
-            self._folder.delete([*unreferenced, *old])
+            numbers = folder.numbers()[:-_METADATA_FILES]
+            old = [
+                folder.metadata_file(number) for number in numbers if folder.is_converted(number)
+            ]
+            folder.delete([*unreferenced, *old])
         except BayouError as error:
             _LOG.warning(
                 "%s: old files of the Iceberg metadata can't be deleted: %s",

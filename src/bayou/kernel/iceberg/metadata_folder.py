@@ -170,7 +170,14 @@ class MetadataFolder:
                         return True
         except FileMissingError:
             return False
-        return bool(numbers) and converted_version(self.read(min(numbers))) is None
+        return bool(numbers) and not self.is_converted(min(numbers))
+
+    def is_converted(self, number: int) -> bool:
+        """Whether a conversion wrote the metadata file with this number; False if it is missing."""
+        try:
+            return converted_version(self.read(number)) is not None
+        except (FileMissingError, UniversalFormatError):
+            return False
 
     def written_before(self, timestamp: int) -> list[str]:
         """List the manifests, manifest lists and Puffin files last modified before a time in ms."""
