@@ -138,6 +138,32 @@ def test_a_letter_without_a_timestamp_replaces_nothing_newer(small_pipeline, tim
     assert rows(small_pipeline) == [(1, 3, None), (2, 2, "red")]
 
 
+@pytest.mark.parametrize("next_value", [b'{"id": 1, "n": 2}', None])
+def test_a_letter_without_a_timestamp_is_older_than_the_next_record_of_its_key(
+    small_pipeline, next_value
+):
+    small_pipeline.upserts = True
+    small_pipeline.write_schema(STRICT)
+    small_pipeline.write_file()
+
+    def produce(value, at):
+        record = ProducedRecord(value, key=b"1", partition=0, timestamp=at)
+        small_pipeline.broker.produce(small_pipeline.kafka_topic, [record])
+        small_pipeline.take_in()
+
+    produce(b'{"id": 1, "n": 1, "colour": "red"}', NO_TIME)
+    if next_value is None:
+        produce(None, 1_700_000_000_000)
+        fix_schema(small_pipeline)
+        assert replay(small_pipeline).replayed == 1
+        assert rows(small_pipeline) == []
+    else:
+        fix_schema(small_pipeline)
+        assert replay(small_pipeline).replayed == 1
+        produce(next_value, 1_700_000_000_000)
+        assert rows(small_pipeline) == [(1, 2, None)]
+
+
 def test_only_the_nearest_rows_say_how_old_a_letter_is():
     kind = pa.timestamp("us", tz="UTC")
     positions = {"partition": pa.array([0, 0, 1, 2], pa.int32()), "offset": [5, 20, 5, 5]}
@@ -160,7 +186,7 @@ def test_only_the_nearest_rows_say_how_old_a_letter_is():
 
     parts = [part(0, [1, 9], [7, 70]), part(0, [4, 3], [50, 60]), part(1, [6, 8], [30, 20])]
     found = _with_timestamps(letters, parts).column("timestamp").cast(pa.int64()).to_pylist()
-    assert found == [50, 99, 30, 1000]
+    assert found == [50, 99, 30, 0]
 
 
 @pytest.mark.parametrize("returns", [False, True])

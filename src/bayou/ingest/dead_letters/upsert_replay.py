@@ -4,7 +4,8 @@ A dead letter that can now become a row is upserted with the Kafka timestamp and
 record. Therefore it doesn't replace a row of a newer record. The replay is idempotent.
 
 A record without a timestamp gets the timestamp of the preceding record in its partition, as in a
-batch of the pipeline. If it got the time of the replay, it would replace newer rows.
+batch of the pipeline. If it got the current time, it would replace newer rows, return after its key
+was deleted, or prevent updates by the next records.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from bayou.api.conditions import combine_with_and
 from bayou.engines import for_path
 from bayou.errors import CommitConflictError
 from bayou.ingest.batch.filter_history import filter_properties
+from bayou.ingest.batch.record_times import LOWEST_TIME
 from bayou.ingest.config import Configuration, Topic
-from bayou.ingest.config.table_paths import dead_letters_path
+from bayou.ingest.config.table_paths import dead_letters_path, deleted_keys_path
 from bayou.ingest.dead_letters.append_replay import (
     WRITTEN_BY_PROGRAM,
     ReplayResult,
@@ -155,11 +157,19 @@ def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
 
 
 def _kafka_rows(topic: Topic, name: str, options: dict[str, str]) -> Iterator[pa.Table]:
+    """Yield the positions of the target's rows and of deleted keys that have a timestamp."""
     columns = [f"_kafka_{column}" for column in _POSITION]
-    condition = f"_kafka_topic = '{name}' AND _kafka_partition >= 0"
-    with table(topic.table_path, options).snapshot().to_batches(columns, condition) as batches:
-        for batch in batches:
-            yield pa.table([batch.column(c) for c in columns], names=_POSITION)
+    for path in (topic.table_path, deleted_keys_path(topic.table_path)):
+        handle = table(path, options)
+        snapshot = handle.snapshot() if handle.exists() else None
+        if snapshot is None or set(columns) - set(snapshot.schema.names):
+            continue
+        condition = "_kafka_partition >= 0 AND _kafka_timestamp IS NOT NULL"
+        if "_kafka_topic" in snapshot.schema.names:
+            condition += f" AND _kafka_topic = '{name}'"
+        with snapshot.to_batches(columns, condition) as batches:
+            for batch in batches:
+                yield pa.table([batch.column(c) for c in columns], names=_POSITION)
 
 
 _POSITION = ["partition", "offset", "timestamp"]
@@ -170,10 +180,10 @@ def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
 
     A missing timestamp is copied from the partition's nearest earlier row or dead letter with a
     timestamp. If there is none, it is copied from the nearest later one. If there is neither, it is
-    the `_ingestion_timestamp` of the dead letter.
+    `LOWEST_TIME`.
 
     Args:
-        rows: rows of the target, from `_kafka_rows`.
+        rows: rows of the target and deleted keys, from `_kafka_rows`.
     """
     schema = letters.select(_POSITION).schema
     schema = pa.schema([field.with_nullable(True) for field in schema])
@@ -189,13 +199,11 @@ def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
         at = ((partition, offset) for offset in offsets)
         filled.update(zip(at, timestamps.to_pylist(), strict=True))
     positions = zip(*(letters.column(c).to_pylist() for c in _POSITION[:2]), strict=True)
-    completed_times: Any = pa.array([filled[position] for position in positions], pa.int64())
+    times = (filled[position] for position in positions)
+    completed: Any = pa.array([LOWEST_TIME if t is None else t for t in times], pa.int64())
     index = letters.schema.get_field_index("timestamp")
     kind = letters.schema.field(index).type
-    completed = pc.coalesce(
-        completed_times.cast(kind), letters.column("_ingestion_timestamp").cast(kind)
-    )
-    return letters.set_column(index, letters.schema.field(index), completed)
+    return letters.set_column(index, letters.schema.field(index), completed.cast(kind))
 
 
 def _neighbors(records: pa.Table) -> pa.Table:
