@@ -18,6 +18,7 @@ class Run:
     """A topic whose first batch finds that retention has taken its records."""
 
     batch_limit = 10
+    has_table = True
     topic = SimpleNamespace(
         key="t",
         config=SimpleNamespace(
@@ -300,6 +301,16 @@ def test_a_topic_is_prepared_again_once_a_day(run, clock):
         clock.now += 1
         run.wait_for_batches(days)
     assert run.batches == [None, None]
+
+
+def test_a_topic_without_a_table_is_not_prepared_once_a_day(run, clock, topic_records):
+    """Its first records were dead letters. Kafka may have deleted them since."""
+    run.has_table = False
+    clock.now += 24 * 3600
+    clock.wait_for_poll()
+    topic_records.count = 50
+    run.wait_for_batches(1)
+    assert run.batches == [{0: 50}]
 
 
 def test_an_unexpected_exception_of_one_topic_leaves_the_others_in_service(monkeypatch):

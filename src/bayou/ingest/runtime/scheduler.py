@@ -146,7 +146,8 @@ class Scheduler:
         if ends is None or any(end < position.get(p, 0) for p, end in ends.items()):
             self._submit(topic, None)  # the topic doesn't exist, or was recreated
             return
-        if now - topic.prepared >= _PREPARE_SECONDS:
+        # Without a table, no offsets are committed: the topic would read its records again.
+        if topic.run.has_table and now - topic.prepared >= _PREPARE_SECONDS:
             self._submit(topic, None)
             return
         if self._once:

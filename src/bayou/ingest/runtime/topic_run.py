@@ -140,9 +140,12 @@ class TopicRun:
     @property
     def has_columns(self) -> bool:
         """Whether the columns are known from the table or a schema file, not inferred."""
-        return self._has_schema or (
-            self._prepared is not None and self._prepared.target.version is not None
-        )
+        return self._has_schema or self.has_table
+
+    @property
+    def has_table(self) -> bool:
+        """Whether the topic is prepared and its table exists."""
+        return self._prepared is not None and self._prepared.target.version is not None
 
     def use(self, spark: SparkSession) -> None:
         """Set the session that maintenance and catalog entries use from now on."""
