@@ -18,6 +18,7 @@ from bayou.ingest.batch.target.target_checks import check_not_restored, restore_
 from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.batch.target.target_upserts import TargetUpserts
 from bayou.ingest.broker import describe_topic
+from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 from bayou.ingest.inspection import prove_offsets
 from bayou.kernel import Table
 from bayou.kernel.commands.optimize import auto_compaction
@@ -176,6 +177,40 @@ def test_a_topic_goes_on_after_log_cleanup_if_the_table_has_its_last_rows(small_
     small_pipeline.produce({"id": 3})
     with pytest.raises(PipelineError, match=r"offset \(partition 1, offset 0\)"):
         small_pipeline.take_in()
+
+
+def test_the_last_row_of_another_partition_does_not_hide_a_restore(small_pipeline):
+    small_pipeline.produce({"id": 0}, {"id": 1}, partition=1)
+    small_pipeline.take_in()
+    for number in (2, 3):
+        small_pipeline.produce({"id": number})
+        small_pipeline.take_in()
+    small_pipeline.table.restore(0)
+    small_pipeline.table.alter.set_table_properties({"a": "b"})
+    clean_up(small_pipeline.table)
+    small_pipeline.produce({"id": 4})
+    with pytest.raises(PipelineError, match=r"offset \(partition 0, offset 1\)"):
+        small_pipeline.take_in()
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_a_replay_of_dead_letters_does_not_hide_a_restore(new_pipeline, upserts):
+    pipeline = new_pipeline(upserts=upserts)
+    for record in ({"id": 0}, {"id": 1}, {"id": 2, "colour": "red"}):
+        pipeline.produce(record)
+        pipeline.take_in()
+    pipeline.table.restore(0)
+    version = pipeline.table.version()
+    pipeline.evolves = True
+    pipeline.write_file()
+    with pytest.raises(PipelineError, match=f"version {version} of .* is a RESTORE"):
+        replay_dead_letters(pipeline.configuration, pipeline.topic)
+    assert pipeline.dead_letters.to_arrow().num_rows == 1
+    pipeline.table.alter.set_table_properties({"a": "b"})
+    clean_up(pipeline.table)
+    pipeline.produce({"id": 3})
+    with pytest.raises(PipelineError, match=r"offset \(partition 0, offset 2\)"):
+        pipeline.take_in()
 
 
 def test_log_cleanup_during_a_run_does_not_hide_a_restore(small_pipeline):

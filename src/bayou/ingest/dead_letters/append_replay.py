@@ -17,7 +17,7 @@ from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.stored_columns import input_properties, record_columns_of
-from bayou.ingest.batch.target.target_checks import check_keys
+from bayou.ingest.batch.target.target_checks import check_keys, check_not_restored
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
@@ -34,7 +34,7 @@ from bayou.ingest.schema.policy import (
 )
 from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.topic_table.direct_writer import MIGRATED
-from bayou.kernel import Operation, delete_data_files, write_data
+from bayou.kernel import Operation, Table, delete_data_files, write_data
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.data_writer.data_writer import uses_partition_folders
 from bayou.kernel.engine import Engine
@@ -118,6 +118,9 @@ class AppendReplay:
         dead_letters = self._dead_letters.snapshot()
         snapshot = self._target.snapshot()
         check_keys(self._topic, snapshot.kernel)
+        # A new row of the last offset would hide the RESTORE from `missing_last_rows`.
+        target = Table.for_path(self._engine, self._target.table_uri)
+        check_not_restored(self._engine, target, self._topic, snapshot.kernel, None)
         version = self._add_rows(dead_letters, snapshot, dry_run=dry_run)
         if not dry_run:
             self._delete_done()
