@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,24 +14,22 @@ from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot, Table
 from bayou.spark.executors.engine import SessionEngine
-from bayou.spark.jvm.objects import error_reason
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.read_version_options import LOADED_VERSION, loaded_version
-from bayou.spark.session.settings import conf_flag
 from bayou.spark.session.storage_options import storage_options
+from bayou.spark.session.transaction_identifier import (
+    TRANSACTION_APP,
+    TRANSACTION_VERSION,
+    reset_transaction_version,
+)
 from bayou.spark.target_view import TargetView
 from bayou.version import ENGINE_INFO
-
-_LOG = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 
 SPARK_ENGINE_INFO = f"{ENGINE_INFO} (spark)"
-_TRANSACTION_APP = "spark.databricks.delta.write.txnAppId"
-_TRANSACTION_VERSION = "spark.databricks.delta.write.txnVersion"
-_TRANSACTION_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
 _FILE_SYSTEM = ("fs.", "dfs.")
 _STORAGE = ("aws_", "azure_", "google_", "allow_http", "allow_invalid_certificates", "timeout")
 
@@ -131,23 +128,23 @@ class TargetTable:
     @property
     def transaction_identifier(self) -> tuple[str, int] | None:
         """`txnAppId` and `txnVersion` in the session's conf; None if neither is set."""
-        app_id = self.spark.conf.get(_TRANSACTION_APP, None)
-        version = self.spark.conf.get(_TRANSACTION_VERSION, None)
+        app_id = self.spark.conf.get(TRANSACTION_APP, None)
+        version = self.spark.conf.get(TRANSACTION_VERSION, None)
         if app_id is None and version is None:
             return None
         if app_id is None or version is None:
-            unset = _TRANSACTION_APP if app_id is None else _TRANSACTION_VERSION
+            unset = TRANSACTION_APP if app_id is None else TRANSACTION_VERSION
             raise ArgumentError(
-                f"{unset}: the setting is missing. Set both {_TRANSACTION_APP} and "
-                f"{_TRANSACTION_VERSION}, or neither (DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS).",
+                f"{unset}: the setting is missing. Set both {TRANSACTION_APP} and "
+                f"{TRANSACTION_VERSION}, or neither (DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS).",
                 argument=unset,
             )
         try:
             return str(app_id), int(str(version))
         except ValueError:
             raise ArgumentError(
-                f"{_TRANSACTION_VERSION}: {version!r} isn't an integer. Set an integer.",
-                argument=_TRANSACTION_VERSION,
+                f"{TRANSACTION_VERSION}: {version!r} isn't an integer. Set an integer.",
+                argument=TRANSACTION_VERSION,
             ) from None
 
     @property
@@ -172,17 +169,7 @@ class TargetTable:
         recorded = snapshot.transaction_version(name) if name else None
         if recorded is None or recorded < version:
             result = run(snapshot)
-        try:
-            if conf_flag(self.spark, _TRANSACTION_RESET):
-                self.spark.conf.unset(_TRANSACTION_VERSION)
-        except Exception as error:  # noqa: BLE001  # the commit is valid
-            _LOG.warning(
-                "%s: the operation is committed, but %s can't be reset: %s. Unset it before the "
-                "next operation, which is skipped otherwise.",
-                self.location,
-                _TRANSACTION_VERSION,
-                error_reason(error).removesuffix("."),
-            )
+        reset_transaction_version(self.spark, self.location)
         return result
 
     @property

@@ -120,6 +120,7 @@ def test_options_can_be_parsed_again():
             "bayou.partitionBy": "a\nb",
             "bayou.mode": "ErrorIfExists",
             "bayou.operation": "CREATE TABLE AS SELECT",
+            "bayou.sessionTransaction": "true",
         }
     )
     assert WriteOptions.parse(options.to_options()) == options

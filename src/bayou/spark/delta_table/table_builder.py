@@ -219,7 +219,8 @@ class DeltaTableBuilder(Generic[TableT]):
         """Add the session's default table properties to the definition of a new table."""
         defaults: dict[str, str] = {}
         if not target.exists():
-            options = with_session_defaults(self._spark, target.location, {"path": target.location})
+            path = target.location
+            options = with_session_defaults(self._spark, path, {"path": path}, transaction=False)
             defaults = dict(WriteOptions.parse(options).properties)
         return replace(
             self._definition,

@@ -30,6 +30,7 @@ from bayou.spark.expressions.store_assignment import (
 from bayou.spark.hooks.hooks import plain_save
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import conf_flag
+from bayou.spark.session.transaction_identifier import reset_transaction_version
 from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 from bayou.spark.write.map_in_arrow import write_frame
 from bayou.spark.write.native_write import prepare_native_write
@@ -57,7 +58,8 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     """Write the rows of a DataFrame in one commit, and return the table's new version.
 
     Returns None if the table didn't exist and wasn't created. Also returns None under Spark
-    Connect, where the data source writes and commits the rows on the server.
+    Connect, where the data source writes and commits the rows on the server. If the session's
+    `txnVersion` identifies the write, it is reset afterwards (`reset_transaction_version`).
 
     Args:
         match: how columns are matched with the columns of an existing table. With "name" and
@@ -84,7 +86,7 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
             is_managed=is_managed,
         )
         _write_by_data_source(frame, options)
-        return None
+        return _finished(frame, options, None)
     schema = as_nullable(from_spark(frame.schema, table=options.path))
     write = options.table_write(
         schema,
@@ -102,7 +104,7 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
         builds_on = None  # an append removes no rows, so it can be based on the latest version
     started = start_write(options, write, builds_on=builds_on)
     if started.done:
-        return started.plan.read_version
+        return _finished(frame, options, started.plan.read_version)
     try:
         messages, versions = _write(_rebalanced(frame, options, started), started)
     except Exception as error:
@@ -113,7 +115,15 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     engine = SessionEngine(frame.sparkSession, from_description(started.engine))
     # The plan doesn't have the versions of all reads by the data source; their tasks report them.
     versions |= frozenset(() if builds_on is None else (builds_on,))
-    return started.commit(messages, engine, rows_read_from=min(versions, default=None)).version
+    result = started.commit(messages, engine, rows_read_from=min(versions, default=None))
+    return _finished(frame, options, result.version)
+
+
+def _finished(frame: Any, options: WriteOptions, version: int | None) -> int | None:
+    """Reset the session's `txnVersion` if it identifies the write; return `version`."""
+    if options.session_application:
+        reset_transaction_version(frame.sparkSession, options.path)
+    return version
 
 
 def _write_by_data_source(frame: Any, options: WriteOptions) -> None:

@@ -32,6 +32,7 @@ from bayou.spark.session.storage_options import (
     path_option,
     storage_options,
 )
+from bayou.spark.session.transaction_identifier import TRANSACTION_APP, TRANSACTION_VERSION
 from bayou.spark.target_table import SPARK_ENGINE_INFO
 
 _PROPERTY_PREFIX = "delta."
@@ -66,6 +67,8 @@ class WriteOptions:
         optimize_write: `optimizeWrite`, whether rows are rebalanced by partition before the write;
             None if it isn't set.
         application: `txnAppId` and `txnVersion` of an idempotent write.
+        session_application: `bayou.sessionTransaction`, whether `application` is from the session's
+            conf. Hooks set it.
         partition_by, cluster_by: `bayou.partitionBy` and `bayou.clusterBy`, one column per line.
             Hooks set them, because Spark doesn't pass these arguments to the data source.
         mode: `bayou.mode`, a `WriteMode`. Hooks set it for modes that Spark doesn't pass.
@@ -111,6 +114,7 @@ class WriteOptions:
     time_zone: str = "UTC"
     compares_bytes: bool = False
     session_rule: str | None = None
+    session_application: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -164,6 +168,7 @@ class WriteOptions:
             time_zone=TIME_ZONE.string(lower_case) or "UTC",
             compares_bytes=boolean_option(lower_case, _COMPARES_BYTES),
             session_rule=lower_case.get("bayou.sessionrule"),
+            session_application=boolean_option(lower_case, _SESSION_TRANSACTION),
         )
 
     def to_options(self) -> dict[str, str]:
@@ -198,6 +203,7 @@ class WriteOptions:
             "bayou.defines": self.defines,
             _CHECKS_NEW_ROWS: self.checks_new_rows,
             _COMPARES_BYTES: self.compares_bytes,
+            _SESSION_TRANSACTION: self.session_application,
         }
         return {
             **self.storage,
@@ -276,6 +282,7 @@ class WriteOptions:
 
 _CHECKS_NEW_ROWS = "bayou.checksNewRows"
 _COMPARES_BYTES = "bayou.comparesBytes"
+_SESSION_TRANSACTION = "bayou.sessionTransaction"
 _DYNAMIC_PARTITIONS = "bayou.dynamicPartitionOverwrite"
 DYNAMIC_PARTITIONS_ENABLED = "spark.databricks.delta.dynamicPartitionOverwrite.enabled"
 """Setting of delta-spark: false disables the dynamic partition overwrite mode."""
@@ -350,10 +357,7 @@ _DEFAULT_SETTINGS = {
 }
 """Write options, and the settings of Spark and delta-spark that are their defaults."""
 
-_TRANSACTION = {
-    "txnAppId": "spark.databricks.delta.write.txnAppId",
-    "txnVersion": "spark.databricks.delta.write.txnVersion",
-}
+_TRANSACTION = {"txnAppId": TRANSACTION_APP, "txnVersion": TRANSACTION_VERSION}
 _PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
@@ -369,11 +373,15 @@ def merges_schema(spark: Any) -> bool:
 
 
 def with_session_defaults(
-    spark: Any, path: str | None, options: Mapping[str, str]
+    spark: Any, path: str | None, options: Mapping[str, str], *, transaction: bool = True
 ) -> dict[str, str]:
     """Return the options of a write, with defaults from the session's conf.
 
     The session's storage settings (such as `fs.s3a.*`), including credentials, are added too.
+
+    Args:
+        transaction: whether the session's `txnAppId` and `txnVersion` are added. They identify
+            batch writes; streams and new tables without rows ignore them.
     """
     _check_contradictions(options)
     result = dict(options)
@@ -392,8 +400,10 @@ def with_session_defaults(
         result["partitionOverwriteMode"] = "static"
     if conf.get(DYNAMIC_PARTITIONS_ENABLED, "true").strip().lower() == "false":
         result[_DYNAMIC_PARTITIONS] = "false"
-    if not lower_case & {name.lower() for name in _TRANSACTION}:
-        result |= {n: conf[setting] for n, setting in _TRANSACTION.items() if setting in conf}
+    if transaction and not lower_case & {name.lower() for name in _TRANSACTION}:
+        from_conf = {n: conf[setting] for n, setting in _TRANSACTION.items() if setting in conf}
+        if from_conf:
+            result |= {**from_conf, _SESSION_TRANSACTION: "true"}
     for key, value in conf.items():
         if key.startswith(_PROPERTY_DEFAULTS):
             name = f"delta.{key.removeprefix(_PROPERTY_DEFAULTS)}"

@@ -160,9 +160,10 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
         table.register(request.spark, options.path)
 
 
-def _set_session_defaults(request: WriteRequest | StreamWriteRequest) -> None:
+def _set_session_defaults(request: StreamWriteRequest) -> None:
     """Set the session's settings as options of the writer, for the data source."""
-    for name, value in with_session_defaults(request.spark, request.path, request.options).items():
+    options = with_session_defaults(request.spark, request.path, request.options, transaction=False)
+    for name, value in options.items():
         if name not in request.options:
             request.writer.option(name, value)
 
