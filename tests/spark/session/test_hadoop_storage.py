@@ -75,6 +75,9 @@ def test_the_key_of_a_bucket_is_used_without_the_token_of_all_buckets(session):
     assert found == {"aws_access_key_id": "B", "aws_secret_access_key": "of key B"}
     found = storage_options(with_session_storage(session, "s3a://other/events", {}))
     assert found["aws_session_token"] == "of key A"
+    session.conf.set("fs.s3a.bucket.same.access.key", "A")
+    found = storage_options(with_session_storage(session, "s3a://same/events", {}))
+    assert found["aws_session_token"] == "of key A"
 
 
 def test_anonymous_credentials_leave_requests_unsigned(session):

@@ -73,13 +73,14 @@ def with_session_storage(
     has_credentials = not _ANY_CREDENTIALS.isdisjoint(storage_options(options))
     get_setting = _settings(spark)
     bucket_prefix = f"{_PREFIX}bucket.{bucket}."
-    has_bucket_key = bool(get_setting(f"{bucket_prefix}access.key"))
+    bucket_key = get_setting(f"{bucket_prefix}access.key")
+    has_other_key = bool(bucket_key) and bucket_key != get_setting(f"{_PREFIX}access.key")
     for name in _NAMES:
         key = _PREFIX + name
         if key in names or (has_credentials and name in (*_CREDENTIALS, _PROVIDER)):
             continue
         value = get_setting(bucket_prefix + name)
-        if not value and not (has_bucket_key and name == "session.token"):
+        if not value and not (has_other_key and name == "session.token"):
             value = get_setting(key)  # a token for all buckets belongs to another access key
         if value:
             result[key] = value
