@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import AnalysisException
 
+import bayou
 import bayou.spark
 from bayou.errors import StorageError
 from bayou.spark.jvm.views import ViewPlan
@@ -351,6 +354,81 @@ def test_rows_are_not_changed_by_a_column_that_has_taken_over_a_name(views, quer
     condition, words = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "key is now another column"
     for statement in ("DELETE FROM v WHERE key IS NULL OR key = 3", "UPDATE v SET key = 5", MERGE):
         views.refuses(statement, condition, words)
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM {t}", "SELECT s, l, m, key FROM {t}"])
+@pytest.mark.parametrize(
+    ("alter", "path", "statements"),
+    [
+        (
+            ["DROP COLUMN s.x", "ADD COLUMNS (s.x INT FIRST)"],
+            "s.x",
+            ["DELETE FROM v WHERE s.x IS NULL", "UPDATE v SET s.x = 5"],
+        ),
+        (
+            [
+                "RENAME COLUMN l.element.x TO z",
+                "RENAME COLUMN l.element.y TO x",
+                "RENAME COLUMN l.element.z TO y",
+                "ALTER COLUMN l.element.x FIRST",
+            ],
+            "l.element.x",
+            ["DELETE FROM v WHERE l[0].x = 2", "UPDATE v SET key = 5 WHERE l[0].x = 2"],
+        ),
+        (
+            ["DROP COLUMN m.value.x", "ADD COLUMNS (m.value.x INT)"],
+            "m.value.x",
+            ["DELETE FROM v WHERE m['k'].x IS NULL"],
+        ),
+    ],
+)
+def test_rows_are_not_changed_by_a_field_that_has_taken_over_a_name(
+    views, query, alter, path, statements
+):
+    views.create(
+        "key INT, value INT, s STRUCT<x: INT, y: INT>, l ARRAY<STRUCT<x: INT, y: INT>>, "
+        "m MAP<STRING, STRUCT<w: INT, x: INT>>",
+        properties="TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+    )
+    views(
+        "UPDATE {t} SET s = named_struct('x', key, 'y', 2), l = array(s), "
+        "m = map('k', named_struct('w', 1, 'x', 2))"
+    )
+    views("UPDATE {t} SET l = array(s)")
+    views.view(query)
+    for change in alter:
+        views(f"ALTER TABLE {{t}} {change}")
+    for statement in statements:
+        words = f"{path} is now another column"
+        views.refuses(statement, "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", words)
+
+
+@pytest.mark.parametrize("mode", ["name", "none"])
+def test_a_view_of_a_version_that_is_gone_is_refused_if_columns_can_be_renamed(views, mode):
+    views.create(properties=f"TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}')")
+    views.view("SELECT * FROM {t}")
+    views("UPDATE {t} SET value = 7 WHERE key = 1")
+    bayou.table(views.path).create_checkpoint()
+    for version in range(2):
+        Path(views.path, "_delta_log", f"{version:020}.json").unlink()
+    if mode == "none":
+        views("DELETE FROM v WHERE value = 7")
+        assert views("SELECT * FROM {t}") == [(0, 3)]
+    else:
+        condition, words = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "is no longer available"
+        views.refuses("DELETE FROM v WHERE value = 7", condition, words)
+
+
+def test_rows_are_changed_after_a_field_was_added_and_the_case_of_a_column_changed(views):
+    views.create(
+        "key INT, value INT, s STRUCT<x: INT>",
+        properties="TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+    )
+    views.view("SELECT * FROM {t}")
+    for change in ("ADD COLUMNS (s.y INT)", "RENAME COLUMN key TO k", "RENAME COLUMN k TO KEY"):
+        views(f"ALTER TABLE {{t}} {change}")
+    views("DELETE FROM v WHERE key = 1")
+    assert views("SELECT value FROM {t}") == [(3,)]
 
 
 def test_an_update_keeps_the_fields_of_a_column_that_was_added_under_a_views_name(views):

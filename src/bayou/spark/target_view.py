@@ -22,8 +22,9 @@ from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
 from bayou.errors import PredicateError
 from bayou.kernel import Snapshot
-from bayou.kernel.table_features.column_mapping import physical_name
+from bayou.kernel.table_features.column_mapping import column_mapping_mode, physical_name
 from bayou.protocol.column_metadata import generation_expressions
+from bayou.protocol.schema import ArrayType, DataType, MapType, StructType
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.jvm.views import ViewPlan
 
@@ -92,16 +93,26 @@ class TargetView:
         if self.refreshed(table_rows) is None:
             raise self._changed_table_error()
 
-    def check_columns(self, read: Snapshot, latest: Snapshot) -> None:
+    def check_columns(self, read: Snapshot | None, latest: Snapshot) -> None:
         """Raise `PredicateError` if a name of the view now belongs to another column of the table.
 
+        The fields of structs are compared too, also in arrays and maps.
+
         Args:
-            read: the version that the view reads.
+            read: the version that the view reads; None if it is no longer available. Then the view
+                is refused if the table's columns can have been renamed or dropped.
         """
-        for name in self.plan.table_columns:
-            before, now = read.schema.get(name), latest.schema.get(name)
-            if before and now and physical_name(before) != physical_name(now):
-                raise self._changed_table_error(f". {name} is now another column")
+        if read is None:
+            if column_mapping_mode(latest.properties) != "none":
+                raise self._error(
+                    "the version of the table that the view reads is no longer available, so the "
+                    "view's columns can't be compared with the table's columns "
+                    "(DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS). Create the view again."
+                )
+            return
+        other = _other_column(read.schema, latest.schema)
+        if other is not None:
+            raise self._changed_table_error(f". {other} is now another column")
 
     def _changed_table_error(self, difference: str = "") -> PredicateError:
         return self._error(
@@ -202,3 +213,32 @@ class TargetView:
 
     def _error(self, problem: str) -> PredicateError:
         return PredicateError(f"{self.name}: {problem}", expression=self.name)
+
+
+def _other_column(before: DataType, now: DataType) -> str | None:
+    """Return the path of the first column or field that has the name of another column before.
+
+    Names that only one of the types has are ignored.
+    """
+    match before, now:
+        case StructType(), StructType():
+            for field in before:
+                same = now.get(field.name)
+                if same is None:
+                    continue
+                if physical_name(field) != physical_name(same):
+                    return field.name
+                other = _other_column(field.data_type, same.data_type)
+                if other is not None:
+                    return f"{field.name}.{other}"
+        case ArrayType(), ArrayType():
+            other = _other_column(before.element_type, now.element_type)
+            return None if other is None else f"element.{other}"
+        case MapType(), MapType():
+            parts = {"key": (before.key_type, now.key_type)}
+            parts["value"] = (before.value_type, now.value_type)
+            for part, (earlier, later) in parts.items():
+                other = _other_column(earlier, later)
+                if other is not None:
+                    return f"{part}.{other}"
+    return None

@@ -167,8 +167,10 @@ class StatementContext:
         target_view = TargetView(name=table[-1], plan=plan)
         latest = target.snapshot()
         if version != latest.version:
+            read = None
             with contextlib.suppress(VersionNotFoundError):
-                target_view.check_columns(target.snapshot_at(version, None), latest)
+                read = target.snapshot_at(version, None)
+            target_view.check_columns(read, latest)
         if plan.shows_whole_table:
             return target
         target_view.check_table(self._latest_rows(path))
