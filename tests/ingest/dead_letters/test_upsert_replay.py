@@ -164,6 +164,31 @@ def test_a_letter_without_a_timestamp_is_older_than_the_next_record_of_its_key(
         assert rows(small_pipeline) == [(1, 2, None)]
 
 
+def test_letters_with_and_without_timestamps_that_are_not_adjacent_are_replayed(small_pipeline):
+    small_pipeline.upserts = True
+    small_pipeline.write_schema(STRICT)
+    small_pipeline.write_file()
+    records = [
+        ({"id": 1, "n": 1, "colour": "red"}, NO_TIME),
+        ({"id": 2, "n": 1}, 1),
+        ({"id": 3}, 2),
+    ]
+    records.append(({"id": 4, "n": 1, "colour": "red"}, 3))
+    for record, at in records:
+        produced = ProducedRecord(json.dumps(record).encode(), partition=0, timestamp=at)
+        small_pipeline.broker.produce(small_pipeline.kafka_topic, [produced])
+    small_pipeline.take_in()
+    fix_schema(small_pipeline)
+    assert replay(small_pipeline).replayed == 2
+    times = small_pipeline.table.to_arrow().select(["id", "_kafka_timestamp"]).to_pylist()
+    assert {r["id"]: r["_kafka_timestamp"].timestamp() * 1000 for r in times} == {
+        1: 1,
+        2: 1,
+        3: 2,
+        4: 3,
+    }
+
+
 def test_only_the_nearest_rows_say_how_old_a_letter_is():
     kind = pa.timestamp("us", tz="UTC")
     positions = {"partition": pa.array([0, 0, 1, 2], pa.int32()), "offset": [5, 20, 5, 5]}

@@ -197,13 +197,14 @@ def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
         timestamps = pc.fill_null_backward(pc.fill_null_forward(known)).cast(pa.int64())
         offsets = records.column("offset").to_pylist()
         at = ((partition, offset) for offset in offsets)
-        filled.update(zip(at, timestamps.to_pylist(), strict=True))
+        known_times = zip(at, timestamps.to_pylist(), strict=True)
+        filled.update((position, time) for position, time in known_times if time is not None)
     positions = zip(*(letters.column(c).to_pylist() for c in _POSITION[:2]), strict=True)
-    times = (filled[position] for position in positions)
-    completed: Any = pa.array([LOWEST_TIME if t is None else t for t in times], pa.int64())
+    times: Any = pa.array([filled.get(position, LOWEST_TIME) for position in positions], pa.int64())
     index = letters.schema.get_field_index("timestamp")
     kind = letters.schema.field(index).type
-    return letters.set_column(index, letters.schema.field(index), completed.cast(kind))
+    completed = pc.coalesce(letters.column(index), times.cast(kind))
+    return letters.set_column(index, letters.schema.field(index), completed)
 
 
 def _neighbors(records: pa.Table) -> pa.Table:
