@@ -96,6 +96,17 @@ def test_insert_overwrite_replaces_everything_or_a_partition(numbers):
         ("CHAR(3)", "(1, '1'), (2, 'b')", "01", "1  "),
         ("CHAR(3)", "(1, NULL), (2, 'b')", "NULL", None),
         ("VARCHAR(3)", "(1, 'a'), (2, 'b')", "'a'", "a"),
+        ("INT", "(1, -1), (2, 2)", "'-01'", -1),
+        ("BIGINT", "(1, NULL), (2, 2)", "NULL", None),
+        ("BOOLEAN", "(1, true), (2, false)", "'t'", True),
+        ("BOOLEAN", "(1, false), (2, true)", "FALSE", False),
+        (
+            "DATE",
+            "(1, DATE'2020-01-05'), (2, DATE'2020-01-06')",
+            "TIMESTAMP'2020-01-05 10:00:00'",
+            dt.date(2020, 1, 5),
+        ),
+        ("DATE", "(1, NULL), (2, DATE'2020-01-06')", "NULL", None),
     ],
 )
 def test_insert_overwrite_replaces_the_partition_of_the_constant_s_value(
@@ -109,6 +120,20 @@ def test_insert_overwrite_replaces_the_partition_of_the_constant_s_value(
     assert [tuple(row) for row in found] == [tuple(other), (9, expected)]
     removed = run.last()["operationMetrics"]
     assert (removed["numRemovedFiles"], removed["numFiles"]) == ("1", "1")
+
+
+@pytest.mark.parametrize("check", ["true", "false"])
+def test_insert_overwrite_refuses_a_constant_that_is_no_value_of_the_column(run, check):
+    run("CREATE TABLE {t} (id INT, p INT) USING delta PARTITIONED BY (p)")
+    run("INSERT INTO {t} VALUES (1, 1)")
+    setting = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
+    run.spark.conf.set(setting, check)
+    try:
+        with pytest.raises(StatementError, match="1.7 in PARTITION isn't a value of the column"):
+            run("INSERT OVERWRITE {t} PARTITION (p = 1.7) SELECT 9")
+    finally:
+        run.spark.conf.unset(setting)
+    assert run.rows() == [(1, 1)]
 
 
 def test_insert_overwrite_replaces_char_partitions_with_and_without_padding(run):

@@ -15,7 +15,19 @@ from bayou.protocol.column_metadata import (
     generation_expressions,
     identity_columns,
 )
-from bayou.protocol.schema import FLOAT, STRING, DecimalType, StructField, StructType
+from bayou.protocol.schema import (
+    BOOLEAN,
+    BYTE,
+    DATE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    DecimalType,
+    StructField,
+    StructType,
+)
 from bayou.protocol.sql import length_limits, quote_identifier, tokenize
 from bayou.spark.commands.replace_matching import (
     Replacement,
@@ -281,10 +293,26 @@ def _equality(context: StatementContext, snapshot: Snapshot, name: str, value: s
     if field.data_type == FLOAT:
         (number,) = context.query(f"SELECT CAST({value} AS FLOAT)").first()
         return f"{column} <=> {_float_literal(number)}"
+    if field.data_type in _CAST_TYPES:
+        cast = f"TRY_CAST(CAST({value} AS STRING) AS {field.data_type})"
+        string, is_null = context.query(f"SELECT CAST({cast} AS STRING), {value} IS NULL").first()
+        if string is None and not is_null:
+            raise context.error(
+                f"Table {snapshot.path}: {value} in PARTITION isn't a value of the column "
+                f"{field.name!r}, whose type is {field.data_type} (CAST_INVALID_INPUT). Use a "
+                "value of this type."
+            )
+        if string is None:
+            return f"{column} <=> NULL"
+        return f"{column} <=> " + (f"DATE'{string}'" if field.data_type == DATE else string)
     if isinstance(field.data_type, DecimalType):
         (decimal,) = context.query(f"SELECT CAST({value} AS {field.data_type})").first()
         return f"{column} <=> {'NULL' if decimal is None else format(decimal, 'f')}"
     return f"{column} <=> {value}"
+
+
+_CAST_TYPES = (BYTE, SHORT, INTEGER, LONG, BOOLEAN, DATE)
+"""Types of partition columns to which a constant is cast as a string, as in Spark."""
 
 
 def _float_literal(number: float | None) -> str:
