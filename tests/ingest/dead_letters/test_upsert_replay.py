@@ -164,6 +164,19 @@ def test_a_letter_without_a_timestamp_is_older_than_the_next_record_of_its_key(
         assert rows(small_pipeline) == [(1, 2, None)]
 
 
+def test_a_letter_with_a_timestamp_is_older_than_later_records_without_one(small_pipeline):
+    small_pipeline.upserts = True
+    small_pipeline.write_schema(STRICT)
+    small_pipeline.write_file()
+    for record, at in (({"id": 1, "n": 1, "colour": "red"}, 1000), ({"id": 1, "n": 2}, NO_TIME)):
+        produced = ProducedRecord(json.dumps(record).encode(), partition=0, timestamp=at)
+        small_pipeline.broker.produce(small_pipeline.kafka_topic, [produced])
+        small_pipeline.take_in()
+    fix_schema(small_pipeline)
+    assert replay(small_pipeline).replayed == 1
+    assert rows(small_pipeline) == [(1, 2, None)]
+
+
 def test_letters_with_and_without_timestamps_that_are_not_adjacent_are_replayed(small_pipeline):
     small_pipeline.upserts = True
     small_pipeline.write_schema(STRICT)

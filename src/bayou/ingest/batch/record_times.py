@@ -142,31 +142,65 @@ def last_times(
     return times
 
 
-def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> dict[int, int]:
-    """Return the timestamp of each partition's last row or deleted key.
+def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> LastTimes:
+    """Return the timestamp and the offset of each partition's last row or deleted key.
 
     Args:
         tables: the target of an upsert, and the table of its deleted keys.
         topic: the name of the Kafka topic, which can't contain a quote.
     """
-    last: dict[int, tuple[int, int]] = {}
-    columns = ["_kafka_partition", "_kafka_offset", "_kafka_timestamp"]
+    last: LastTimes = {}
     for table in tables:
-        if set(columns) - set(table.schema.names):
-            continue
-        condition = "_kafka_partition >= 0 AND _kafka_timestamp IS NOT NULL"
-        if "_kafka_topic" in table.schema.names:
-            condition += f" AND _kafka_topic = '{topic}'"
-        with table.to_batches(columns, condition) as batches:
-            for batch in batches:
-                _add_last(last, batch)
-    return {partition: time for partition, (_, time) in last.items()}
+        _add_table(last, table, topic, prefix="_kafka_")
+    return last
 
 
-def _add_last(last: dict[int, tuple[int, int]], rows: pa.RecordBatch) -> None:
+def times_of_dead_letters(
+    dead_letters: SnapshotHandle, topic: str, covered: Mapping[int, int]
+) -> LastTimes:
+    """Return the timestamp and the offset of each partition's last dead letter.
+
+    Args:
+        covered: the next offset to read of each partition. Later dead letters are from an
+            interrupted batch, which is repeated; they are ignored.
+    """
+    last: LastTimes = {}
+    _add_table(last, dead_letters, topic, prefix="", covered=covered)
+    return last
+
+
+LastTimes: TypeAlias = dict[int, tuple[int, int]]
+"""By partition: an offset, and its timestamp in microseconds since the epoch."""
+
+
+def _add_table(
+    last: LastTimes,
+    table: SnapshotHandle,
+    topic: str,
+    *,
+    prefix: str,
+    covered: Mapping[int, int] | None = None,
+) -> None:
+    columns = [f"{prefix}{column}" for column in ("partition", "offset", "timestamp")]
+    if set(columns) - set(table.schema.names):
+        return
+    condition = f"{columns[0]} >= 0 AND {columns[2]} IS NOT NULL"
+    if f"{prefix}topic" in table.schema.names:
+        condition += f" AND {prefix}topic = '{topic}'"
+    with table.to_batches(columns, condition) as batches:
+        for batch in batches:
+            _add_last(last, batch, covered)
+
+
+def _add_last(last: LastTimes, rows: pa.RecordBatch, covered: Mapping[int, int] | None) -> None:
     partitions, offsets, times = (rows.column(i) for i in range(3))
     for partition in pc.unique(partitions).to_pylist():
-        in_partition = pc.indices_nonzero(pc.equal(partitions, partition))
+        selection = pc.equal(partitions, partition)
+        if covered is not None:
+            selection = pc.and_(selection, pc.less(offsets, covered.get(partition, 0)))
+        in_partition = pc.indices_nonzero(selection)
+        if not len(in_partition):
+            continue
         own = offsets.take(in_partition)
         at = in_partition[pc.index(own, pc.max(own)).as_py()].as_py()
         row = (offsets[at].as_py(), times[at].cast(_MICROSECONDS).value)

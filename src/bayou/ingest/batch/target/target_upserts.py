@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import pyarrow as pa
 
 from bayou.api import SnapshotHandle
+from bayou.api import table as open_table
 from bayou.errors import CommitConflictError, ConcurrentTransactionError
-from bayou.ingest.batch.record_times import times_of_rows
+from bayou.ingest.batch.record_times import times_of_dead_letters, times_of_rows
 from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.target_checks import is_restore_app_id
 from bayou.ingest.batch.target.target_table import TargetTable, schema_errors
 from bayou.ingest.config import Topic
+from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.offsets import OffsetSpan
 from bayou.ingest.upsert import DELETED, UPSERTS, UpsertResult, UpsertTable
 from bayou.kernel import Snapshot, write_data
@@ -56,16 +58,24 @@ class TargetUpserts:
             self._table().deleted_keys.forget_all()
 
     def last_times(self) -> dict[int, int]:
-        """Return the timestamp of the last row or deleted key of each Kafka partition.
+        """Return the timestamp of the last row, deleted key or dead letter of each Kafka partition.
 
-        In microseconds since the epoch; see `RecordTimes`.
+        In microseconds since the epoch; see `RecordTimes`. A dead letter can become a row later,
+        which must be older than the rows of the next records.
         """
         if self._snapshot is None:  # deleted keys are from an earlier table
             return {}
         deleted = self._table().deleted_keys.snapshot
         snapshots = (self._snapshot, *(() if deleted is None else (deleted,)))
         tables = (SnapshotHandle(self._engine, snapshot) for snapshot in snapshots)
-        return times_of_rows(tables, self._topic.config.kafka_topic)
+        name = self._topic.config.kafka_topic
+        last = times_of_rows(tables, name)
+        dead_letters = open_table(dead_letters_path(self._topic.table_path), engine=self._engine)
+        if dead_letters.exists():
+            covered = self._target.covered
+            refused = times_of_dead_letters(dead_letters.snapshot(), name, covered)
+            last |= {p: max(position, last.get(p, position)) for p, position in refused.items()}
+        return {partition: time for partition, (_, time) in last.items()}
 
     def upsert(
         self,
