@@ -70,13 +70,19 @@ class SmallPipeline:
             f"{self.more}"
         )
 
-    def produce(self, *values, partition=0):
+    def produce(self, *values, partition=0, keys=None):
+        """Produce values; `Ellipsis` is a record without a value."""
         records = [
             ProducedRecord(
-                value if isinstance(value, bytes) else json.dumps(value).encode(),
+                None
+                if value is ...
+                else value
+                if isinstance(value, bytes)
+                else json.dumps(value).encode(),
                 partition=partition,
+                key=key,
             )
-            for value in values
+            for value, key in zip(values, keys or [None] * len(values), strict=True)
         ]
         self.broker.produce(self.kafka_topic, records)
 

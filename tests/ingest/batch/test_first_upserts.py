@@ -53,3 +53,24 @@ def test_dead_letters_before_the_partition_column_is_known_stop_nothing(inferred
     pipeline.produce({"id": 1, "kind": "a"})
     pipeline.take_in()
     assert pipeline.table.to_arrow()["kind"].to_pylist() == ["a"]
+
+
+@pytest.mark.parametrize("row_first", [True, False])
+def test_a_delete_in_the_first_batch_removes_an_earlier_row(inferred, row_first):
+    pipeline = inferred()
+    row, tombstone = ({"id": 1},), (...,)
+    pipeline.produce(*(row + tombstone if row_first else tombstone + row), keys=[b'{"id": 1}'] * 2)
+    pipeline.take_in()
+    assert pipeline.table.to_arrow().num_rows == (0 if row_first else 1)
+    assert not bayou.exists(pipeline.dead_letters.table_uri)
+
+
+def test_a_delete_before_the_first_row_is_a_dead_letter(inferred):
+    pipeline = inferred()
+    pipeline.produce(..., keys=[b'{"id": 1}'])
+    pipeline.take_in()
+    (reason,) = reasons(pipeline)
+    assert "the types of the key columns aren't known" in reason
+    pipeline.produce({"id": 1})
+    pipeline.take_in()
+    assert pipeline.table.to_arrow()["id"].to_pylist() == [1]

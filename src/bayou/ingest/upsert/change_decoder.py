@@ -126,9 +126,7 @@ class ChangeReader:
         if self._decode_keys is None or decoded.new_fields.fields or not len(filtered):
             yield Change(source=source, decoded=decoded, deleted=False)
             return
-        keys = self._with_keys(
-            self._with_all_columns(self._decode_keys.decode(values.take(filtered)))
-        )
+        keys = self._deleted_keys(self._decode_keys, values.take(filtered))
         # A filtered record without a valid key can't have a row, so it isn't refused.
         without_key = filtered.take(keys.bad_positions)
         yield Change(source=source, decoded=replace(decoded, filtered=without_key), deleted=False)
@@ -165,8 +163,17 @@ class ChangeReader:
         return decoded
 
     def _deletes(self, source: pa.RecordBatch, values: pa.Array[Any]) -> Change:
-        keys = self._with_all_columns(self._key_decoder.decode(values))
-        return Change(source=source, decoded=self._with_keys(keys), deleted=True)
+        keys = self._deleted_keys(self._key_decoder, values)
+        return Change(source=source, decoded=keys, deleted=True)
+
+    def _deleted_keys(self, decoder: RecordDecoder, values: pa.Array[Any]) -> Decoded:
+        """Decode the keys of deletes to all columns, and refuse deletes without a valid key.
+
+        Deletes before the first record with a key column delete nothing, so none is refused.
+        """
+        keys = self._with_all_columns(decoder.decode(values))
+        is_known = any(self._columns.get(name) is not None for name in self._keys.columns)
+        return self._with_keys(keys) if is_known else keys
 
     def _with_all_columns(self, keys: Decoded) -> Decoded:
         """Extend decoded keys to all columns; all columns except the keys are null."""
