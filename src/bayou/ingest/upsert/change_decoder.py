@@ -166,7 +166,7 @@ class ChangeReader:
         keys = self._deleted_keys(self._key_decoder, values)
         return Change(source=source, decoded=keys, deleted=True)
 
-    def _deleted_keys(self, decoder: RecordDecoder, values: pa.Array[Any]) -> Decoded:
+    def _deleted_keys(self, decoder: RecordDecoder | JsonDecoder, values: pa.Array[Any]) -> Decoded:
         """Decode the keys of deletes to all columns, and refuse deletes without a valid key.
 
         Deletes before the first record with a key column delete nothing, so none is refused.
