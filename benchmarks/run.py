@@ -2,7 +2,8 @@
 
 usage: PYTHONPATH=tools run.py [PART ...] [--runs N]
 
-The sizes are limited; run the benchmarks' own programs for larger tables.
+The sizes and cases are limited so that all parts take at most 45 minutes. The programs themselves
+have the rest: larger tables, more cases and more runs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ import scan_rows
 import spark_many_files
 import spark_replay
 import spark_scan
-import spark_stream
 import spark_tables
 import spark_upkeep
 import spark_write
@@ -37,21 +37,43 @@ import tpch
 import uniform
 import write_rows
 from rich.console import Console
+from spark_variant import PEER
 
 FILES = 1_000_000
-CHECKPOINTS = ("row-groups", "one-row-group", "parts", "sidecars")
+CHECKPOINTS = ("row-groups", "one-row-group")
 COMMITS = 20_000  # without a checkpoint; each is a file on the disk
+SCANS = (
+    "all",
+    "2",
+    "point",
+    "deleted-1-all",
+    "small",
+    "1000000-point-cold",
+    "1000000-every-file-warm",
+)
+ROW_OPERATIONS = ("merge", "merge-half", "update")
+TOPICS, WRITERS = (1, 10, 100), (1, 8)
+SLOW_WRITES = ("append-1000", "commits", "checkpoint", "vacuum")
+WRITES = tuple(case for case in write_rows.CASES if case not in SLOW_WRITES)
+LARGE = (100_000, 1_000_000)
+
+
+def kafka(console: Console, *, upsert: bool = False) -> None:
+    """Measure the pipeline once; small batches, which take the peer minutes, on fewer records."""
+    if upsert:
+        kafka_to_delta.run(
+            console, 1, records=200_000, first=100_000, upsert=True, batch_sizes=LARGE
+        )
+    else:
+        kafka_to_delta.run(console, 1, records=200_000, first=50_000, batch_sizes=(10_000,))
+        kafka_to_delta.run(console, 1, batch_sizes=LARGE)
+
 
 PARTS: dict[str, Callable[[Console, int], None]] = {
     "plan": lambda console, runs: plan_million_files.run(console, FILES, runs, CHECKPOINTS),
     "commits": lambda console, _: plan_million_files.run(console, COMMITS, 1, ["commits"]),
-    "replay": lambda console, runs: spark_replay.run(
-        console, spark_replay.FILES, tuple(spark_replay.WAYS), runs
-    ),
-    "stream": lambda console, runs: spark_stream.run(
-        console, (100_000,), tuple(spark_stream.WAYS), runs
-    ),
-    "many-files": lambda console, _: spark_many_files.run(console),
+    "replay": lambda console, _: spark_replay.run(console, (FILES,), ("driver", "slices"), 1),
+    "many-files": lambda console, _: spark_many_files.run(console, ways=("enable", PEER)),
     "scan": lambda console, runs: scan_rows.run(
         console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs, ["reads"]
     ),
@@ -60,25 +82,24 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     ),
     "changes": lambda console, runs: read_changes.run(console, read_changes.ROWS, runs),
     "start": lambda console, runs: start_time.run(console, 5 * runs),
-    "write": lambda console, _: write_rows.run(console, 1, 1),  # tens of seconds each
-    "spark": spark_scan.run,
+    "write": lambda console, runs: write_rows.run(console, 1, runs, WRITES),
+    "write-slow": lambda console, _: write_rows.run(console, 1, 1, SLOW_WRITES),
+    "spark": lambda console, runs: spark_scan.run(console, runs, SCANS),
     "tpch": lambda console, _: tpc_suite.run(tpch.SUITE, console, 1),
     "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1),
-    "spark-tables": lambda console, _: spark_tables.run(console, tuple(spark_tables.CASES), 1),
-    "spark-upkeep": lambda console, _: spark_upkeep.run(console),
+    "spark-tables": lambda console, _: spark_tables.run(console, ROW_OPERATIONS, 1),
+    "spark-upkeep": lambda console, _: spark_upkeep.run(console, ("optimize", "zorder")),
     "spark-write": lambda console, runs: spark_write.run(console, spark_write.ROWS, runs),
-    "uniform": lambda console, runs: uniform.run(console, uniform.FILES, runs),
+    "uniform": lambda console, runs: uniform.run(console, uniform.FILES[:-1], runs),
     "optimize": lambda console, _: optimize.run(console, 1, 1),
-    "ingest": ingest.run,
-    "kafka": lambda console, _: kafka_to_delta.run(console, 1),  # a run takes minutes
-    "json-arrays": json_arrays.run,
-    "steady": lambda console, _: steady_latency.run(console, 5_000, 60, 20),
-    "upsert": lambda console, _: kafka_to_delta.run(
-        console, 1, batch_sizes=(100_000, 1_000_000), upsert=True
-    ),
-    "latency": ingest_latency.run,
+    "ingest": lambda console, _: ingest.run(console, 1),
+    "kafka": lambda console, _: kafka(console),
+    "upsert": lambda console, _: kafka(console, upsert=True),
+    "json-arrays": lambda console, _: json_arrays.run(console, 1, records=1_000_000),
+    "steady": lambda console, _: steady_latency.run(console, 5_000, 30, 20),
+    "latency": lambda console, _: ingest_latency.run(console, 1),
     "scale": lambda console, _: scale.run(
-        console, files=scale.FILES[:-1], topics=scale.TOPICS[:-1]
+        console, ("topics", "writers"), topics=TOPICS, writers=WRITERS
     ),
 }
 
@@ -94,6 +115,7 @@ def main(arguments: Sequence[str]) -> None:
         parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     console = Console(width=measure.WIDTH)
     failed = []
+    began = time.perf_counter()
     for name in options.part or PARTS:
         start = time.perf_counter()
         try:
@@ -102,6 +124,7 @@ def main(arguments: Sequence[str]) -> None:
             console.print_exception(max_frames=5)
             failed.append(name)
         console.print(f"{name}: {time.perf_counter() - start:.0f} s altogether\n")
+    console.print(f"all: {(time.perf_counter() - began) / 60:.0f} minutes")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

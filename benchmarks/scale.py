@@ -58,13 +58,14 @@ def run(
     parts: Sequence[str] = (),
     files: Sequence[int] = FILES,
     topics: Sequence[int] = TOPICS,
+    writers: Sequence[int] = WRITERS,
 ) -> None:
     """Run the parts, or all of them, and print a table for each."""
     programs: dict[str, Callable[[], Grid]] = {
         "cores": _cores,
         "files": lambda: _files(files),
         "topics": lambda: _topics(topics),
-        "writers": _writers,
+        "writers": lambda: _writers(writers),
     }
     for name in parts or programs:
         console.print(programs[name]())
@@ -179,7 +180,7 @@ def _topics(counts: Sequence[int]) -> Grid:
     return grid
 
 
-def _writers() -> Grid:
+def _writers(counts: Sequence[int]) -> Grid:
     import bayou
     from servers import S3Server
 
@@ -187,7 +188,7 @@ def _writers() -> Grid:
         f"Writers that append rows to one table in an S3 server, {SECONDS:.0f} seconds",
         ("writers", "commits/s", "p50 ms", "p99 ms", "rows"),
     )
-    for count in WRITERS:
+    for count in counts:
         with tempfile.TemporaryDirectory() as name, S3Server(Path(name) / "s3") as s3:
             s3.create_bucket("scale")
             url = "s3://scale/table"
