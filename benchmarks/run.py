@@ -45,7 +45,7 @@ COMMITS = 20_000  # without a checkpoint; each is a file on the disk
 SCANS = (
     "all",
     "2",
-    "point",
+    "one",
     "deleted-1-all",
     "small",
     "1000000-point-cold",

@@ -101,6 +101,13 @@ CASES = {
         table=rows_table,
         budgets={"enable": 0.8, "source": 2.2},
     ),
+    "one": Case(
+        title="8M rows, filter for one row",
+        query="one",
+        table=rows_table,
+        budgets=ENABLED,
+        variants=("enable", PEER),
+    ),
     "3": Case(
         title="1M rows, 3 of 100 columns",
         query="3",

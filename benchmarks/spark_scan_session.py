@@ -36,6 +36,11 @@ def point(frame: Any) -> int:
     return int(frame.where("id = -5").count())
 
 
+def one_row(frame: Any) -> int:
+    """Read all columns of one row of the table of 8,000,000 rows."""
+    return len(frame.where("id = 4000000").collect())
+
+
 def planned(frame: Any) -> int:
     """Plan a query without running tasks: select the files, and assign them to tasks."""
     assert frame._jdf.queryExecution().toRdd().getNumPartitions()  # noqa: SLF001
@@ -46,6 +51,7 @@ CASES: dict[str, Callable[[Any], int]] = {
     "all": every_column,
     "2": two_columns,
     "3": three_columns,
+    "one": one_row,
     "point": point,
     "range": lambda frame: planned(frame.where("id >= 100000000 AND id < 104000000")),
     "every-file": planned,
