@@ -337,7 +337,8 @@ def test_a_checkpoint_damaged_since_it_was_opened_is_survived(spark, log):
 
 def test_an_error_of_a_task_arrives_whole(spark, log):
     snapshot = snapshot_of(log)
-    log.put(f"{1:020d}.json", b"{nothing}\n")
+    size = Path(log.table, "_delta_log", f"{1:020d}.json").stat().st_size
+    log.put(f"{1:020d}.json", b"{nothing}".ljust(size - 1) + b"\n")
     spark.conf.set("bayou.replay.windowBytes", "0")
     try:
         with pytest.raises(PythonException, match=r"CorruptTableError: .*commit 1 .*line 1"):
