@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import deltalake
@@ -18,6 +19,7 @@ from bayou.errors import (
     TableAlreadyExistsError,
     TablePropertyError,
 )
+from bayou.kernel import Snapshot
 from bayou.protocol.schema import LONG, VOID, StructField, StructType
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", None]})
@@ -262,3 +264,32 @@ def test_a_new_column_of_unknown_type_is_refused(path):
     with pytest.raises(SchemaError, match="'v' .* has only nulls"):
         bayou.write(path, pa.table({"id": [3], "v": pa.nulls(1)}), merge_schema=True)
     assert len(read(path)) == 2
+
+
+def test_a_table_that_is_recreated_while_the_rows_are_read_is_not_written(tmp_path):
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": [1]})
+    bayou.write(path, rows)
+
+    def batches():
+        shutil.rmtree(path)
+        bayou.write(path, rows)
+        yield from rows.to_batches()
+
+    stream = pa.RecordBatchReader.from_batches(rows.schema, batches())
+    with pytest.raises(MetadataChangedError, match="deleted and recreated"):
+        bayou.write(path, stream, mode="append")
+    assert bayou.table(path).to_arrow().num_rows == 1
+
+
+def test_an_append_loads_the_table_once(tmp_path, monkeypatch):
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": [1]})
+    bayou.write(path, rows)
+    loaded = []
+    load = Snapshot.load.__func__
+    monkeypatch.setattr(
+        Snapshot, "load", classmethod(lambda cls, *a, **k: loaded.append(a) or load(cls, *a, **k))
+    )
+    bayou.write(path, rows, mode="append")
+    assert len(loaded) == 1

@@ -24,10 +24,11 @@ from bayou.api.argument_checks import (
 from bayou.api.rows.arrow_stream import RowSource, record_batches
 from bayou.api.rows.lossless_casts import cast_batches, fitting_schema
 from bayou.engines import for_path
-from bayou.errors import ArgumentError, SchemaError, TableNotFoundError
+from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel import Catalog, Engine, Snapshot, Table, delete_data_files
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
+from bayou.kernel.commands.write.plan import latest_or_none
 from bayou.kernel.data_writer.task_writer import write_task_data
 from bayou.kernel.transaction.commit import discard_unless_committed, discard_unneeded
 from bayou.kernel.transaction_state import TransactionState
@@ -294,7 +295,7 @@ def _write(
     Args:
         properties: properties of a new table, in addition to the properties of the request.
     """
-    snapshot = _snapshot(engine, table)
+    snapshot = latest_or_none(engine, table)
     if snapshot is not None and request.mode == "ignore":
         return snapshot.version
     rows: Any = stream.schema
@@ -307,14 +308,14 @@ def _write(
         rows = fitting_schema(stream.schema, snapshot.schema, widens=widens)
     schema = _delta_schema(table.path, rows, None if request.overwrite_schema else snapshot)
     write = request.table_write(table, schema, properties)
-    plan = plan_write(engine, write, catalog=table.catalog)
+    plan = plan_write(engine, write, catalog=table.catalog, latest=snapshot)
     if plan.is_noop:
         return table.latest_snapshot(engine).version
     batches = stream if rows is stream.schema else cast_batches(table.path, stream, rows)
     state = TransactionState.from_bytes(plan.state).for_writer(0, 1)
     files = write_task_data(engine, state, batches)
     with discard_unless_committed(lambda: delete_data_files(engine, table.path, files)):
-        result = commit_write(engine, write, plan, files, catalog=table.catalog)
+        result = commit_write(engine, write, plan, files, catalog=table.catalog, planned=snapshot)
     if not result.files_committed:
         discard_unneeded(table.path, lambda: delete_data_files(engine, table.path, files))
     assert result.version is not None  # the table exists
@@ -417,10 +418,3 @@ def _check_partitioning(snapshot: Snapshot, partition_by: tuple[str, ...] | None
             "Remove partition_by, or overwrite the table with overwrite_schema=True.",
             table=snapshot.path,
         )
-
-
-def _snapshot(engine: Engine, table: Table) -> Snapshot | None:
-    try:
-        return table.latest_snapshot(engine)
-    except TableNotFoundError:
-        return None

@@ -19,6 +19,7 @@ from bayou.kernel.commands.write.plan import (
     build_transaction,
     exists_already,
     is_recorded,
+    latest_or_none,
 )
 from bayou.kernel.commands.write.request import TableWrite, WriteMode
 from bayou.kernel.engine import Engine
@@ -131,6 +132,7 @@ def commit_write(
     written: Sequence[AddFile | AddCDCFile],
     *,
     catalog: Catalog | None = None,
+    planned: Snapshot | None = None,
 ) -> WriteResult:
     """Commit the files of all tasks in one version, and run the post-commit hooks.
 
@@ -139,6 +141,7 @@ def commit_write(
     Args:
         write: the planned write; `write.application` may be set after planning.
         catalog: the catalog that manages the table.
+        planned: the version that the plan read, if the caller has it.
 
     Raises:
         CommitFailedError: the store failed; if the message says that the result is unknown, the
@@ -148,7 +151,10 @@ def commit_write(
     if plan.is_noop or not (adds or write.overwrites or plan.changes_metadata):
         return WriteResult(version=plan.read_version, files_committed=not adds and not plan.is_noop)
     table = Table.for_path(engine, plan.table, catalog)
-    snapshot = _base_snapshot(engine, table, plan, write)
+    if planned is not None and catalog is None and planned.refreshed(engine) is planned:
+        snapshot: Snapshot | None = planned  # still the latest version, and the same table
+    else:
+        snapshot = _base_snapshot(engine, table, plan, write)
     if snapshot is not None and (
         is_recorded(snapshot, write) or (plan.read_version is None and write.mode is _IGNORE)
     ):
@@ -228,9 +234,9 @@ def _base_snapshot(
                 winning_version=planned.version,
             )
         return planned
-    if not table.exists(engine):
+    snapshot = latest_or_none(engine, table)
+    if snapshot is None:
         return None
-    snapshot = table.latest_snapshot(engine)
     if write.mode is WriteMode.ERROR:
         raise exists_already(table.path)
     if write.mode is WriteMode.IGNORE:

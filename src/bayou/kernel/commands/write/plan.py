@@ -13,6 +13,7 @@ from bayou.errors import (
     ProtocolChangedError,
     SchemaError,
     TableAlreadyExistsError,
+    TableNotFoundError,
 )
 from bayou.kernel.catalog import Catalog
 from bayou.kernel.commands.create_table import properties_to_remove
@@ -65,6 +66,7 @@ def plan_write(
     *,
     base_version: int | None = None,
     catalog: Catalog | None = None,
+    latest: Snapshot | None = None,
 ) -> WritePlan:
     """Plan a write.
 
@@ -72,9 +74,11 @@ def plan_write(
         base_version: the version from which the rows of an overwrite were computed. The commit
             conflicts with data that is added after this version. If None, it is the latest version.
         catalog: the catalog that manages the table.
+        latest: the latest version, if the caller has just loaded it.
     """
     table = Table.for_path(engine, write.table, catalog)
-    latest = table.latest_snapshot(engine) if table.exists(engine) else None
+    if latest is None:
+        latest = latest_or_none(engine, table)
     if latest is not None and write.mode is WriteMode.ERROR:
         raise exists_already(table.path)
     snapshot = latest
@@ -107,6 +111,14 @@ def plan_write(
         is_noop=latest is not None
         and (write.mode is WriteMode.IGNORE or is_recorded(latest, write)),
     )
+
+
+def latest_or_none(engine: Engine, table: Table) -> Snapshot | None:
+    """Load the latest version; None if the table doesn't exist."""
+    try:
+        return table.latest_snapshot(engine)
+    except TableNotFoundError:
+        return None
 
 
 def is_recorded(snapshot: Snapshot, write: TableWrite) -> bool:
