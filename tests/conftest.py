@@ -20,6 +20,7 @@ pytest_plugins = [
     "support.shared_servers",
     "support.small_pipelines",
     "support.spark_session",
+    "support.unity_server",
 ]
 
 # Spark's JVMs of tests live for seconds: the optimizing compiler and the parallel collector cost

@@ -6,13 +6,9 @@ without authentication to run the tests without faults against it.
 
 from __future__ import annotations
 
-import json
 import multiprocessing as mp
 import os
 import signal
-import urllib.request
-import uuid
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +19,6 @@ import pytest
 import bayou
 from bayou.errors import (
     ArgumentError,
-    BayouError,
     CatalogError,
     CommitFailedError,
     ConcurrentAppendError,
@@ -35,94 +30,10 @@ from bayou.errors import (
 from bayou.kernel import Operation, Table
 from bayou.unity import UnityCatalog, register_table
 from bayou.unity.client import UnityClient
-from bayou.unity.names import TableName
 from bayou.unity.settings import UnitySettings
-from support.scripted_s3 import scripted_s3
-from support.unity_double import API, UnityDouble
+from support.unity_server import TOKEN, ids, rows
 
-TOKEN = "uc-token-0123456789"
 PROCESSES, APPENDS = 4, 5
-
-
-class Server:
-    """A server with a catalog and a schema: the double, or a real one.
-
-    Attributes:
-        double: the double; None for a real server.
-    """
-
-    def __init__(self, url: str, schema: str, double: UnityDouble | None, token: str | None):
-        self.url, self.schema, self.double, self.token = url, schema, double, token
-
-    @property
-    def options(self) -> dict[str, str]:
-        return UnitySettings.of(self.url, self.token).options()
-
-    def name(self, table: str = "events") -> str:
-        return f"uc://{self.schema}.{table}"
-
-    def entry(self, table: str = "events") -> Any:
-        client = UnityClient(UnitySettings.of(self.url, self.token))
-        return client.load_table(TableName.parse(self.name(table)))
-
-    def send(self, method: str, path: str, body: dict | None = None) -> None:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}{API}{path}", data, method=method)
-        request.add_header("Content-Type", "application/json")
-        if self.token is not None:
-            request.add_header("Authorization", f"Bearer {self.token}")
-        with urllib.request.urlopen(request) as response:
-            response.read()
-
-    def table_path(self, table: str = "events") -> str:
-        catalog, schema = self.schema.split(".")
-        return f"/delta/v1/catalogs/{catalog}/schemas/{schema}/tables/{table}"
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """Any server; its address is in the environment."""
-    real = os.environ.get("BAYOU_UNITY_SERVER")
-    if real is None:
-        with UnityDouble(str(tmp_path / "managed"), token=TOKEN) as double:
-            monkeypatch.setenv("UC_URI", double.url)
-            monkeypatch.setenv("UC_TOKEN", TOKEN)
-            yield Server(double.url, "lake.shop", double, TOKEN)
-        return
-    monkeypatch.setenv("UC_URI", real)
-    catalog = f"c{uuid.uuid4().hex}"
-    server = Server(real, f"{catalog}.shop", None, None)
-    root = f"file://{tmp_path}/managed"
-    server.send("POST", "/catalogs", {"name": catalog, "storage_root": root})
-    server.send("POST", "/schemas", {"name": "shop", "catalog_name": catalog})
-    yield server
-
-
-@pytest.fixture
-def double(server: Server, monkeypatch: pytest.MonkeyPatch) -> UnityDouble:
-    """The double, for tests with faults."""
-    if server.double is None:
-        pytest.skip("a real server has no faults")
-    monkeypatch.setattr("bayou.unity.client._pause", lambda tried: None)
-    monkeypatch.setattr("bayou.kernel.transaction.commit._pause", lambda tries: None)
-    return server.double
-
-
-@pytest.fixture
-def managed(server: Server) -> str:
-    """A managed table with rows 0 to 2, at version 0."""
-    name = server.name()
-    assert bayou.write(name, rows(0, 3)) == 0
-    return name
-
-
-def rows(first: int, count: int) -> pa.Table:
-    ids = range(first, first + count)
-    return pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array(ids, pa.int64())})
-
-
-def ids(name: str) -> list[int]:
-    return sorted(bayou.table(name).to_arrow().column("id").to_pylist())
 
 
 def published(name: str) -> list[int]:
@@ -530,74 +441,3 @@ def test_the_error_of_a_table_that_cannot_be_read_says_that_the_rows_are_written
         "bayou.unity.register_table instead of repeating the write."
     )
     assert ids(str(location)) == [0, 1, 2]
-
-
-# ----------------------------------------------------------------------------- vended credentials
-
-
-@pytest.fixture
-def s3_double(double: UnityDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The double with managed tables on an S3 endpoint that accepts vended credentials only."""
-    with scripted_s3() as s3:
-        double.root = "s3://lake/managed"
-        for name, value in s3.options.items():
-            if "KEY" not in name:
-                monkeypatch.setenv(name, value)
-        yield s3
-
-
-def test_tables_on_s3_are_accessed_with_vended_credentials(s3_double, server, double):
-    name = server.name()
-    bayou.write(name, rows(0, 3))
-    bayou.write(name, rows(10, 1))
-    puts = [headers["authorization"] for headers in s3_double.headers.values()]
-    assert all("Credential=VENDED" in header for header in puts)
-    double.vended.clear()
-    assert ids(name) == [0, 1, 2, 10]
-    assert {operation for operation, _ in double.vended} == {"READ"}
-    bayou.write("uc://lake.shop.external", rows(0, 2), location="s3://lake/external")
-    assert "PATH_CREATE_TABLE" in {operation for operation, _ in double.vended}
-    assert ids("uc://lake.shop.external") == [0, 1]
-
-
-def test_credentials_are_renewed_before_they_expire(s3_double, server, double):
-    name = server.name()
-    bayou.write(name, rows(0, 3))
-    table = bayou.table(name)
-    double.vended.clear()
-    assert table.to_arrow().num_rows == 3
-    assert table.to_arrow().num_rows == 3
-    assert len(double.vended) == 1
-    double.lifetime = 60  # expire while the table is used: less than five minutes are left
-    table = bayou.table(name)
-    double.vended.clear()
-    for i in range(4):
-        table.update({"v": str(i)}, predicate="id = 1")
-    renewed = [key for operation, key in double.vended if operation == "READ_WRITE"]
-    assert len(renewed) > 2
-    used = {
-        h["authorization"].partition("Credential=")[2].partition("/")[0]
-        for h in s3_double.headers.values()
-    }
-    assert len(used & set(renewed)) > 2
-
-
-def test_a_reader_without_write_access_reads_and_cannot_write(s3_double, server, double):
-    name = server.name()
-    bayou.write(name, rows(0, 3))
-    double.readers.add("lake.shop.events")
-    assert ids(name) == [0, 1, 2]
-    with pytest.raises(
-        BayouError, match=r"credentials of uc://lake.shop.events: the catalog vends none.*403"
-    ):
-        bayou.write(name, rows(10, 1))
-    assert ids(name) == [0, 1, 2]
-
-
-def test_a_location_without_credentials_is_an_error(s3_double, server, double, monkeypatch):
-    name = server.name()
-    bayou.write(name, rows(0, 3))
-    credentials = {"storage-credentials": [{"prefix": "s3://lake/managed/tab", "config": {}}]}
-    monkeypatch.setattr(double, "_credentials", lambda *_: credentials)
-    with pytest.raises(StorageError, match="the catalog vends none for s3://lake/managed"):
-        bayou.table(name).to_arrow()

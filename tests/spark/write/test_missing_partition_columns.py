@@ -24,11 +24,6 @@ def path(spark, tmp_path):
     spark.sql(f"DROP TABLE IF EXISTS {NAME}")
 
 
-@pytest.fixture
-def frame(spark):
-    return spark.sql("SELECT 1 AS a")
-
-
 def rows(path):
     return [tuple(row.values()) for row in bayou.table(path).to_arrow().to_pylist()]
 

@@ -17,7 +17,7 @@ from bayou.errors import BayouError, PipelineError
 from bayou.ingest.batch.arrow_transfer import TooManyRowsError, encode_batches, encode_chunks
 from bayou.ingest.batch.batch_bytes import ByteCounter, TooManyBytesError
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
-from bayou.ingest.batch.record_times import RangeTime, RecordTimes, TimesBefore
+from bayou.ingest.batch.record_timestamps import RangeTime, RecordTimes, TimesBefore
 from bayou.ingest.dead_letters.records import fingerprints, unread_rows
 from bayou.ingest.offsets import OffsetSpan
 from bayou.kernel.arrow.compute import pc

@@ -27,7 +27,7 @@ from bayou.ingest.batch.batch_task import (
     crashing_offsets,
     lacks_columns_error,
 )
-from bayou.ingest.batch.record_times import (
+from bayou.ingest.batch.record_timestamps import (
     RangeTime,
     TimesBefore,
     last_times,

@@ -31,7 +31,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.ingest.batch.metadata_columns import HEADERS, KAFKA_COLUMNS, RECORD_COLUMNS
-from bayou.ingest.batch.record_times import ORDER_TIME
+from bayou.ingest.batch.record_timestamps import ORDER_TIME
 from bayou.ingest.dead_letters.records import header_lists
 from bayou.ingest.decode import Decoded
 from bayou.ingest.decode.formats import RecordDecoder

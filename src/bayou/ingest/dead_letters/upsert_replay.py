@@ -22,7 +22,7 @@ from bayou.api.conditions import combine_with_and
 from bayou.engines import for_path
 from bayou.errors import CommitConflictError
 from bayou.ingest.batch.filter_history import filter_properties
-from bayou.ingest.batch.record_times import LOWEST_TIME
+from bayou.ingest.batch.record_timestamps import LOWEST_TIME
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path, deleted_keys_path
 from bayou.ingest.dead_letters.append_replay import (

@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 
 from bayou.api import SnapshotHandle, table
 from bayou.ingest.batch.record_reader import RecordReader
-from bayou.ingest.batch.record_times import RecordTimes
+from bayou.ingest.batch.record_timestamps import RecordTimes
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.inspection.filtered_records import FilterHistory

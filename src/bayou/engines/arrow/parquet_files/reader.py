@@ -98,8 +98,7 @@ class OpenParquet:
             dictionaries: whether dictionary arrays are requested.
 
         Returns:
-            Whether the reader was replaced. The schema and the column types of the new reader
-            differ from those of the old reader.
+            Whether the reader was replaced. The new reader has another schema.
         """
         options = decoding_options(self, schema, leaves, groups, dictionaries=dictionaries)
         if options is not None:

@@ -307,7 +307,7 @@ def _wrong_listing(path: str, listed: str) -> StorageError:
 def _unsorted_listing(path: str, name: str, next_name: str) -> StorageError:
     return StorageError(
         f"{path}: can't list: the store's listing isn't sorted: it has {next_name} after {name}. "
-        "Use a bucket whose listings are sorted by key; those of S3 directory buckets aren't.",
+        "Use a bucket whose listings are sorted by key, and not a directory bucket of S3.",
         path=path,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bayou.errors import PipelineError
 from bayou.ingest.batch.metadata_columns import KAFKA_COLUMNS
-from bayou.ingest.batch.target.last_rows import missing_last_rows
+from bayou.ingest.batch.target.restore_detection import missing_last_rows
 from bayou.ingest.config import Topic
 from bayou.ingest.offsets import KafkaTopic, check_not_recreated, covered_offsets
 from bayou.ingest.upsert_order import UpsertKeys

@@ -11,7 +11,7 @@ import pyarrow as pa
 from bayou.api import SnapshotHandle
 from bayou.api import table as open_table
 from bayou.errors import CommitConflictError, ConcurrentTransactionError
-from bayou.ingest.batch.record_times import times_of_dead_letters, times_of_rows
+from bayou.ingest.batch.record_timestamps import times_of_dead_letters, times_of_rows
 from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.target_checks import is_restore_app_id
 from bayou.ingest.batch.target.target_table import TargetTable, schema_errors

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayou.ingest.batch.record_times import (
+from bayou.ingest.batch.record_timestamps import (
     ORDER_TIME,
     RecordTimes,
     last_times,
