@@ -57,6 +57,7 @@ def run(console: Console, runs: int) -> None:
     for heading in ("bayou", "peer", "bayou / peer"):
         grid.add_column(heading, justify="right")
     for figure, ours, peer in zip(FIGURES, measured[OURS], measured[PEER], strict=True):
+        measure.record(figure, OURS, "value", ours)
         grid.add_row(figure, f"{ours:,.1f}", f"{peer:,.1f}", f"{ours / peer:.2f}x")
     peer_start = measured[PEER][0]
     grid.add_row(

@@ -90,6 +90,11 @@ def run(
     title = f"{records:,} records{way} of {size:.0f} bytes from Kafka, {PARTITIONS} partitions"
     console.print(_rates(title, measured, topics))
     console.print(_memory(measured))
+    for size in batch_sizes:
+        ours, peer = measured[OURS, size], measured[PEER, size]
+        case = f"{records:,} records{way}, {size:,} a batch"
+        measure.record(case, OURS, "speed", peer.warm / ours.warm)
+        measure.record(case, OURS, "memory", ours.peak["all"] / peer.peak["all"])
     if plot is not None:
         rates = {
             name: [records / measured[name, size].warm for size in batch_sizes] for name in PROGRAMS

@@ -18,9 +18,12 @@ from statistics import median
 
 from rich.table import Table as Grid
 
-__all__ = ["WIDTH", "Measurement", "beside_peer", "repeat", "report"]
+__all__ = ["WIDTH", "Measurement", "beside_peer", "figures", "record", "repeat", "report"]
 
 WIDTH = 110  # columns of the printed tables
+figures: dict[str, float] = {}
+"""What this process has measured, by name; `goals` compares it with the goals."""
+
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
@@ -61,6 +64,11 @@ def repeat(arguments: Sequence[str], runs: int, *, warm: bool = True) -> Measure
     )
 
 
+def record(case: str, program: str, what: str, figure: float) -> None:
+    """Keep a measured figure under the name "case / program / what"."""
+    figures[f"{case} / {program} / {what}"] = figure
+
+
 def beside_peer(title: str, measured: Mapping[str, Measurement], peer: str) -> Grid:
     """Return a table with time and memory of each program, and the ratios to the peer's."""
     grid = Grid(title=title, title_justify="left")
@@ -69,6 +77,8 @@ def beside_peer(title: str, measured: Mapping[str, Measurement], peer: str) -> G
         grid.add_column(heading, justify="right")
     base = measured[peer]
     for name, one in measured.items():
+        record(title, name, "time", one.seconds / base.seconds)
+        record(title, name, "memory", one.peak_bytes / base.peak_bytes)
         grid.add_row(
             name,
             f"{one.seconds:.3g}",

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
-__all__ = ["bars", "shares"]
+__all__ = ["bars", "beside_goals", "shares"]
 
 _COLOURS = ("#b5541c", "#0a7a5a", "#31639c")
 _MAX_LABELED = 8  # groups; in a chart with more groups, bars have no labels
@@ -38,6 +39,23 @@ def bars(
     _finish(figure, file)
 
 
+def beside_goals(
+    file: Path, title: str, measured: Mapping[str, tuple[float, float]], unit: str
+) -> None:
+    """Draw a bar for each figure, and a line for its goal, from top to bottom."""
+    figure = Figure(figsize=(7, 0.9 + 0.32 * len(measured)), layout="constrained")
+    axes = figure.add_subplot(title=title, xlabel=unit)
+    places = np.arange(len(measured))
+    now, goals = (np.array(values) for values in zip(*measured.values(), strict=True))
+    drawn = axes.barh(places, now, 0.6, label="now", color=_COLOURS[1])
+    axes.bar_label(drawn, fmt="{:,.2f}" if max(now) < 100 else "{:,.0f}", fontsize=8, padding=3)
+    axes.vlines(goals, places - 0.42, places + 0.42, label="goal", color=_COLOURS[0], linewidth=2)
+    axes.set_yticks(places, [name.replace("`", "") for name in measured])
+    axes.invert_yaxis()
+    axes.margins(x=0.1)
+    _finish(figure, file, axes.xaxis)
+
+
 def shares(file: Path, title: str, measured: Mapping[str, np.ndarray], unit: str) -> None:
     """Draw for each program the cumulative distribution of its values, in percent."""
     figure = Figure(figsize=(7, 3.2), layout="constrained")
@@ -49,10 +67,11 @@ def shares(file: Path, title: str, measured: Mapping[str, np.ndarray], unit: str
     _finish(figure, file)
 
 
-def _finish(figure: Figure, file: Path) -> None:
+def _finish(figure: Figure, file: Path, values: Axis | None = None) -> None:
+    """Store a figure; `values` is the axis of the measured values, the y-axis by default."""
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        (values or axes.yaxis).set_major_formatter(lambda value, _: f"{value:,g}")
         axes.legend(frameon=False)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, format="svg", metadata=dict.fromkeys(_METADATA))

@@ -9,10 +9,12 @@ have the rest: larger tables, more cases and more runs.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 
+import goals
 import ingest
 import ingest_latency
 import json_arrays
@@ -124,6 +126,10 @@ def main(arguments: Sequence[str]) -> None:
             console.print_exception(max_frames=5)
             failed.append(name)
         console.print(f"{name}: {time.perf_counter() - start:.0f} s altogether\n")
+    if measure.figures:
+        goals.FIGURES.parent.mkdir(parents=True, exist_ok=True)
+        goals.FIGURES.write_text(json.dumps(measure.figures, indent=1), encoding="utf-8")
+        console.print(goals.grid(measure.figures))
     console.print(f"all: {(time.perf_counter() - began) / 60:.0f} minutes")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")

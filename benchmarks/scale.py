@@ -171,6 +171,7 @@ def _topics(counts: Sequence[int]) -> Grid:
             committed = [line for line in done.lines if '"batch_committed"' in line]
             assert len(committed) == count, f"{len(committed)} of {count} topics have a commit"
             peak = [done.peak[kind] / 1e6 for kind in ("all", "driver", "JVM", "workers")]
+            measure.record(f"{count:,} topics", "bayou", "peak GB", peak[0] / 1e3)
             grid.add_row(
                 f"{count:,}",
                 f"{done.seconds:.1f}",

@@ -282,6 +282,8 @@ def _grid(title: str, measured: dict[str, measure.Measurement]) -> Grid:
         grid.add_column(heading, justify="right")
     base = measured[ours]
     for name, one in measured.items():
+        measure.record(title, name, "time", base.seconds / one.seconds)
+        measure.record(title, name, "memory", base.peak_bytes / one.peak_bytes)
         grid.add_row(
             name,
             f"{one.seconds:.3f}",

@@ -95,6 +95,7 @@ def run(
     limit: float = LIMIT,
 ) -> None:
     """Measure the queries, and print a table for each number of files."""
+    import measure
     import process_tree
     import spark_sessions
     import spark_stream
@@ -106,6 +107,7 @@ def run(
         for heading in ("query", "way", "cold s", "result", "driver MB", "JVM MB", "workers MB"):
             grid.add_column(heading, justify="left" if heading in ("query", "way") else "right")
         for query in queries:
+            cold: dict[str, float] = {}
             for way in ways:
                 if query == "count" and way not in COUNTED:
                     continue
@@ -127,6 +129,11 @@ def run(
                 peaks = (f"{watched.peak[k] / 1e6:,.0f}" for k in ("driver", "JVM", "workers"))
                 seconds, result = f"{answer['seconds']:.1f}", f"{answer['result']:,}"
                 grid.add_row(query, WAYS[way], seconds, result, *peaks)
+                cold[way] = answer["seconds"]
+            if PEER in cold:
+                for way, taken in cold.items():
+                    case = f"{number:,} files, {query}, cold"
+                    measure.record(case, way, "time", taken / cold[PEER])
         console.print(grid)
 
 

@@ -18,6 +18,7 @@ from statistics import median
 from types import TracebackType
 from typing import Any, Self
 
+import measure
 from rich.table import Table as Grid
 from spark_variant import ANSWER, PEER
 
@@ -167,6 +168,8 @@ def grid(title: str, results: Iterable[Result]) -> Grid:
         base = result.seconds.get(PEER)
         for number, (variant, taken) in enumerate(result.seconds.items()):
             budget = result.budgets.get(variant)
+            if base is not None:
+                measure.record(result.title, variant, "time", median(taken) / median(base))
             found.add_row(
                 "" if number else result.title,
                 variant,

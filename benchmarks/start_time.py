@@ -25,7 +25,16 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import bayou
+from bayou.spark.kafka import EmbeddedBroker
 
+_CONFIGURATION = """\
+connector:
+  kafka: {{bootstrap-servers: "{servers}"}}
+  topics:
+    events:
+      kafka-topic: events
+      destination: {{table-path: "{path}"}}
+"""
 _MAIN = "; from bayou.cli.script import main; main()"
 PROGRAMS = {
     "start of Python": "pass",
@@ -35,6 +44,7 @@ PROGRAMS = {
     "bayou read": "import sys; sys.argv[1:] = ['read', {path!r}]" + _MAIN,
     "bayou history": "import sys; sys.argv[1:] = ['history', {path!r}]" + _MAIN,
     "bayou schema show": "import sys; sys.argv[1:] = ['schema', 'show', {path!r}]" + _MAIN,
+    "bayou status": "import sys; sys.argv[1:] = ['status', {path!r} + '.yaml']" + _MAIN,
     "deltalake, read 3 rows": "import deltalake; deltalake.DeltaTable({path!r}).to_pyarrow_table()",
 }
 GOALS_MS = {
@@ -43,6 +53,7 @@ GOALS_MS = {
     "bayou read": 300,
     "bayou history": 300,
     "bayou schema show": 300,
+    "bayou status": 300,
 }
 PEERS = {
     "import bayou": "import pyarrow",
@@ -55,9 +66,11 @@ PEERS = {
 
 def run(console: Console, runs: int) -> None:
     """Measure every program in new processes, and print a table."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, EmbeddedBroker({"events": 1}) as broker:
         path = str(Path(folder) / "table")
         bayou.write(path, pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}))
+        text = _CONFIGURATION.format(servers=broker.bootstrap_servers, path=path)
+        Path(f"{path}.yaml").write_text(text, encoding="utf-8")
         measured = {
             name: _milliseconds(program.format(path=path), runs)
             for name, program in PROGRAMS.items()
@@ -67,6 +80,7 @@ def run(console: Console, runs: int) -> None:
     for heading in ("median ms", "minimum ms", "goal ms", "beside its peer"):
         grid.add_column(heading, justify="right")
     for name, times in measured.items():
+        measure.record("new process", name, "ms", median(times))
         goal, peer = GOALS_MS.get(name), PEERS.get(name)
         grid.add_row(
             name,

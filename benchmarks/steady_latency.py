@@ -55,6 +55,8 @@ def run(console: Console, rate: int, seconds: int, warm: int, plot: Path | None 
         grid.add_column(heading, justify="right")
     found = {program: np.percentile(ages, QUANTILES) for program, ages in measured.items()}
     for program, quantiles in found.items():
+        for quantile, age in zip(QUANTILES, quantiles, strict=True):
+            measure.record(f"age of records, p{quantile}", program, "seconds", float(age))
         ratio = f"{found[PEER][2] / quantiles[2]:.2f}x" if program == OURS else ""
         grid.add_row(program, *(f"{q:.2f}" for q in quantiles), ratio)
     console.print(grid)

@@ -131,6 +131,7 @@ def run(  # noqa: PLR0917 - as the other benchmarks
             console.print(f"{name}: {'; '.join(medians)}")
     title = f"{suite.title}, scale factor {scale:g}"
     console.print(_grid(suite, title, measured))
+    _record(title, measured)
     if plot is not None:
         seconds = {
             label: [median(times[variant].wall) for times in measured.values()]
@@ -138,6 +139,18 @@ def run(  # noqa: PLR0917 - as the other benchmarks
             if variant in variants
         }
         plots.bars(plot, title, list(measured), seconds, "seconds")
+
+
+def _record(title: str, measured: Mapping[str, Mapping[str, Times]]) -> None:
+    pairs = [
+        (median(times[BAYOU].wall), median(times[PEER].wall))
+        for times in measured.values()
+        if PEER in times
+    ]
+    if pairs:
+        ours, peer = (sum(seconds) for seconds in zip(*pairs, strict=True))
+        measure.record(title, "all queries", "time", ours / peer)
+        measure.record(title, "slowest query", "time", max(ours / peer for ours, peer in pairs))
 
 
 def _grid(suite: Suite, title: str, measured: Mapping[str, Mapping[str, Times]]) -> Grid:
