@@ -53,7 +53,7 @@ def _memory(what: str, case: str, goal: float) -> Goal:
 
 
 _APPENDED = "1,000,000 records, {} a batch / bayou / {}"
-_SMALL = "200,000 records, 10,000 a batch / bayou / {}"
+_SMALL = "100,000 records, 10,000 a batch / bayou / {}"
 _UPSERTED = "{} records, upserted, {} a batch / bayou / {}"
 _WRITE = "{} / bayou / time"
 _RANGE = "bayou, range filter, one-row-group / deltalake, load only"

@@ -41,22 +41,13 @@ import write_rows
 from rich.console import Console
 from spark_variant import PEER
 
-FILES = 1_000_000
-CHECKPOINTS = ("row-groups", "one-row-group")
-COMMITS = 20_000  # without a checkpoint; each is a file on the disk
-SCANS = (
-    "all",
-    "2",
-    "one",
-    "deleted-1-all",
-    "small",
-    "1000000-point-cold",
-    "1000000-every-file-warm",
-)
-ROW_OPERATIONS = ("merge", "merge-half", "update")
-TOPICS, WRITERS = (1, 10, 100), (1, 8)
-SLOW_WRITES = ("append-1000", "commits", "checkpoint", "vacuum")
-WRITES = tuple(case for case in write_rows.CASES if case not in SLOW_WRITES)
+FILES, FEWER_FILES = 1_000_000, 100_000
+COMMITS = 5_000  # without a checkpoint; each is a file on the disk
+SCANS = ("all", "one", "small", "1000000-every-file-warm")
+COLD_SCANS = ("1000000-point-cold",)
+ROW_OPERATIONS = ("merge-half", "update")
+TOPICS, WRITERS = (1, 100), (1, 8)
+WRITES, WRITES_ONCE = ("append", "delete"), ("append-20", "merge", "vacuum")
 LARGE = (100_000, 1_000_000)
 
 
@@ -67,42 +58,45 @@ def kafka(console: Console, *, upsert: bool = False) -> None:
             console, 1, records=200_000, first=100_000, upsert=True, batch_sizes=LARGE
         )
     else:
-        kafka_to_delta.run(console, 1, records=200_000, first=50_000, batch_sizes=(10_000,))
+        kafka_to_delta.run(console, 1, records=100_000, first=50_000, batch_sizes=(10_000,))
         kafka_to_delta.run(console, 1, batch_sizes=LARGE)
 
 
 PARTS: dict[str, Callable[[Console, int], None]] = {
-    "plan": lambda console, runs: plan_million_files.run(console, FILES, runs, CHECKPOINTS),
+    "plan": lambda console, runs: plan_million_files.run(console, FILES, runs, ["one-row-group"]),
     "commits": lambda console, _: plan_million_files.run(console, COMMITS, 1, ["commits"]),
-    "replay": lambda console, _: spark_replay.run(console, (FILES,), ("driver", "slices"), 1),
-    "many-files": lambda console, _: spark_many_files.run(console, ways=("enable", PEER)),
-    "scan": lambda console, runs: scan_rows.run(
-        console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs, ["reads"]
+    "replay": lambda console, _: spark_replay.run(console, (FEWER_FILES,), ("driver", "slices"), 1),
+    "many-files": lambda console, _: spark_many_files.run(
+        console, ways=("enable", PEER), queries=("stream",)
     ),
-    "query": lambda console, runs: scan_rows.run(
-        console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs, ["queries"]
+    "scan": lambda console, runs: scan_rows.run(
+        console, scan_rows.ROWS, scan_rows.SMALL_FILES, runs, ("all",)
+    ),
+    "query": lambda console, _: scan_rows.run(
+        console, scan_rows.ROWS, scan_rows.SMALL_FILES, 1, ("grouped",)
     ),
     "changes": lambda console, runs: read_changes.run(console, read_changes.ROWS, runs),
-    "start": lambda console, runs: start_time.run(console, 5 * runs),
+    "start": lambda console, runs: start_time.run(console, 2 * runs),
     "write": lambda console, runs: write_rows.run(console, 1, runs, WRITES),
-    "write-slow": lambda console, _: write_rows.run(console, 1, 1, SLOW_WRITES),
+    "write-once": lambda console, _: write_rows.run(console, 1, 1, WRITES_ONCE),
     "spark": lambda console, runs: spark_scan.run(console, runs, SCANS),
+    "spark-cold": lambda console, _: spark_scan.run(console, 1, COLD_SCANS),
     "tpch": lambda console, _: tpc_suite.run(tpch.SUITE, console, 1),
     "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1),
     "spark-tables": lambda console, _: spark_tables.run(console, ROW_OPERATIONS, 1),
-    "spark-upkeep": lambda console, _: spark_upkeep.run(console, ("optimize", "zorder")),
-    "spark-write": lambda console, runs: spark_write.run(console, spark_write.ROWS, runs),
+    "spark-upkeep": lambda console, _: spark_upkeep.run(console, ("zorder",)),
+    "spark-write": lambda console, _: spark_write.run(console, spark_write.ROWS, 1),
     "uniform": lambda console, runs: uniform.run(console, uniform.FILES[:-1], runs),
-    "optimize": lambda console, _: optimize.run(console, 1, 1),
+    "optimize": lambda console, _: optimize.run(console, 0.25, 1),
     "ingest": lambda console, _: ingest.run(console, 1),
     "kafka": lambda console, _: kafka(console),
     "upsert": lambda console, _: kafka(console, upsert=True),
-    "json-arrays": lambda console, _: json_arrays.run(console, 1, records=1_000_000),
     "steady": lambda console, _: steady_latency.run(console, 5_000, 30, 20),
     "latency": lambda console, _: ingest_latency.run(console, 1),
     "scale": lambda console, _: scale.run(
         console, ("topics", "writers"), topics=TOPICS, writers=WRITERS
     ),
+    "json-arrays": lambda console, _: json_arrays.run(console, 1, records=100_000),
 }
 
 

@@ -1,6 +1,6 @@
 """Measures reads and queries in one process, compared with `deltalake`, DuckDB, pyarrow and Polars.
 
-usage: scan_rows.py [--rows N] [--small-files N] [--runs N] [--only reads|queries]
+usage: scan_rows.py [--rows N] [--small-files N] [--runs N] [--case CASE ...]
 
 There are two tables: 16 files of a million rows with 8 columns, and 10,000 files of 100 rows each.
 A read streams all or 2 columns, and its rows are only counted. One query groups all rows of the
@@ -214,6 +214,7 @@ QUERIES: dict[str, Program] = {
     "Polars over scan_delta": query_by_polars,
 }
 PROGRAMS = {"reads": READS, "queries": QUERIES}
+CASES = ("all", "two", "small", "grouped", "selected")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,11 +222,13 @@ class Case:
     """What all programs of a kind do with a table.
 
     Attributes:
+        name: the name in `CASES`.
         kind: `reads` or `queries`.
         table: creates the table if it doesn't exist, and returns its path.
         what: comma-separated columns, or SQL.
     """
 
+    name: str
     title: str
     kind: str
     table: Callable[[], Path]
@@ -239,16 +242,18 @@ def _cases(rows: int, small_files: int) -> Sequence[Case]:
     part = rows // FILES
     table = f"{rows:,} rows in {FILES} files"
     return (
-        Case(title=f"{table}, all 8 columns", kind="reads", table=large, what=ALL),
-        Case(title=f"{table}, 2 of 8 columns", kind="reads", table=large, what=TWO),
+        Case(name="all", title=f"{table}, all 8 columns", kind="reads", table=large, what=ALL),
+        Case(name="two", title=f"{table}, 2 of 8 columns", kind="reads", table=large, what=TWO),
         Case(
+            name="small",
             title=f"{small_files * SMALL_ROWS:,} rows in {small_files:,} files, 2 of 9 columns",
             kind="reads",
             table=lambda: small_files_table(small_files),
             what=TWO,
         ),
-        Case(title=f"{table}, grouped", kind="queries", table=large, what=GROUPED),
+        Case(name="grouped", title=f"{table}, grouped", kind="queries", table=large, what=GROUPED),
         Case(
+            name="selected",
             title=f"the rows of one of {FILES} files, grouped",
             kind="queries",
             table=large,
@@ -258,12 +263,12 @@ def _cases(rows: int, small_files: int) -> Sequence[Case]:
 
 
 def run(
-    console: Console, rows: int, small_files: int, runs: int, kinds: Sequence[str] = tuple(PROGRAMS)
+    console: Console, rows: int, small_files: int, runs: int, names: Sequence[str] = CASES
 ) -> None:
-    """Measure the programs of each kind with its cases, and print tables of the results."""
+    """Measure the programs of each case, and print tables of the results."""
     rows_table(FILES)
     for case in _cases(rows, small_files):
-        if case.kind not in kinds:
+        if case.name not in names:
             continue
         table = str(case.table())
         measured = {
@@ -300,7 +305,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--small-files", type=int, default=SMALL_FILES)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", choices=PROGRAMS, help="all by default")
+    parser.add_argument("--case", nargs="*", choices=CASES, default=CASES)
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
@@ -309,8 +314,8 @@ def main(arguments: Sequence[str]) -> None:
         program(str(rows_table(FILES)), what)()
         measure.report(program(table, what))
     else:
-        kinds = (options.only,) if options.only else tuple(PROGRAMS)
-        run(Console(width=measure.WIDTH), options.rows, options.small_files, options.runs, kinds)
+        console = Console(width=measure.WIDTH)
+        run(console, options.rows, options.small_files, options.runs, options.case)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 usage: PYTHONPATH=tools steady_latency.py [--rate 5000] [--seconds 60] [--warm 60] [--plot FILE.svg]
 
-A real broker runs on loopback. Bayou reads the topic with a flush interval of half a second, the
+A real broker runs on loopback. Bayou reads the topic with a flush interval of 0.3 seconds, the
 peer with Spark's default trigger. A record's age is the time from its call of `produce` until the
 program reports the commit with its offset. Records of the first `--warm` seconds aren't counted,
 because broker and program start and catch up during this time.
@@ -67,7 +67,7 @@ def run(console: Console, rate: int, seconds: int, warm: int, plot: Path | None 
 
 def _ours(servers: str, topic: str, folder: Path) -> list[str]:
     file = write_configuration(servers, topic, folder, 100_000)
-    flush = "connector.topics.events.processing.flush-interval=0.5"
+    flush = "connector.topics.events.processing.flush-interval=0.3"
     return [sys.executable, "-m", "bayou.cli", "run", str(file), "--json", "--set", flush]
 
 
