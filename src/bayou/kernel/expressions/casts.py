@@ -76,7 +76,7 @@ def _java_digits(value: float, representation: str) -> str:
     return f"-{body}" if sign else body
 
 
-# A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
+# A pyarrow array or scalar. pyarrow's functions accept both, but their type hints don't.
 Datum: TypeAlias = Any
 _BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 _MICROS = 1_000_000
@@ -116,11 +116,12 @@ def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = Fals
 
 
 def raise_if_failed(failed: Datum, values: Datum, reason: Callable[[Any], str]) -> None:
-    """If a row failed, raise an `EvaluationError` that names the value of the first failed row.
+    """Raise an `EvaluationError` for the first row with an error; do nothing if there is none.
 
     Args:
-        failed: a mask that is true for failed rows. Null counts as false.
-        reason: function that returns the message for a failed row's value in `values`.
+        failed: a mask that is true for the rows with an error. Null counts as false.
+        values: the values that the message can name, one for each row.
+        reason: function that returns the message for the row's value in `values`.
     """
     if not isinstance(failed, pa.Scalar):
         if not pc.any(failed).as_py():
@@ -221,7 +222,10 @@ def _truncated(values: Datum) -> Datum:
 
 
 def _parse_integers(strings: Datum) -> Datum:
-    """Parse integers to decimals; other strings and integers of more than 38 digits become null."""
+    """Convert strings to integers, as decimals without fractional digits.
+
+    A string that isn't an integer, or has more than 38 digits, becomes null.
+    """
     trimmed = pc.utf8_trim(strings, characters=_BLANKS)
     valid = pc.match_substring_regex(trimmed, r"\A[+-]?0*[0-9]{1,38}\z")
     plain = pc.replace_substring_regex(trimmed, r"\A\+?(-?)0*([0-9])", r"\1\2")
@@ -321,7 +325,7 @@ def _rounded(number: Decimal, target: DecimalType) -> Decimal:
 
 
 def _rescaled(values: Datum, target: DecimalType) -> Datum:
-    """Round decimals half up to another scale; values out of range become null."""
+    """Round decimals half up to the scale of `target`; values out of its range become null."""
     source = values.type
     scale = max(source.scale, target.scale)
     wide_type = pa.decimal256(min(76, source.precision - source.scale + 1 + scale), scale)
@@ -355,7 +359,7 @@ def _to_time(values: Datum, source: DataType, target: DataType) -> Datum:
             product = pc.multiply(wide, to_scalar(Decimal(_MICROS), pa.decimal256(7, 0)))
             return pc.cast(_to_integer(product, DecimalType(38, 0), LONG), arrow_type)
         case _:
-            # A date is its midnight in UTC. Both timestamp types have the same representation.
+            # A date becomes midnight in UTC. Both timestamp types are microseconds since 1970.
             return pc.cast(pc.cast(values, pa.timestamp("us")), arrow_type)
     return pc.cast(micros, arrow_type)
 

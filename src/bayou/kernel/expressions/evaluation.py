@@ -39,7 +39,7 @@ from bayou.kernel.expressions.resolution import resolve, resolve_expression, typ
 from bayou.kernel.expressions.types import comparison_type
 from bayou.protocol.schema import VOID, DataType, StructField, StructType
 
-# A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
+# A pyarrow array or scalar. pyarrow's functions accept both, but their type hints don't.
 Datum: TypeAlias = Any
 
 
@@ -88,9 +88,11 @@ _COMPARE = {
 
 
 class Evaluator:
-    """Evaluates an expression from `resolve_expression` over batches of a schema. Stateless.
+    """Evaluates an expression over batches; stateless.
 
-    Batches have the schema's columns by their exact names.
+    Args:
+        schema: the columns of the batches. The batches spell their names in the same way.
+        expression: the expression, resolved with `resolve_expression` and `schema`.
     """
 
     __slots__ = ("_expression", "_schema")
@@ -238,8 +240,8 @@ class Evaluator:
         values = [self._value(argument, batch) for argument in arguments]
         if not all(isinstance(value, pa.Scalar) for value in values):
             return definition.evaluate(values, result)
-        # All arguments are constants: evaluate once. Functions need at least one array, at the
-        # position of an argument that doesn't have to be a constant.
+        # All arguments are constants, so the function is evaluated once. It requires at least one
+        # array. The first argument that the function doesn't require as a constant becomes one.
         positions = range(len(values))
         position = next((i for i in positions if i not in definition.constants), 0)
         values[position] = to_array([values[position].as_py()], values[position].type)

@@ -108,7 +108,7 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
 
 
 def resolve_expression(expression: Expression, schema: StructType) -> Expression:
-    """Resolve the columns, literals and casts of an expression of any type, like `resolve`."""
+    """Resolve an expression that needn't be a predicate; see `resolve`."""
     return _value(expression, schema, None)
 
 

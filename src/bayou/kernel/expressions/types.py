@@ -30,7 +30,7 @@ _DIGITS: dict[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 
 
 def kind_of(data_type: DataType) -> str | None:
-    """Return the kind of an atomic type: `integer` for all integers, ...; None for other types."""
+    """Return the kind of a type, such as `integer` for byte to long; None if it has none."""
     if isinstance(data_type, DecimalType):
         return "decimal"
     return _KINDS.get(data_type.name) if isinstance(data_type, PrimitiveType) else None
@@ -64,9 +64,9 @@ def bounded_decimal(precision: int, scale: int) -> DecimalType:
 
 
 def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
-    """Return a decimal type for the values of two decimal types.
+    """Return the decimal type that can hold the values of two decimal types.
 
-    If it would exceed 38 digits, its scale is reduced.
+    If this type would need more than 38 digits, its scale is reduced.
     """
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)

@@ -47,7 +47,7 @@ class _File:
     """Properties of a data file; the Delta log and the Iceberg metadata both record them."""
 
     size: int
-    partition: str  # NaN isn't equal to itself
+    partition: str  # as a string, because NaN isn't equal to itself
     deleted_rows: int
 
 
@@ -146,7 +146,7 @@ def _differences(delta: dict[str, _File], iceberg: dict[str, _File]) -> list[str
     for paths, problem in (
         (missing, "files are missing in Iceberg"),
         (surplus, "files are in Iceberg only"),
-        (changed, "files have another size, partition or number of deleted rows in Iceberg"),
+        (changed, "files differ from Delta in size, partition or number of deleted rows"),
     ):
         if paths:
             examples = ", ".join(paths[:_MAX_EXAMPLES])

@@ -19,7 +19,7 @@ from bayou.protocol.stats import FileStatistics, from_json
 
 
 class DataFileConverter:
-    """Converts the `add` actions of a table with one schema."""
+    """Converts a table's `add` actions to Iceberg data files, with the schema of one version."""
 
     def __init__(
         self, engine: Engine, table: str, schema: StructType, partition_columns: tuple[str, ...]
@@ -34,11 +34,11 @@ class DataFileConverter:
         )
 
     def location(self, path: str) -> str:
-        """Return the URI of a file from its path in the log."""
+        """Convert a file's path in the log to the file's URI."""
         return location(data_file_path(self._table, path))
 
     def convert(self, add: AddFile) -> DataFile:
-        """Return the data file of an action.
+        """Convert an `add` action to an Iceberg data file.
 
         Raises:
             UniversalFormatError: the number of rows isn't known, or a partition value is invalid.
@@ -50,7 +50,8 @@ class DataFileConverter:
         lower: dict[int, bytes] = {}
         upper: dict[int, bytes] = {}
         if statistics is not None:
-            # After rows were deleted, some writers count only the nulls of the remaining rows.
+            # If a file has a deletion vector, some writers count only the nulls of the remaining
+            # rows. Therefore its null count is used only if it is 0 or the number of records.
             exact = add.deletion_vector is None
             for column in self._columns:
                 nulls = _nested(statistics.null_count, column.path)
@@ -80,7 +81,7 @@ class DataFileConverter:
         )
 
     def partition(self, path: str, values: Mapping[str, str | None]) -> tuple[IcebergValue, ...]:
-        """Return the partition of a file.
+        """Convert a file's partition values in the log to values of Iceberg's partition fields.
 
         Raises:
             UniversalFormatError: a value isn't of the column's type.

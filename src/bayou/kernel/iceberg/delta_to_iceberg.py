@@ -171,7 +171,8 @@ class _Run:
         except BaseException:
             self._discard(snapshots)
             raise
-        # After a storage error, the metadata file may exist: its manifests must stay.
+        # If `publish` raises a storage error, the metadata file may have been written. Therefore
+        # the manifests that it refers to aren't deleted.
         if not self._folder.publish(number, previous, metadata, self._writer):
             self._discard(snapshots)
             return None
@@ -186,8 +187,8 @@ class _Run:
     def _usable_version(self, metadata: Json) -> int | None:
         """Return the Delta version that `metadata` was converted from.
 
-        Return None if `metadata` belongs to another table or has another format version than the
-        one to write.
+        Return None if `metadata` belongs to another table or path, or if its format version isn't
+        the version to write.
         """
         table = self._table(self._state.metadata)
         if (
@@ -253,7 +254,10 @@ class _Run:
         return with_row_ids(metadata, changes.row_id_high_water_mark)
 
     def _completed(self, metadata: Json, base: int | None) -> tuple[Json, list[str]]:
-        """Record the converted version, and expire surplus snapshots."""
+        """Record the converted version in `metadata`, and expire surplus snapshots.
+
+        Returns the new metadata, and the paths of the files that only expired snapshots reference.
+        """
         state = self._state
         properties = state.table_properties
         try:
@@ -310,7 +314,10 @@ class _Run:
         return DataFileConverter(self._engine, table.path, table.schema, columns)
 
     def _discard(self, snapshots: SnapshotWriter) -> None:
-        """Delete the files of a failed attempt; files that can't be deleted are never read."""
+        """Delete the files that a failed attempt has written; an error is only logged.
+
+        Files that can't be deleted have no effect, because no metadata file refers to them.
+        """
         try:
             self._folder.delete(snapshots.written)
         except BayouError as error:
@@ -322,7 +329,8 @@ class _Run:
     def _clean_up(self, unreferenced: list[str]) -> None:
         """Delete files of expired snapshots and old metadata files; an error is only logged.
 
-        Metadata files of an Iceberg table that was in the folder before are retained.
+        Metadata files that weren't written by a conversion are retained: they belong to an Iceberg
+        table that was in the folder before.
         """
         folder = self._folder
         try:

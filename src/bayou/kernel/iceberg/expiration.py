@@ -26,7 +26,7 @@ _DAY = 86_400_000
 
 
 def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
-    """Remove the snapshots that only versions before `earliest_version` use; return their number.
+    """Remove the snapshots that only versions before `earliest_version` use; return how many.
 
     A version that changed no files has no snapshot of its own and uses the previous one. The
     current snapshot is always retained. Files that are referenced only by removed snapshots are
@@ -57,14 +57,14 @@ def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
 
 
 def delete_orphans(engine: Engine, table: str, before: int) -> int:
-    """Delete files that killed conversions left in the folder `metadata`; return their number.
+    """Delete files that killed conversions left in the folder `metadata`; return how many.
 
-    Nothing is deleted if the folder also has the metadata of another Iceberg writer, because all
-    Iceberg writers name their manifests in the same way.
+    Nothing is deleted if the folder also has the metadata of another Iceberg writer. All Iceberg
+    writers name their manifests in the same way, so that its manifests would be deleted too.
 
     Args:
-        before: time in ms since the epoch; files modified at or after it are retained, because a
-            conversion may be about to publish them. Files of the last day are always retained.
+        before: time in ms since the epoch. Files that were modified at or after this time, or in
+            the last day, are retained, because a running conversion may still publish them.
     """
     folder = MetadataFolder(engine, table)
     candidates = folder.written_before(min(before, time.time_ns() // 1_000_000 - _DAY))
@@ -82,7 +82,10 @@ def delete_orphans(engine: Engine, table: str, before: int) -> int:
 def without_oldest(
     engine: Engine, table: str, metadata: Json, count: int
 ) -> tuple[Json, list[str]]:
-    """Remove the oldest `count` snapshots; return the new metadata and the unreferenced paths."""
+    """Remove the oldest `count` snapshots from `metadata`.
+
+    Returns the new metadata, and the paths of the files that only removed snapshots reference.
+    """
     expired = metadata["snapshots"][:count]
     retained = metadata["snapshots"][count:]
     unreferenced = _unreferenced_files(engine, table, expired, retained)
@@ -112,8 +115,8 @@ def _unreferenced_files(
 def _needed_names(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
     """Return the names of all metadata files that snapshots reference.
 
-    Names are unique. Locations may have another form than the path of the table, such as a path
-    through a link.
+    The caller compares names, which are unique, and not locations: in a snapshot, the location of a
+    file can be a path through a symbolic link.
     """
     locations = set[str]().union(*(_read_files(engine, table, each) for each in snapshots))
     return {each.rpartition("/")[2] for each in locations}

@@ -89,7 +89,7 @@ def to_partition_fields(
     fields = []
     for number, name in enumerate(partition_columns):
         field = schema.get(name)
-        assert field is not None  # the snapshot's metadata was checked
+        assert field is not None  # checked when the table was loaded
         fields.append(
             {
                 "name": field.name,

@@ -155,8 +155,8 @@ class MetadataFolder:
     def has_other_metadata(self) -> bool:
         """Whether the folder has metadata files that no conversion has written.
 
-        Another Iceberg writer names its files differently, or wrote the metadata file with the
-        lowest number.
+        This is the case if the name of a metadata file isn't `v<N>.metadata.json`, or if no
+        conversion has written the metadata file with the lowest number.
         """
         numbers = []
         try:

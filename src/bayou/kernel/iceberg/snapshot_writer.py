@@ -58,9 +58,10 @@ from bayou.kernel.iceberg.values import IcebergValue
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 
 MANIFEST_ENTRIES = 4000
-"""Number of files in a manifest.
+"""Maximum number of files in a manifest.
 
-Removing a file rewrites one manifest of this size, and each commit rewrites the manifest list.
+With larger manifests, the removal of a file is slower, because its manifest is written again. With
+smaller manifests, every commit is slower, because the list of all manifests is written again.
 """
 _SMALL_MANIFEST_ENTRIES = MANIFEST_ENTRIES // 4
 _SMALL_MANIFESTS_TO_MERGE = 100
@@ -117,7 +118,7 @@ class SnapshotWriter:
         converter: DataFileConverter,
         changes: FileChanges,
     ) -> Json:
-        """Add a snapshot with exactly these files, regardless of the previous snapshot.
+        """Add a snapshot that contains exactly `files`, and no files of the previous snapshot.
 
         Args:
             changes: version and timestamp of the snapshot; the actions in this object are ignored.
@@ -176,7 +177,8 @@ class SnapshotWriter:
         if not removed_data <= matches:
             raise DivergedError(next(iter(removed_data - matches)))
         if optional and self._writer.format_version >= 3:
-            # The file is already in the table, and the action changes its tags, for example.
+            # If such a file is already in the table, its `add` action only changes its tags, for
+            # example, and the file's entry stays as it is.
             for match in self._matches(metadata, manifests, optional, DATA_MANIFEST, partitions):
                 for path in match.locations:
                     del added.data[path]
@@ -216,7 +218,8 @@ class SnapshotWriter:
         return NewSnapshot(
             snapshot_id=secrets.randbits(62) + 1,
             parent_snapshot_id=None if parent is None else parent["snapshot-id"],
-            # With row lineage, the sequence number of a row is the version of its last change.
+            # With row lineage, a row's sequence number is the Delta version of its last change.
+            # Rows inherit it from the snapshot.
             sequence_number=max(last + 1, version) if version_3 else last + 1,
             first_row_id=metadata["next-row-id"] if version_3 else None,
         )
@@ -231,7 +234,8 @@ class SnapshotWriter:
         version_3 = self._writer.format_version >= 3
         removed = set(removes)
         for path, add in adds.items():
-            # A file that is removed and added again has a new deletion vector.
+            # A commit that changes only a file's deletion vector removes the file and adds it
+            # again. In version 3, the data file's entry stays, and only the vector is replaced.
             unchanged = version_3 and path in removes and _is_same_file(add, removes[path])
             if unchanged:
                 removed.discard(path)
@@ -245,7 +249,10 @@ class SnapshotWriter:
     def _partitions(
         self, converter: DataFileConverter, changes: FileChanges, paths: Collection[str]
     ) -> set[tuple[IcebergValue, ...]] | None:
-        """Return the partitions of the removed files; None if an action has no partition."""
+        """Return the partitions of the `remove` actions, and of the `add` actions in `paths`.
+
+        Returns None if one of these actions has no partition values.
+        """
         partitions = set()
         wanted = set(paths)
         actions: list[AddFile | RemoveFile] = [*changes.removes, *changes.adds]
@@ -270,8 +277,8 @@ class SnapshotWriter:
     ) -> tuple[list[ManifestFile], set[str]]:
         """Remove the files `removed` from manifests.
 
-        Return `manifests` with the changed manifests replaced, and the locations of the files that
-        were in a manifest.
+        Return `manifests` with the changed manifests replaced, and the locations of the removed
+        files that one of `manifests` contained.
         """
         replaced: dict[str, ManifestFile] = {}
         found: set[str] = set()
@@ -292,7 +299,8 @@ class SnapshotWriter:
     ) -> Iterator[ManifestMatch]:
         """Yield the manifests that contain the files.
 
-        The newest manifests are searched first, because new files are removed more often.
+        The newest manifests are searched first, because new files are removed more often than old
+        files, and the search ends when all files are found.
         """
         if not files:
             return

@@ -166,7 +166,12 @@ def without_snapshots(metadata: Json, expired: Collection[int]) -> Json:
 def with_delta_version(
     metadata: Json, version: int, timestamp: int, base_version: int | None
 ) -> Json:
-    """Record the converted version of the Delta table."""
+    """Record the converted version of the Delta table.
+
+    Args:
+        timestamp: commit timestamp of the version.
+        base_version: the version that was converted before; None if the whole table was converted.
+    """
     properties = {
         **metadata["properties"],
         VERSION_KEY: str(version),
@@ -233,9 +238,11 @@ def _with_schema(metadata: Json, schema: Json) -> Json:
 def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
     """Set the default partition spec to the spec with these fields.
 
-    An existing spec with the same columns is used. If there is none, a new spec is added. The
-    fields of all specs get the current names of their columns, because Iceberg doesn't allow a
-    field to have the name of another column.
+    An existing spec with the same columns is used. If there is none, a new spec is added.
+
+    The fields of all specs get the current names of their columns. If a column was renamed, another
+    column can have its old name, and Iceberg doesn't allow a partition field with the name of
+    another column.
     """
     sources = [field["source-id"] for field in fields]
     specs = _with_current_names(metadata)
@@ -283,7 +290,7 @@ def _properties(configuration: Mapping[str, str]) -> dict[str, str]:
         # Iceberg's maintenance must not delete files that the Delta table needs.
         "gc.enabled": "false",
         # Bounds aren't exact: Delta's statistics truncate timestamps to milliseconds, for example.
-        # With other modes, Spark returns the bounds as results of MIN and MAX.
+        # In Iceberg's default mode, Spark would return the bounds as results of MIN and MAX.
         "write.metadata.metrics.default": "counts",
     }
     for key, value in configuration.items():

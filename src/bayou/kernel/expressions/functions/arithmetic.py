@@ -54,22 +54,23 @@ def _any_float(types: Sequence[DataType]) -> bool:
 
 
 def sum_monotonicity(signs: tuple[int, int]) -> Any:
-    """Return the `monotonicity` of the `Function` `+` (signs 1, 1) or `-` (signs 1, -1)."""
+    """Return the `Function.monotonicity` of `+` (signs 1, 1) or of `-` (signs 1, -1)."""
 
     def directions(constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
         variable = [c is None for c in constants]
-        # Infinity minus infinity is NaN, so a sum can be greater than the sum of the upper bounds.
+        # Infinity minus infinity is NaN, the maximum. Therefore a sum can be greater than the sum
+        # of its operands' upper bounds.
         if _any_float(types) and (all(variable) or not all(map(_finite, constants))):
             return None
         result = tuple(s if v else 0 for s, v in zip(signs, variable, strict=True))
-        # A number minus NaN is NaN, the maximum, so the difference doesn't decrease.
+        # If the subtrahend grows to NaN, the difference doesn't decrease: it is NaN, the maximum.
         return None if _any_float(types) and -1 in result else result
 
     return directions
 
 
 def product_monotonicity(*, divides: bool) -> Any:
-    """Return the `monotonicity` of the `Function` `*`, or of `/` if `divides` is True.
+    """Return the `Function.monotonicity` of `*`, or of `/` if `divides` is True.
 
     A product or a quotient is monotonic only if one operand is a finite constant other than 0. In a
     quotient, this operand must be the divisor.
@@ -89,9 +90,10 @@ def product_monotonicity(*, divides: bool) -> Any:
 
 
 def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequence[int] | None:
-    """Return the monotonicity of a function that is non-decreasing in its first argument.
+    """Return 1 for the first argument, and 0 for the others, which must be constants.
 
-    Returns None if another argument isn't a constant.
+    This is the `Function.monotonicity` of functions whose result never decreases as the first
+    argument grows. Returns None if an argument after the first isn't a constant.
     """
     return (1, *(0 for _ in constants[1:])) if all(c is not None for c in constants[1:]) else None
 
@@ -99,12 +101,18 @@ def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequ
 def non_decreasing_unless_float(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity of `floor` and `ceil`; None for floats, because NaN becomes 0."""
+    """Return the `Function.monotonicity` of `floor` and `ceil`; None for floats.
+
+    NaN is the maximum of the floats, but its `floor` is 0, which isn't the maximum of the results.
+    """
     return None if _any_float(types) else non_decreasing(constants, types)
 
 
 def non_increasing(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
-    """Return the monotonicity of negation. None for floats, because -NaN is NaN, the maximum."""
+    """Return the `Function.monotonicity` of negation; None for floats.
+
+    NaN is the maximum of the floats, but -NaN is NaN too, which isn't the minimum of the results.
+    """
     return None if _any_float(types) else (-1,)
 
 
@@ -333,8 +341,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         monotonicity=non_decreasing_unless_float,
         aliases=("ceiling",),
     ),
-    # A function rather than a comparison, so that statistics skip no file: some writers, such as
-    # deltalake, leave NaN out of the bounds.
+    # `isnan` isn't translated to a comparison with NaN. Otherwise, data skipping could skip files
+    # that contain NaN: some writers, such as deltalake, ignore NaN in minimum and maximum values.
     Function(
         name="isnan",
         signature="isnan(a)",

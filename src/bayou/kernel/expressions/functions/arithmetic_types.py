@@ -45,7 +45,11 @@ from bayou.protocol.schema import (
 
 
 def _operands(call: Call) -> tuple[DataType, DataType]:
-    """Return the numeric types of two operands. As in Spark, a string becomes long or double."""
+    """Return the types to which two operands are cast: both are numeric types.
+
+    As in Spark, a string becomes a long if the other operand is an integer, otherwise a double.
+    NULL gets the type of the other operand.
+    """
     if len(call.types) != 2:
         raise call.error("the function takes 2 arguments")
     left, right = call.types
@@ -143,7 +147,7 @@ def remainder_type(left: DecimalType, right: DecimalType) -> DecimalType:
 
 
 def one_number(call: Call) -> Binding:
-    """Return the types of a function that takes a number and returns a number of the same type."""
+    """Return the types of a function such as `abs`, whose result has the type of its argument."""
     if len(call.types) != 1:
         raise call.error("the function takes 1 argument")
     number_type = argument_type(call, call.types[0], NUMBER)
@@ -151,7 +155,10 @@ def one_number(call: Call) -> Binding:
 
 
 def integer_rounding_binding(call: Call) -> Binding:
-    """Return the types of `floor` and `ceil`: decimal for a decimal, long for other numbers."""
+    """Return the argument and result types of `floor` and `ceil`.
+
+    The result is a decimal for a decimal, and a long for all other numbers.
+    """
     number_type = one_number(call).result
     if isinstance(number_type, DecimalType):
         precision = min(38, number_type.precision - number_type.scale + 1)
@@ -162,7 +169,7 @@ def integer_rounding_binding(call: Call) -> Binding:
 
 
 def rounding(call: Call) -> Binding:
-    """Return the types of `round`, whose number of decimals must be a constant."""
+    """Return the argument and result types of `round`; the number of decimals is a constant."""
     if not 1 <= len(call.types) <= 2:
         raise call.error("the function takes 1 to 2 arguments")
     number_type = argument_type(call, call.types[0], NUMBER)
@@ -185,7 +192,10 @@ def rounding(call: Call) -> Binding:
 
 
 def two_floats(call: Call) -> Binding:
-    """Return the types of a function of two numbers: float if both are float, otherwise double."""
+    """Return the argument and result types of a function such as `nanvl`.
+
+    All types are float if both arguments are floats, otherwise double.
+    """
     if len(call.types) != 2:
         raise call.error("the function takes 2 arguments")
     both = FLOAT if set(call.types) == {FLOAT} else DOUBLE

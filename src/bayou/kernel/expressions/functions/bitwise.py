@@ -24,7 +24,7 @@ _LONG = (1 << 64) - 1
 
 
 def _whole(count: int) -> Callable[[Call], Binding]:
-    """Return a function that binds a call with `count` integers to their common type."""
+    """Return the `Function.bind` for `count` integers, which are cast to their common type."""
 
     def bind(call: Call) -> Binding:
         if len(call.types) != count:

@@ -49,7 +49,7 @@ def floor_to_multiple(micros: Datum, step: int) -> Datum:
 
 
 def months_of(dates: Datum) -> Datum:
-    """Return the number of months since year 0."""
+    """Return the number of months since January of the year 0."""
     years = pc.cast(pc.year(dates), pa.int64())
     return pc.add(pc.multiply(years, 12), pc.subtract(pc.month(dates), 1))
 
@@ -200,7 +200,10 @@ def last_day(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def interval_type(call: Call) -> Binding:
-    """Return the types of the sum of a date or timestamp and an interval (months, microseconds)."""
+    """Return the argument and result types of a date or timestamp plus an interval.
+
+    The interval consists of two arguments: months and microseconds.
+    """
     result = call.types[0]  # the sum of a string and an interval is a string in Spark
     micros = constant_of(call, 2)
     if result not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):

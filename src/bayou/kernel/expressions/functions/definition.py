@@ -26,7 +26,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 
-# A pyarrow array or scalar. pyarrow's type hints don't allow both where its functions do.
+# A pyarrow array or scalar. pyarrow's functions accept both, but their type hints don't.
 Datum: TypeAlias = Any
 
 NUMBER = "number"
@@ -71,10 +71,11 @@ class Function:
             for all rows; `Evaluator` implements them.
         null_handling: `exact`: the result is NULL if and only if an argument is NULL. `more`: the
             result is also NULL for some arguments that aren't NULL. `own`: other rules.
-        monotonicity: function that returns how the result depends on each argument: 1 if
-            non-decreasing, -1 if non-increasing, 0 for a constant argument; None if the call isn't
-            monotonic. It is called with the value of each argument (None if it isn't a
-            constant) and the arguments' types. Data skipping uses it.
+        monotonicity: function that returns a number for each argument: 1 if the result never
+            decreases as the argument grows, -1 if the result never increases, 0 if the argument is
+            a constant. It returns None if the result can both increase and decrease. It is called
+            with the value of each argument (None if it isn't a constant) and the arguments' types.
+            Data skipping uses it to compute bounds of the result from bounds of the arguments.
         exact: whether every result equals Spark's result, including the last digit.
     """
 

@@ -211,7 +211,7 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _distinct_rounded(numbers: Datum, decimals: int, *, single: bool) -> Datum:
-    """Round floats half up, as Java does: the shortest decimal string of a float is rounded.
+    """Round floats half up. As in Java, the shortest decimal string of each float is rounded.
 
     Args:
         decimals: number of decimal places.

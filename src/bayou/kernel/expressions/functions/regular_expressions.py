@@ -13,9 +13,9 @@ from bayou.errors import PredicateError
 from bayou.kernel.arrow.compute import pc
 
 LINE_ENDS = ("\r\n", "\n", "\r", "\x85", "\u2028", "\u2029")
-"""Java's line terminators, the longest first."""
+"""The line terminators of Java's regular expressions, the longest first."""
 
-# Java's line terminators, which a dot doesn't match.
+# The same characters in the syntax of an RE2 character class. In Java, a dot matches none of them.
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _END = r"(?:\r\n|[" + _LINE_ENDS + r"])?\z"
 _NOWHERE = r"[^\x{0}-\x{10FFFF}]"

@@ -98,7 +98,8 @@ def _slice(string: str, start: int, length: int | None = None) -> str:
 def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
     """Return a function that determines the types of a call whose first argument is a string.
 
-    The other arguments have the types `types`; the last one is optional. A binary is an error.
+    A binary as first argument is an error. The arguments after the first have the types `types`,
+    and the last one is optional.
     """
     bind = fixed_parameters(STRING, *types, result=STRING, optional=1)
 
@@ -217,7 +218,10 @@ def _size(value: str | bytes) -> int:
 def _prefix_directions(
     constants: Sequence[Any], _types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity of `substring`: non-decreasing for prefixes, otherwise None."""
+    """Return the `Function.monotonicity` of `substring`.
+
+    A prefix never decreases as the string grows. For all other substrings, the result is None.
+    """
     if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
         return None
     return (1, 0, 0)

@@ -63,7 +63,7 @@ def sql_type(node: exp.DataType) -> DataType | None:
 
 
 def cast_constant(constant: Literal, target: DataType) -> Expression:
-    """Cast a constant during parsing; return a `Cast` if only the evaluation can do it."""
+    """Return the cast constant. A cast that isn't supported during parsing becomes a `Cast`."""
     value = constant.value
     try:
         return Literal(_converted(value, target), target)

@@ -57,7 +57,7 @@ def _with_plain_tokens(sql: str) -> str:
         else:
             for token in tokens:
                 if token.kind == "open":
-                    raise _invalid_sql(sql, "a quote or comment is open")
+                    raise _invalid_sql(sql, "a quote or comment isn't closed")
                 blanks = _NOT_BLANK.sub(" ", sql[at : token.start])
                 text = sql[token.start : token.end]
                 pieces += [blanks, quote_identifier(text) if token.start in columns else text]
@@ -67,7 +67,10 @@ def _with_plain_tokens(sql: str) -> str:
 
 
 def _columns_that_sqlglot_drops(tokens: Sequence[Token]) -> set[int]:
-    """Return the offsets of arguments that are a column named ALL or AS, as in `f(all, 0)`."""
+    """Return the offsets of function arguments that are a column named ALL or AS: `f(all, 0)`.
+
+    Unless these names are quoted, sqlglot reads them as keywords and omits the arguments.
+    """
     return {
         token.start
         for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False)

@@ -1,7 +1,7 @@
 """Reading values of encoded manifest entries, and moving entries to other manifests.
 
-An entry in Avro's binary encoding begins with the status, the snapshot id and the sequence numbers;
-only these fields change when it is moved.
+An entry in Avro's binary encoding begins with the status, the snapshot id and the sequence numbers.
+If an entry is copied to another manifest, only these fields change.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class EntryMover:
     """Changes the status of encoded entries that are copied from an old manifest to a new one.
 
     Attributes:
-        manifest: the old manifest, whose sequence number the entries inherit.
-        snapshot_id: the snapshot that deletes entries.
+        manifest: the old manifest. Entries without a sequence number inherit the manifest's.
+        snapshot_id: id of the new snapshot, which is recorded in entries that become DELETED.
     """
 
     manifest: ManifestFile
@@ -111,7 +111,7 @@ class EntryMover:
     _heads: dict[tuple[int, bytes], bytes] = field(default_factory=dict)
 
     def moved(self, entry: bytes, status: int) -> bytes:
-        """Return the entry with another status, `EXISTING` or `DELETED`."""
+        """Return the entry with the status `status`, which is `EXISTING` or `DELETED`."""
         length = _head_length(entry)
         key = (status, entry[:length])
         head = self._heads.get(key)

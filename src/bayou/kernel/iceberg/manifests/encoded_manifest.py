@@ -33,12 +33,12 @@ _BYTES_PER_ENTRY = 16 / 3  # four bytes in Base64
 
 
 def location_hash(location: str) -> int:
-    """Return the hash that the index has for a file's location."""
+    """Return the hash of a file's location for the index."""
     return zlib.crc32(location.encode())
 
 
 def index_length(entries: int) -> int:
-    """Return how many of a manifest's first bytes contain the index of `entries` entries."""
+    """Return how many bytes at the start of a manifest with `entries` entries contain its index."""
     return _BYTES_BEFORE_INDEX + int(entries * _BYTES_PER_ENTRY) + 4
 
 
@@ -105,9 +105,10 @@ class EncodedManifest:
         return self.file.metadata[SCHEMA_KEY]
 
     def matching(self, wanted: Collection[int], live: int) -> list[int]:
-        """Return the indexes of the entries whose hash is in `wanted`.
+        """Return the indexes of the live entries whose location hash is in `wanted`.
 
-        Only the first `live` entries are searched.
+        Args:
+            live: number of live entries. They are the first entries of the manifest.
         """
         return matching_hashes(self.hashes[:live], wanted)
 
@@ -212,8 +213,9 @@ def encoded_manifest(data: bytes) -> EncodedManifest | None:
         lengths = struct.unpack(f"<{len(hashes)}I", encoded)
     except (KeyError, struct.error, zlib.error) as error:
         raise ValueError(f"the manifest's index is damaged: {error}") from error
-    if sum(block.count for block in file.blocks) != len(hashes):
-        raise ValueError("the manifest's index has another number of entries")
+    entries = sum(block.count for block in file.blocks)
+    if entries != len(hashes):
+        raise ValueError(f"the manifest has {entries} entries, but its index has {len(hashes)}")
     return EncodedManifest(file, hashes, lengths)
 
 

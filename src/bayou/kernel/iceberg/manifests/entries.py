@@ -58,11 +58,11 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """`manifest_entry`.
+    """`manifest_entry`: a file in a manifest, and its status.
 
     Attributes:
         sequence_number, file_sequence_number: None in a new manifest if the entry inherits the
-            number of its snapshot. In manifests that are read, inherited numbers are filled in.
+            snapshot's sequence number. In manifests that are read, inherited numbers are filled in.
     """
 
     status: int
@@ -143,7 +143,7 @@ class NewSnapshot:
 
 
 def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
-    """Return a copy of an entry of an old manifest, with another status, for the new manifest."""
+    """Copy an entry of an old manifest for a new manifest, with the status `status`."""
     if status == DELETED:
         return replace(entry, status=DELETED, snapshot_id=snapshot.snapshot_id)
     return replace(entry, status=EXISTING)

@@ -46,7 +46,8 @@ def matching_manifests(
 ) -> Iterator[ManifestMatch]:
     """Yield the manifests that contain a requested file, until all requested files are found.
 
-    Reads the index of each manifest, and then only the manifests that may have a file.
+    The index of each manifest is read first. A manifest is then read completely if it has no index,
+    or if its index has the hash of a requested file.
 
     Args:
         locations: locations of data files. For manifests of deletion vectors, the locations of the

@@ -19,7 +19,7 @@ def may_contain(
 ) -> bool:
     """Whether a manifest may contain a file of at least one of the partitions.
 
-    If `partitions` is None, the result is True.
+    If `partitions` is None, the partitions are unknown, and the result is True.
     """
     if partitions is None or len(manifest.partitions) != len(spec.types):
         return True

@@ -115,7 +115,7 @@ class _MemoryStream(io.BytesIO):
 
 
 class _EncodedRecordWriter:
-    """The `writer` of an `AvroOutputFile` whose records are encoded."""
+    """The `writer` of an `AvroOutputFile` whose records are already encoded."""
 
     def write(self, encoder: Any, record: bytes) -> None:
         encoder.write(record)
@@ -208,8 +208,8 @@ class EncodedManifestWriter(ManifestWriterV2):
     def add_moved(self, moved: MovedEntries) -> None:
         """Add entries of an older manifest.
 
-        The partition bounds and the smallest sequence number are taken from the older manifest.
-        They also cover files that were removed from it.
+        Their partition bounds and their smallest sequence number are copied from the manifest list,
+        and therefore also include the files that are now deleted.
         """
         for block in moved.existing:
             if isinstance(block, Block):
@@ -217,7 +217,7 @@ class EncodedManifestWriter(ManifestWriterV2):
             else:
                 self._writer.write_block(block)
         if moved.deleted:
-            self._writer.flush()  # blocks of existing entries can be copied later
+            self._writer.flush()  # later, only blocks without deleted entries can be copied
             self._writer.write_block(moved.deleted)
         source, deleted = moved.source, len(moved.deleted)
         minimum = source.min_sequence_number
