@@ -26,9 +26,9 @@ from bayou.spark.write import WriteOptions
 from bayou.spark.write.data_source_writers import DeltaStreamWriter, DeltaWriter
 
 _PARTIAL_READS = ("filter", "versionasof", "timestampasof", "readchangefeed", "readchangedata")
-"""Read options that select some of a table's rows, or an earlier version. For an INSERT into a
-view, Spark passes the options of the view's read to the writer. If a view with one of these options
-could be overwritten, rows that the view doesn't show would be deleted."""
+"""Read options that select some of a table's rows, or an earlier version. A write with one of these
+options is an error. For an INSERT into a view, Spark passes the options of the view's read to the
+writer. Without the error, INSERT OVERWRITE would delete rows that the view doesn't show."""
 
 
 class DeltaDataSource(DataSource):

@@ -41,9 +41,9 @@ _ADDED_REDACTION = (
     r"|api[._-]?key|sas[._-]?(?:key|token)|azure\.sas\.|jaas|oauthbearer\.config|credential"
     r"|ssl\.key\.pem|private key-|passphrase|passwd|basic\.auth\.user)"
 )
-"""Regular expression of secret options that `spark.redaction.regex` doesn't match. Otherwise Spark
-would write these options to plans and event logs. Spark also matches the values of options, so the
-expression contains no word that is common in paths."""
+"""Regular expression of the secret options that `spark.redaction.regex` doesn't match. It prevents
+Spark from writing them to plans and event logs. Spark redacts an option if its name or its value
+matches. Therefore the expression contains no word that is common in paths."""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _JAR_SETTINGS = ("spark.jars", "spark.jars.packages", "spark.sql.extensions")
 _LAUNCH_PREFIXES = ("spark.driver.", "spark.jars", "spark.submit.")
@@ -111,7 +111,8 @@ def enable(spark: Any) -> None:
     hooks.register("count", metadata_count.count)
     for key in _CONF:
         _set_conf(spark, key, "true")
-    # Set even if this session has it: `disable` of another session unsets it for later sessions.
+    # The value is set even if this session has it, because `_set_conf` also sets it for sessions
+    # that are created later. For these, `disable` in another session may have removed the value.
     redacted = str(spark.conf.get(_REDACTED_OPTIONS, _DEFAULT_REDACTION))
     redacted = redacted.removesuffix(_ADDED_REDACTION) + _ADDED_REDACTION
     _set_conf(spark, _REDACTED_OPTIONS, redacted)

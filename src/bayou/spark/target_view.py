@@ -94,13 +94,14 @@ class TargetView:
             raise self._changed_table_error()
 
     def check_columns(self, read: Snapshot | None, latest: Snapshot) -> None:
-        """Raise `PredicateError` if a name of the view now belongs to another column of the table.
+        """Raise `PredicateError` if a column name no longer means the column that the view reads.
 
-        The fields of structs are compared too, also in arrays and maps.
+        In a table with column mapping, a column can be dropped or renamed, and a new column can get
+        its name. Names of struct fields are checked too, also in arrays and maps.
 
         Args:
-            read: the version that the view reads; None if it is no longer available. Then the view
-                is refused if the table's columns can have been renamed or dropped.
+            read: the version that the view reads; None if it is no longer available. Without this
+                version, a view of a table with column mapping is always an error.
         """
         if read is None:
             if column_mapping_mode(latest.properties) != "none":
@@ -216,7 +217,7 @@ class TargetView:
 
 
 def _other_column(before: DataType, now: DataType) -> str | None:
-    """Return the path of the first column or field that has the name of another column before.
+    """Return the first name (path) that belongs to different columns or fields in the two types.
 
     Names that only one of the types has are ignored.
     """

@@ -51,10 +51,7 @@ _COMPARABLE_TYPES = (BYTE, SHORT, INTEGER, LONG, STRING, DATE)
 def kernel_predicate(
     target: TargetTable, snapshot: Snapshot, condition: RowExpression | None
 ) -> Predicate | None:
-    """Return the part of a condition that the kernel supports, or None.
-
-    The part is the AND of the condition's conjuncts that the kernel can evaluate.
-    """
+    """Return the AND of the conjuncts that the kernel can evaluate; None if there are none."""
     view = target.view
     if condition is None or (view is not None and not view.keeps_names):
         return None
@@ -148,7 +145,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 def _kernel_conjuncts(
     spark: Any, condition: RowExpression, schemas: Sequence[StructType]
 ) -> list[Predicate]:
-    """Return the conjuncts for which the kernel and the session have the same result."""
+    """Return the conjuncts of `condition` that kernel and session evaluate to the same result."""
     parts = condition.conjuncts
     if session_matches_kernel(spark, schemas):
         return [part for part in parts if inexact_function(part) is None]

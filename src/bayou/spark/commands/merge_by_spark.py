@@ -119,7 +119,7 @@ def merge_deterministic_source(
         target: a table in a classic session.
         source: a DataFrame that has the same rows each time Spark computes it.
         definition: the MERGE, with conditions and values as SQL strings.
-        counter: application id. The commit increments the version of its transaction identifier.
+        counter: application id of a transaction identifier whose version the commit increments.
     """
     started = time.perf_counter()
     return run_at_version_read(
@@ -265,8 +265,8 @@ class _Plan:
     def check_expressions(self, target: Any, source: Any) -> None:
         """Raise `PredicateError` if a condition or value isn't allowed in a MERGE.
 
-        Each condition and value must be computed from one pair of rows. Each condition must also be
-        deterministic.
+        Each condition and value must be computed from one target row and one source row, so that it
+        can't have an aggregate function, for example. Each condition must also be deterministic.
         """
         if self._request.source_alias is not None:
             source = source.alias(self._request.source_alias)

@@ -188,12 +188,12 @@ class _SampleTask:
 class _Shuffle:
     """The map function `split` and the reduce function `merge` of `run_shuffled_tasks`.
 
-    A group of the shuffle has all rows of one new file. New files have consecutive numbers across
-    all rewrites.
+    All rows of a new file are one group of the shuffle. The number of the group is the index of the
+    file in the list of all new files, in which the files of the first rewrite come first.
 
     Attributes:
         parts: for each rewrite, the ranges of the space-filling curve.
-        first_files: for each rewrite, the number of its first new file.
+        first_files: for each rewrite, the index of its first new file.
         rewrite_numbers: for each new file, the index of its rewrite.
         rewrites: for each rewrite, the serialized `RewriteTask` with only its first input file,
             which is enough to write the new files.

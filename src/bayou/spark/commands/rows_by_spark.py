@@ -54,15 +54,16 @@ _MAX_VERSIONS = 5
 
 FILE, POSITION, ACTION = f"{INTERNAL}file", f"{INTERNAL}position", f"{INTERNAL}action"
 NEW_ROWS = "~"
-"""Prefix of `FILE` in new rows; a number follows. In the sort order, it is after all paths."""
+"""Prefix of the column `FILE` in new rows, followed by a number. It sorts after all paths."""
 
 SOURCE_ROWS = "bayou_source_rows"
 """Name of the `DataFrame.observe` that counts the source rows of a merge."""
 
 _RESULT_SCHEMA = "changes binary, action_counts map<int, bigint>"
 _ENCODED, _DECODED = "+", "-"
-"""First character of `FILE`, followed by the file's path. The path is URL-encoded after `_ENCODED`
-(Spark's reader), but not after `_DECODED` (Python data source)."""
+"""First character of the column `FILE` in rows of existing files. The file's path follows: after
+`_ENCODED` as Spark's reader returns it, URL-encoded; after `_DECODED` as the Python data source
+returns it, not encoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,9 +345,9 @@ class _TaskRows:
 
 
 def collect_positions(rows: Any, *, table: str) -> dict[str, BitMap64]:
-    """Collect the positions of rows by file in the driver, without a shuffle.
+    """Collect the positions of rows in the driver, grouped by file; Spark shuffles no rows.
 
-    `rows` has the columns `FILE` and `POSITION`. Files are identified by their normalized paths.
+    `rows` has the columns `FILE` and `POSITION`. The keys of the result are normalized file paths.
     """
     packed = rows.select(FILE, POSITION).mapInArrow(_pack, "file string, rows binary")
     try:
@@ -412,7 +413,7 @@ def _filtered(rows: pa.RecordBatch, mask: Any) -> pa.RecordBatch:
 
 
 def _key(path: str) -> str:
-    """Normalize the path in a `FILE` value, because Spark and Bayou write paths differently."""
+    """Return the normalized path of a value in `FILE`: Spark and Bayou write paths differently."""
     prefix, path = path[0], path[1:]
     path = unquote(path) if prefix == _ENCODED else path
     scheme, separator, location = path.partition(":")

@@ -54,7 +54,7 @@ class Inventory:
         location: the table's path as the user wrote it.
 
     Raises:
-        ArgumentError: a column is missing or has another type.
+        ArgumentError: a column is missing or has the wrong type.
     """
 
     frame: Any = field(repr=False)

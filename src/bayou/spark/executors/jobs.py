@@ -102,7 +102,7 @@ def _interruption(error: BaseException, handled: BaseException | None) -> BaseEx
 
 _POLLS = 25
 _POLL_SECONDS = 0.2
-"""Interval between polls of the state of a stage with a failed task."""
+"""Seconds between two checks whether all tasks of a stage with a failed task have started."""
 
 
 def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:

@@ -91,7 +91,8 @@ def _translate(
 
 
 def _is_plain(expression: Expression) -> bool:
-    # Catalyst writes the cast of another operand of isnan, and a cast isn't plain.
+    # `isnan` takes a float or double. Catalyst casts operands of other types, and a cast isn't
+    # plain.
     plain = isinstance(expression, _PLAIN) or is_nan_test(expression)
     return plain and all(map(_is_plain, operands_of(expression)))
 
@@ -117,7 +118,7 @@ class _ColumnNames:
             if path[: len(known)] == known
         ]
         if len(matches) != 1 or matches[0][0] in self._ignored:
-            # If there are two matches, a qualifier is also a column's name.
+            # Two matches: the first name of the path is both a qualifier and a struct column.
             raise _UntranslatableError(".".join(path))
         try:
             return logical_path(self._schema, matches[0])

@@ -56,8 +56,8 @@ def column_sql(spark: Any, column: Any) -> str | None:
 def conjunct_sqls(spark: Any, column: Any) -> list[str]:
     """The SQL of each conjunct of a classic Column; conjuncts without SQL are omitted.
 
-    The list is empty if a conjunct contains a subquery, because the subquery can read rows of the
-    same table that don't match the other conjuncts.
+    The list is empty if a conjunct contains a subquery. The subquery can read rows of the same
+    table that don't match the conjuncts, so that they don't describe all rows to read.
     """
     try:
         return list(_conjuncts(CatalystExpression.of(spark, column)))

@@ -83,7 +83,7 @@ class OnlySparkError(PredicateError):
 
 
 def check_no_view(target: TargetTable, expression: RowExpression) -> None:
-    """Raise `PredicateError` if the target is a view, because the kernel can't compute its columns.
+    """Raise `PredicateError` if the target is a view: the kernel can't compute a view's columns.
 
     Args:
         expression: a condition or value over the columns of the target.
@@ -101,9 +101,10 @@ def check_structs_by_name(
 ) -> None:
     """Raise `UnsupportedFeatureError` if the session matches a column's structs by position.
 
-    The setting `STRUCTS_BY_NAME` determines how the session matches struct fields; callers match
-    them by name. A column without structs is always allowed. If `source` isn't None, a column is
-    also allowed if its structs have the same field names in the same order in both schemas.
+    The session's setting is `STRUCTS_BY_NAME`. The commands that call this function can match
+    struct fields only by name. A column without structs is always allowed. If `source` isn't None,
+    a column is also allowed if its structs have the same field names in the same order in both
+    schemas.
 
     Args:
         schema: the table's columns.

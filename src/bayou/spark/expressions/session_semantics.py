@@ -98,8 +98,8 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
 
     Raises:
         ArgumentError: the condition uses timestamp functions; or compares a timestamp with a date,
-            a TIMESTAMP_NTZ or a string column; or compares a string that looks like a timestamp
-            with a column of another type.
+            a TIMESTAMP_NTZ or a string column; or contains a string that looks like a timestamp,
+            and a column that is neither a date nor a timestamp.
     """
     try:
         expression = parse_predicate(condition)

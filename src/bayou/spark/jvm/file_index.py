@@ -128,8 +128,9 @@ class _JavaFileIndex:
         self._index = index
         self._partition_schema = _java_schema(self._jvm, index.partition_schema)
         root = java_class(self._jvm, "org.apache.hadoop.fs.Path")(index.root)
-        # Spark refuses to write to a relation with two paths. With one path, an INSERT into a view
-        # of the DataFrame would write files past the log, or delete the table's folder.
+        # The root path is listed twice, because Spark refuses to write to a relation with two
+        # paths. With one path, an INSERT into a view of the DataFrame would write files that aren't
+        # in the log, or delete the table's folder.
         self._root_paths = scala_seq(self._jvm, [root, root])
         self._none = java_class(self._jvm, "scala.Option").empty()
 

@@ -36,22 +36,25 @@ _FILES_AT_ONCE = 100_000
 """Files whose fields are transferred together; limits the memory that the transfer needs."""
 
 _FEW_FILES = 6
-"""Up to this number of files, one call for each file takes fewer calls than method handles."""
+"""For at most this number of files, py4j calls for each file are fewer than with method handles."""
 
 _UNQUOTED = f"{string.ascii_letters}{string.digits}-._=/:\0".encode()
-"""Bytes that a path and its URI have in common; NUL separates paths."""
+"""Bytes that are the same in a path and in its URI. NUL is included, because it separates paths."""
 
 
 class _Handles(NamedTuple):
     """Method handles that create file statuses and directories.
 
     Attributes:
-        read_strings: takes the `java.nio.file.Path` of a file of strings, and returns a `String[]`.
-        from_uris: takes arrays of sizes, times and URIs, and an index. Returns the `FileStatus` of
-            the file at the index.
-        from_strings: like `from_uris`, with Hadoop paths that can contain any character.
-        directory: takes an `InternalRow[]`, a `FileStatus[]`, the starts and the ends of the slices
-            of the statuses, and an index. Returns the `PartitionDirectory` at the index.
+        read_strings: takes the `java.nio.file.Path` of a file that contains strings, and returns
+            them as a `String[]`.
+        from_uris: takes (sizes, modification times, URIs, index), where the first three are arrays.
+            Returns the `FileStatus` of the file at the index.
+        from_strings: takes (sizes, modification times, Hadoop paths, index). The paths can contain
+            any character. Returns the `FileStatus` of the file at the index.
+        directory: takes (rows, statuses, starts, ends, index), where the first four are arrays.
+            Returns the `PartitionDirectory` at the index. Its partition values are the row at the
+            index. Its files are the statuses from the start at the index to the end at the index.
     """
 
     read_strings: JavaObject
@@ -144,9 +147,7 @@ class JavaFiles:
         return then(text, bind(split, 1, self._objects("\0")))
 
     def _status_maker(self, to_path: JavaObject) -> JavaObject:
-        """Return a method handle that creates the `FileStatus` of one file.
-
-        The method handle takes arrays of sizes, times and strings, and the index of the file.
+        """Return the method handle `_Handles.from_uris` or `_Handles.from_strings`.
 
         Args:
             to_path: a method handle that converts a string to a Hadoop `Path`.
@@ -172,10 +173,7 @@ class JavaFiles:
         return handles.permuteArguments(status, wanted, self._order(0, 3, 1, 3, 2, 3))
 
     def _directory_maker(self) -> JavaObject:
-        """Return a method handle that takes (rows, statuses, starts, ends, index).
-
-        It returns the `PartitionDirectory` at the index; see `_Handles.directory`.
-        """
+        """Return the method handle `_Handles.directory`."""
         types, lookup, handles = self._types, self._handles.publicLookup(), self._handles
         integer, integers = self._java("java.lang.Integer").TYPE, self._class("[I")
         row = self._class("org.apache.spark.sql.catalyst.InternalRow")
@@ -202,9 +200,9 @@ class JavaFiles:
 
     @contextmanager
     def _temporary_file(self, data: bytes) -> Iterator[JavaObject]:
-        """Write data to a file, and yield its `java.nio.file.Path`.
+        """Write data to a file, and yield the file's `java.nio.file.Path`.
 
-        py4j would send the data as Base64 text.
+        This is faster than a py4j call with the data, which py4j would encode as Base64.
         """
         folder = str(self._spark.sparkContext._temp_dir)
         with ExitStack() as stack:
@@ -330,9 +328,9 @@ class JavaFiles:
         return getter.asType(self._types.methodType(element, self._java("java.lang.Integer").TYPE))
 
     def _of_index(self, handle: JavaObject, *getters: JavaObject) -> JavaObject:
-        """Return a method handle that calls `handle` with the results of getters.
+        """Return a method handle that takes an index for each getter from `_getter`.
 
-        The method handle takes an index for each getter.
+        The method handle calls `handle` with the elements at these indexes.
         """
         filters = self._array(self._java("java.lang.invoke.MethodHandle"), *getters)
         return self._handles.filterArguments(handle, 0, filters)

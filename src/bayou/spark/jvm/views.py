@@ -99,7 +99,8 @@ class ViewPlan:
             kept: other columns of `rows`. They follow the view's columns in the result.
 
         Returns:
-            None if `rows` lacks a column that the view reads, or if the column has another type.
+            None if `rows` lacks a column that the view reads, or has the column with another type
+            than the version that the view reads.
         """
         plan = analyzed_plan(rows)
         by_name = {str(a.name()).lower(): a for a in scala_items(plan.output())}

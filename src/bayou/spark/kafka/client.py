@@ -259,7 +259,8 @@ def make_consumer(
         # Between two batches, a task may wait for Spark without a time limit.
         "max.poll.interval.ms": "86400000",
         "topic.metadata.propagation.max.ms": "10000",
-        # As in the Java client. Otherwise a record that was damaged on a disk is read as it is.
+        # The Java client also checks the CRC of record batches by default. Without the check, a
+        # record that was damaged on a broker's disk would be returned as if it were correct.
         "check.crcs": "true",
         **properties.values,
         "allow.auto.create.topics": "false",

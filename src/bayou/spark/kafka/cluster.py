@@ -37,7 +37,7 @@ def topic_identity(
 ) -> tuple[str | None, str | None]:
     """Return the cluster id and the topic id; None for an id that the brokers don't report.
 
-    If a topic is recreated, it has another topic id.
+    If a topic is deleted and created again, the new topic has a different topic id.
 
     Args:
         bootstrap_servers: brokers as host:port, separated by commas.
@@ -260,7 +260,7 @@ class KafkaCluster:
                 except KafkaError:
                     if not offsets or time.monotonic() <= deadline:
                         raise
-                    partition = min(remaining)  # the brokers have returned other partitions
+                    partition = min(remaining)  # brokers have returned offsets of other partitions
                     error = (transient | leaderless)[partition]
                     raise self._no_offsets(partition, error) from None
                 leaderless = self._without_leader(remaining)

@@ -110,7 +110,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else offsets_to_json(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        # If the first batch is repeated after a restart, `start` is resolved again.
+        # If Spark repeats the first batch after a restart, it passes a new initial offset as
+        # `start`. The start of the original batch is in its end offset (`FIRST_START`).
         begin, until = _from_json(start), _from_json(end)
         if FIRST_START in end and FIRST_START not in start:
             begin = offsets_from_json(end[FIRST_START])

@@ -51,7 +51,7 @@ class Replay:
         num_partitions: number of replay tasks. If None, the number depends on the log's size.
         local_bytes: if `num_partitions` is None, logs up to this size are replayed in this process.
         window_bytes: if the commits after the checkpoint are larger than this, a window function
-            reconciles the actions.
+            reconciles the actions. Otherwise each task gets the keys of all actions in the commits.
         sorted: whether to sort the files by (modificationTime, path).
         frame: a DataFrame whose column `add` contains the live files. If None, the log is replayed.
     """
@@ -186,7 +186,7 @@ class DistributedScan(Scan):
         if frame is None and replay.by_window:
             frame = reconcile(spark, engine, replay.snapshot, self, tasks)
         if frame is not None:
-            # This scan contains no commits, because the rows are reconciled already.
+            # A scan that contains no commits to replay, because the rows of `frame` are live files.
             scan = FileActions.for_version(replay.snapshot, self).scan
             return frame, FrameTasks(engine=description, scan=scan.to_bytes(), sampled=sampled)
         slices = self.slices(engine, tasks)

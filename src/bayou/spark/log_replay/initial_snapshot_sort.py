@@ -44,10 +44,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def respond_to_stream(request: ReadRequest) -> Any:
-    """Handler of the hook `stream_load`: respond to a stream's request for its sorted files.
+    """Handler of the hook `stream_load`: watch a folder for the stream's request for sorted files.
 
-    Requests are accepted if the table is large, or if the number of sort tasks is set. Returns
-    NotImplemented, so that Spark's `load` is called.
+    The folder is created if the table is large, or if the number of sort tasks is set. The stream
+    gets its path as a read option. Returns NotImplemented, so that Spark's `load` is called.
     """
     names = {key.lower() for key in request.options}
     without_snapshot = names & {"startingversion", "startingtimestamp", DRIVER_FOLDER}

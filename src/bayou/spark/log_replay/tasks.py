@@ -119,7 +119,10 @@ class ActionTasks:
     tasks: Sequence[Sequence[bytes]]
 
     def rows(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the slices of the tasks with these numbers; yield rows of `ACTION_COLUMNS`."""
+        """Yield the file actions in the slices of some tasks, as rows of `ACTION_COLUMNS`.
+
+        `numbers` contains indexes into `tasks`, from `task_numbers`.
+        """
         engine, actions = from_description(self.engine), FileActions.from_bytes(self.actions)
         for number in _read_numbers(numbers):
             for data in self.tasks[number]:
@@ -142,6 +145,8 @@ class FrameTasks(FileTasks):
 @dataclass(frozen=True, slots=True)
 class SplitByBound:
     """Function for `mapInArrow` that splits batches of scan files by sort bucket.
+
+    A bucket contains the files whose sort keys are in one range.
 
     Attributes:
         bounds: for each bucket except the first one, the smallest sort key (modificationTime,
@@ -305,9 +310,9 @@ TASK_BYTES = 4 * 1024 * 1024
 def reconcile(spark: Any, engine: Engine, snapshot: Snapshot, scan: Scan, tasks: int) -> Any:
     """Return the live files of a version as a DataFrame with the column `add`.
 
-    For each file (path and deletion vector), a window function selects the newest action. If a
-    version has several actions for the file, an action with `dataChange` is preferred. The file is
-    live if the selected action is an `add`.
+    A window function selects the newest action of each file, which is identified by its path and
+    deletion vector. If the newest version has several actions for the file, an action with
+    `dataChange` is preferred. The file is live if the selected action is an `add`.
 
     The filter of the scan isn't applied. If a file has several `add` actions, the filter could
     remove the newest one, and the window function would select an older one.
@@ -343,7 +348,7 @@ def newest_adds(actions: Any, tasks: int) -> Any:
 
 
 def task_numbers(spark: Any, tasks: int) -> Any:
-    """Return a DataFrame with a partition for each task; each partition has the task's number."""
+    """Return a DataFrame with one partition for each task, whose only row is the task's index."""
     return spark.range(0, tasks, 1, tasks)
 
 

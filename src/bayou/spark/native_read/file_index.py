@@ -30,7 +30,7 @@ class DeltaFileIndex:
 
     Args:
         partition_schema: Spark's schema of the partition columns, with physical names. If the
-            table has deletion vectors, the last column is the file's number.
+            table has deletion vectors, the last column contains `FileListing.numbers`.
         conf: the session's settings at `load()`. A query can run with other settings.
         ignored_columns: physical names of columns whose filters aren't used to skip files.
     """

@@ -34,7 +34,8 @@ _COUNTS = re.compile(r"\bcount\s*\(\s*(\*|\d+)\s*\)", re.IGNORECASE)
 def count(request: CountRequest) -> Any:
     """Handler of the hook `count`: return the number of rows from the log.
 
-    Returns NotImplemented if the DataFrame isn't a whole table, or if the log lacks the number.
+    Returns NotImplemented if the DataFrame doesn't have exactly the rows of a table, or if the log
+    doesn't contain the number of rows.
     """
     if not _is_enabled(request.spark):
         return NotImplemented
@@ -49,7 +50,7 @@ def count(request: CountRequest) -> Any:
 def query(request: QueryRequest) -> Any:
     """Handler of the hook `query`: return the result of `SELECT count(*) FROM table` from the log.
 
-    Returns NotImplemented for other statements, or if the log has no number of rows.
+    Returns NotImplemented for other statements, or if the log doesn't contain the number of rows.
     """
     if _COUNTS.search(request.text) is None or not _is_enabled(request.spark):
         return NotImplemented
@@ -71,7 +72,8 @@ def _row_count(spark: Any, relation: str | None) -> int | None:
     """Return the number of rows of a version from the log; None if the log doesn't have it.
 
     Args:
-        relation: the value of the option `WHOLE_TABLE`; None if it isn't set.
+        relation: the option `WHOLE_TABLE` of a relation, which identifies the version; None if the
+            relation doesn't have the option.
     """
     table = read_whole_table(relation)
     if table is None:

@@ -56,8 +56,8 @@ class FilesPartition(InputPartition):
     """The input of a task that reads parts of files.
 
     Attributes:
-        file_parts: parts of files: (serialized `ScanFile` or `ChangeFile`, number of the part from
-            0, number of parts).
+        file_parts: parts of files: (serialized `ScanFile` or `ChangeFile`, index of the part in the
+            file, number of parts of the file).
     """
 
     def __init__(self, file_parts: tuple[tuple[bytes, int, int], ...]) -> None:
@@ -152,8 +152,9 @@ class DeltaReader(PlannedReader):
         self._filter = _parse_filter(condition, self._snapshot.schema)
         self._pushed: Predicate | None = None
         if options.push_filters:
-            # Spark rejects a reader that overrides `pushFilters` if its conf disables pushdown.
-            # This is the default, and isn't visible here. Therefore the class doesn't override it.
+            # If Spark's conf disables filter pushdown, which is the default, Spark rejects a reader
+            # whose class overrides `pushFilters`. The conf isn't visible in this process. Therefore
+            # only this object overrides the method; see `_PushFilters`.
             self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def push(self, filters: list[Filter]) -> Iterable[Filter]:
@@ -323,7 +324,7 @@ def _parse_filter(sql: str | None, schema: StructType) -> Predicate | None:
 def _with_filter_columns(
     predicate: Predicate | None, columns: StructType, table_schema: StructType
 ) -> StructType:
-    """Return `columns`, followed by other columns of the table that the filter needs."""
+    """Return `columns`, followed by the columns of the table that only the filter needs."""
     if predicate is None:
         return columns
     extra: dict[str, StructField] = {}

@@ -79,7 +79,7 @@ def table_columns(requested: StructType, table_schema: StructType, table: str) -
     """Return the table's columns with the names in `requested`, in the order of `requested`.
 
     Raises:
-        SchemaError: the table doesn't have a column, or the column has another type.
+        SchemaError: a column in `requested` isn't in the table, or has another type there.
     """
     columns = []
     for field in requested:

@@ -88,7 +88,7 @@ class SourceOptions:
 class PinnedVersion:
     """The version that `DeltaDataSource.schema` opened, and the table's id.
 
-    If the table at the path has another id later, it was replaced.
+    If a table with a different id is at the path later, the opened table was replaced.
     """
 
     version: int

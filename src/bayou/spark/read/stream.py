@@ -1,7 +1,8 @@
 """Streaming reads of a Delta table: `DeltaStreamReader`, which wraps a `TableStream`.
 
-The reader exists in one Python process while the query runs. For the tasks, Spark pickles another
-copy of the reader in another process. Therefore all inputs of a task are in its partition.
+The reader exists in one Python process while the query runs. The tasks get a pickled `StreamTask`
+instead, which contains only the schema. Therefore a task's partition contains all of its other
+inputs.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class StreamPartition(InputPartition):
     Args:
         state: serialized `ScanState`, or `ChangeState` for the change data feed.
         feed: whether the stream reads the change data feed.
-        file_parts: parts of files: (serialized file, part, number of parts). The files are
-            `ChangeFile`s if `feed` is true, otherwise `ScanFile`s.
+        file_parts: parts of files: (serialized file, index of the part in the file, number of parts
+            of the file). The files are `ChangeFile`s if `feed` is true, otherwise `ScanFile`s.
         adds: serialized `LogSlice` that contains the files to read; None if they are in
             `file_parts`.
     """

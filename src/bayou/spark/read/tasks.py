@@ -44,8 +44,8 @@ class FilePart:
     """Part of a file that one task reads: some of the file's row groups.
 
     Attributes:
-        file: index of the file.
-        part: number of this part, from 0 to `parts` - 1.
+        file: index of the file in the list of files.
+        part: index of this part in the file, from 0 to `parts` - 1.
         parts: number of parts into which the file is split.
         size: estimated bytes of this part, including the cost of opening the file.
     """
@@ -122,7 +122,8 @@ def read_files(
 
     Args:
         state: serialized `ScanState`.
-        file_parts: parts of files: (serialized `ScanFile`, number of the part, number of parts).
+        file_parts: parts of files: (serialized `ScanFile`, index of the part in the file, number of
+            parts of the file).
     """
     engine = from_description(description)
     scan_state = ScanState.from_bytes(state)
@@ -174,7 +175,8 @@ def read_change_files(
 
     Args:
         state: serialized `ChangeState`.
-        file_parts: parts of files: (serialized `ChangeFile`, number of the part, number of parts).
+        file_parts: parts of files: (serialized `ChangeFile`, index of the part in the file, number
+            of parts of the file).
     """
     engine = from_description(description)
     change_state = ChangeState.from_bytes(state)

@@ -190,9 +190,9 @@ class StatementContext:
     def refresh_view(self, table: Sequence[str], target: TargetTable) -> None:
         """Recreate a temporary view through which a statement has changed rows.
 
-        The view then shows the table's new version. The rows are committed, so that a failure is
-        logged and not raised. The view also isn't recreated if the statement has changed the
-        table's columns or their types, so that the view can't be computed any more.
+        The view then shows the table's new version. If the view can't be recreated, a warning is
+        logged and no error is raised, because the rows are already committed. This is also the case
+        if the statement has changed columns of the table that the view reads.
         """
         try:
             problem = self._recreate_view(table, target)
@@ -284,8 +284,9 @@ def _unsupported_view(
     Args:
         read: the option `LOADED_VERSION` of the view's first relation; None if the relation isn't a
             Delta table.
-        operations: names of the view's operations that aren't supported. Empty if the view's first
-            relation isn't a whole table at its latest version.
+        operations: names of unsupported operations in the view's query, such as `Join`. Empty if
+            the view is unsupported for another reason: its first relation isn't a Delta table, or
+            is read with time travel, with the option `filter`, or with a schema.
     """
     if read == "":
         problem = (

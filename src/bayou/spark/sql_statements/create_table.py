@@ -113,7 +113,7 @@ def _in_catalog(resolved: NamedTable) -> bool:
 
 
 def parse_create_table(cursor: TokenCursor) -> CreateTable | Clone | None:
-    """Parse a `CREATE` or `REPLACE TABLE`; None for another statement or another table format."""
+    """Parse a `CREATE` or `REPLACE TABLE` of a Delta table; None for all other statements."""
     mode = _parse_mode(cursor)
     if mode is None:
         return None

@@ -276,13 +276,13 @@ class Insert(TableStatement):
 
 
 def _equality(context: StatementContext, snapshot: Snapshot, name: str, value: str) -> str:
-    """Return the condition (SQL) that a partition column has the value that a constant is cast to.
+    """Return the SQL condition that a partition column equals a constant.
 
     Values of a CHAR column are compared without trailing spaces, because Spark adds them when it
     reads the table, and some writers store them.
 
     Args:
-        value: the constant, as SQL.
+        value: the constant, as SQL. It is cast to the column's type as by `INSERT`.
     """
     field, column = snapshot.schema.get(name), quote_identifier(name)
     assert field is not None  # partition columns are columns of the table

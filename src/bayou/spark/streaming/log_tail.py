@@ -98,9 +98,12 @@ class CommitReader:
         """Raise an error if the log was replaced since the last listing.
 
         If a table is recreated or restored from an older copy, versions that the stream has already
-        read may get other commits. Therefore the newest commit of the last listing must be
-        unchanged in the new listing, `listed`. If `listed` doesn't have this commit but has newer
-        commits, log cleanup has removed the commit. Log cleanup never removes the newest commit.
+        read may get other commits. To detect this, the last commit in the previous listing is
+        compared with the commit of the same version in the new listing, `listed`.
+
+        The commit of this version may be missing in `listed`. If `listed` has later commits, log
+        cleanup has removed the commit, which is no error. Otherwise the log was replaced, because
+        log cleanup never removes the last commit of a log.
         """
         if self._newest is None:
             return

@@ -1,7 +1,7 @@
 """Offsets of a stream of a Delta table, and their JSON in delta-spark's format.
 
-The position of a file is the pair (version, index). The index of a file is its number in the sorted
-list of the initial snapshot's files, or its number in the commit.
+The position of a file is the pair (version, index). In the initial snapshot, the index is the index
+in the sorted list of the snapshot's files. After it, the index is the index in the commit's files.
 
 Spark compares offsets as JSON strings. PySpark's runner of Python sources writes JSON with spaces
 after commas and colons, but delta-spark writes no spaces. If Bayou continued a query of delta-spark
@@ -29,7 +29,8 @@ METADATA_CHANGE_INDEX = -20
 POST_METADATA_CHANGE_INDEX = -19
 """Index after `METADATA_CHANGE_INDEX`; no file is between the two.
 
-Spark commits an offset only when the source returns a later offset.
+Spark commits an offset only when the source returns a later offset. To make Spark commit an offset
+with `METADATA_CHANGE_INDEX`, the stream returns the offset with this index next.
 """
 
 END_INDEX = 2**63 - 101

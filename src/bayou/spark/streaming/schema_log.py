@@ -42,8 +42,8 @@ class SchemaLogEntry:
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: number of the entry before this entry, not counting the entry that this entry
-            replaces. None if this entry replaces no entry.
+        previous: if this entry replaces the entries directly before it, the number of the last
+            entry that isn't replaced; otherwise None.
     """
 
     table_id: str
@@ -211,7 +211,8 @@ class SchemaLog:
     def previous_for_replacement(self) -> int | None:
         """Return the value of `previous` for an entry that replaces the current entry.
 
-        This is the number of the entry before the current entry. None if the log is empty.
+        This is the number of the last entry that neither the new entry nor the current entry
+        replaces. None if the log is empty.
         """
         return None if self.current is None else self._previous_number()
 

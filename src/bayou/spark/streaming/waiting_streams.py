@@ -31,10 +31,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def respond_to_stream(request: ReadRequest) -> Any:
-    """Handler of the hook `stream_load`: respond to a stream's request to set its start offset.
+    """Handler of the hook `stream_load`: watch a folder for the stream's request to set its start.
 
-    Only streams with `startingVersion` `latest` send this request. Returns NotImplemented, so that
-    Spark's `load` is called.
+    The folder is created only for a stream with `startingVersion` `latest`, which gets the folder's
+    path as a read option. Returns NotImplemented, so that Spark's `load` is called.
     """
     options = {key.lower(): value for key, value in request.options.items()}
     if request.connect or len(request.paths) != 1 or DRIVER_FOLDER in options:

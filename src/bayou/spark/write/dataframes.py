@@ -66,9 +66,9 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
             "position", values are cast as by `INSERT`. With None, columns are matched by name, and
             must have the types of the table's columns.
         operation: the operation in the table's history.
-        requires_partition_columns: whether it is an error if the rows lack a partition column of an
-            existing table. Without `match`, it always is. If False, the column gets its default, or
-            NULL.
+        requires_partition_columns: whether rows without a partition column of an existing table are
+            an error. If False, the column gets its default, or NULL. If `match` is None, they are
+            always an error.
         nested: how the fields of structs are matched. With "spark", they are matched by position if
             a value needs a cast, and by name otherwise, as delta-spark does for `INSERT`.
     """
@@ -113,7 +113,8 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
             raise
         raise task_error from None
     engine = SessionEngine(frame.sparkSession, from_description(started.engine))
-    # The plan doesn't have the versions of all reads by the data source; their tasks report them.
+    # The plan doesn't show the version of each read by the Python data source. The tasks of these
+    # reads report the versions.
     versions |= frozenset(() if builds_on is None else (builds_on,))
     result = started.commit(messages, engine, rows_read_from=min(versions, default=None))
     return _finished(frame, options, result.version)

@@ -89,9 +89,10 @@ _CODECS = {
 
 _THREADS = 8
 _KNOWN_RELATIONS = frozenset({"LogicalRelation", "Range", "LocalRelation", "OneRowRelation"})
-"""Relations that either don't read the written table, or have recorded the version that they read.
+"""Relations in Spark's plans that a native write can read.
 
-Python workers report the versions that other relations read; an overwrite depends on them.
+They don't read a Delta table, or their plan contains the version that they read. For a read by any
+other relation, only Python workers report the version, which an overwrite of the same table needs.
 """
 
 _warned: set[str] = set()

@@ -38,7 +38,7 @@ def write_task(
     Args:
         state: serialized `TransactionState`.
         batches: rows, with the table's columns in any order.
-        writer: number of the task and maximum number of tasks, for identity columns.
+        writer: index of the task and maximum number of tasks, for identity columns.
     """
     transaction = TransactionState.from_bytes(state)
     if writer is not None:
