@@ -84,7 +84,7 @@ def first_start(
     starts = _configured_start(topic, kafka, properties)
     if not recorded:
         return starts
-    if isinstance(configured, dt.datetime):  # records may have arrived since then
+    if isinstance(configured, dt.datetime):  # `starts` depends on the records that Kafka has now
         return {p: min(offset, starts.get(p, offset)) for p, offset in recorded.items()}
     first = {p: min(offset, kafka.bounds[p].start) for p, offset in recorded.items()}
     return {**first, **starts}

@@ -17,7 +17,7 @@ class TopicStarted:
     """A run starts to read a topic.
 
     Attributes:
-        waiting: number of offsets in Kafka that the run has yet to read.
+        waiting: number of offsets that Kafka has and the run has yet to read.
         positions: the first offset to read of each partition.
         unseen_masks: paths in `masks` without a column in the table, because the path is misspelled
             or no record has contained the field yet.
@@ -75,7 +75,7 @@ class BatchReport:
         version: the version of the target that the batch committed; None if it committed none.
         ignored: paths of fields that were dropped, because the table has no column for them.
         new_columns: names of the columns that this commit added; all columns for a new table.
-        seconds: time from the arrival of the batch to its commit.
+        seconds: time from the start of the batch's first attempt to its commit.
         commit_seconds: time spent in commits, including the merge of an upsert.
         bytes: total size of the data files committed to the target.
         record_bytes: total size of the batch's records: their keys, values and headers.
@@ -221,8 +221,8 @@ class MigrationReport:
         from_kafka: number of records that were skipped, because the pipeline reads them from Kafka.
         version: the version of the table that the migration committed last; None if it committed
             none.
-        offsets: for each Kafka partition, the highest offset of the records of this migration and
-            earlier migrations.
+        offsets: for each Kafka partition, the highest offset of all records that were migrated so
+            far, also by earlier migrations.
         other_files: number of files that weren't read, because their names don't have the ending of
             a JSON file.
         other_file: name of one of the files that weren't read; None if there are none.

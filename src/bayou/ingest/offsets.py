@@ -72,7 +72,8 @@ _START = "/start"
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the next offset to read of each partition that has a transaction identifier.
 
-    Identifiers with another topic id are ignored. A missing topic id matches every topic id.
+    Identifiers with a topic id other than `topic.topic_id` are ignored. If one of the two is
+    missing, they count as equal.
     """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():

@@ -180,7 +180,7 @@ def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
 
     Args:
         tombstones: mask that selects the last bare tombstone of each key.
-        ids: for each row, the number of its key.
+        ids: for each row, an integer that identifies its key (see `key_numbers`).
         winners: the index of the last row of each key. Keys whose last row is in the deleted keys
             table are omitted.
         deleted: the column `DELETED`.
@@ -204,7 +204,7 @@ def keys_of_tombstones(keys: UpsertKeys, rows: pa.Table) -> pa.Table | None:
 
 
 def key_numbers(columns: Sequence[Any]) -> Any:
-    """Return one number for each row; two rows have the same number if their keys are equal.
+    """Return an integer for each row that identifies its key: it is equal for rows of one key.
 
     Two nulls count as equal. If there are no key columns, the result is None.
     """
@@ -234,7 +234,7 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 
     Args:
         ordering: name of the ordering column.
-        ids: for each row, the number of its key.
+        ids: for each row, an integer that identifies its key (see `key_numbers`).
         kinds: the column `_KIND`.
 
     Returns:
@@ -252,13 +252,13 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
     arrival = pc.sort_indices(everything, sort_keys=arrival_keys)
     arrival = pc.inverse_permutation(arrival.cast(pa.int64())).cast(pa.int64())
     of_batch = pc.equal(kinds, _ROW)
-    # Rows of the table arrived before the batch.
+    # Rows of the target and of the deleted keys table arrived before the rows of the batch.
     arrival = pc.if_else(of_batch, arrival, -1)
     last_tombstone = _per_key(ids, pc.if_else(bare, arrival, None), "max")
     is_last = pc.fill_null(pc.equal(arrival, last_tombstone), False)
     follows, known = _compare_offsets(everything, ids, kinds, is_last)
     later = pc.and_not(follows, of_batch)
-    # Rows that don't come from Kafka have no Kafka offset; they count as later.
+    # Rows of the batch that don't come from Kafka have no Kafka offset; they count as later.
     not_kafka = pc.and_(of_batch, pc.less(everything.column("_kafka_partition"), 0))
     later = pc.or_(later, pc.fill_null(not_kafka, False).combine_chunks())
     before = pc.and_not(pc.fill_null(pc.less(arrival, last_tombstone), False), later)
@@ -271,12 +271,12 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 
 
 def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
-    """Return a mask of the batch's rows that arrived before the stored bare tombstone of their key.
+    """Return a mask of the batch's rows that arrived before a bare tombstone of their key.
 
-    If dead letters are replayed, a batch can have rows that arrived before a stored tombstone.
-    These rows must not restore the key, even if their ordering value is higher: the tombstone's
-    ordering value was computed without the dead letters. The mask selects only rows in the
-    tombstone's Kafka partition.
+    The tombstone is in the deleted keys table. A row of a replayed dead letter can have arrived
+    before it. Such a row must not restore the key, even if its ordering value is higher, because
+    the tombstone's ordering value was computed without the dead letter. The mask selects only rows
+    in the tombstone's Kafka partition.
     """
     bare = pc.fill_null(everything.column(BARE).combine_chunks(), False)
     gone = pc.and_(pc.equal(kinds, _GONE), bare)
@@ -291,10 +291,10 @@ def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
 
 
 def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -> Any:
-    """Compare the offset of each row with the offset of the last tombstone of its key.
+    """Compare the offset of each row with the offset of its key's last tombstone.
 
     Args:
-        is_last: mask of the last tombstones.
+        is_last: mask that selects the last tombstone of each key.
 
     Returns:
         A mask of the rows with a higher offset, and a mask of the rows with the same offset. Both
@@ -310,7 +310,7 @@ def _compare_offsets(everything: pa.Table, ids: Any, kinds: Any, is_last: Any) -
 
 
 def _positions(everything: pa.Table, kinds: Any) -> tuple[Any, Any]:
-    """Return two columns: a number for the topic and partition of each row, and the row's offset.
+    """Return two columns: an integer that identifies a row's topic and partition, and the offset.
 
     Deleted keys that were stored without a topic count as keys of the batch's topic.
     """
@@ -334,7 +334,7 @@ def _per_key(ids: Any, values: Any, function: str) -> Any:
 
 
 def _with_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
-    """Extend rows of the target or of the deleted keys table to the columns of a batch.
+    """Add the missing columns of a batch to rows of the target or of the deleted keys table.
 
     The column `DELETED` is true, `_KIND` is `kind`, and all other missing columns are null.
     """

@@ -52,10 +52,11 @@ class BatchTaskResult:
             was written, and the batch must be run again with fewer records.
         new_fields: record fields for which the table has no column. If there are any, nothing
             was written, and the batch must be run again with more columns.
-        times: for an upsert, the last timestamp of each offset range.
-        times_unknown: whether records of an upsert can't be ordered, because a partition is missing
-            in `BatchTask.times_before`. If True, nothing was written, and the batch must be run
-            again with the timestamps before the ranges in `times`.
+        times: for an upsert, the last timestamp in each offset range that the task read.
+        times_unknown: whether records of an upsert can't be ordered, because they have no
+            timestamp, and neither the task's earlier records nor `BatchTask.times_before` provide
+            one. If True, nothing was written, and the batch must be run again. The driver then
+            computes `times_before` from the `times` of all tasks.
         failure: the error that stopped the task; None if there was none. The task has deleted the
             files that it wrote.
     """
@@ -97,7 +98,7 @@ class BatchTask:
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
             worker. These records become dead letters without being decoded.
         times_before: for an upsert, known timestamps of earlier records; see `RecordTimes`.
-        exact_times: whether a task needs the timestamp at exactly the start of its range.
+        exact_times: the argument `exact` of `RecordTimes`.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.
         max_batch_bytes: maximum total of `BatchTaskResult.bytes_read` over all tasks; None for no
             limit.
@@ -345,7 +346,7 @@ def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -
 
 
 MAX_CRASHING_RECORDS = 20
-"""Maximum number of crashing records in a batch; more crashes have another cause."""
+"""Maximum number of crashing records in a batch; more crashes aren't caused by records."""
 
 
 def crashing_offsets(
@@ -359,7 +360,8 @@ def crashing_offsets(
     Returns:
         For each Kafka partition, the sorted offsets of records that crash a worker each time they
         are read alone. The result is empty if there are no such records, or if there are more than
-        `MAX_CRASHING_RECORDS`. In both cases the crash had another cause, such as a lack of memory.
+        `MAX_CRASHING_RECORDS`. In both cases the records didn't cause the crash, but for example a
+        lack of memory.
     """
     crashing: dict[int, list[int]] = {}
     waiting = [dict(spans)]
@@ -370,7 +372,7 @@ def crashing_offsets(
             waiting += [half for half in (second, first) if crashes(half)]
             continue
         ((partition, span),) = part.items()
-        if crashes(part):  # read it again, because the first crash may have had another cause
+        if crashes(part):  # read it again, because the record may not be the cause of the crash
             crashing.setdefault(partition, []).append(span.start)
         if sum(map(len, crashing.values())) > MAX_CRASHING_RECORDS:
             return {}

@@ -337,7 +337,8 @@ def derived_columns(
     Args:
         columns: the columns of the fields that records have contained so far.
         complete: whether `columns` has all fields that records can have. If True, an expression
-            that reads another field is an error. If False, the other field is NULL for now.
+            that reads a field without a column is an error. If False, this field is NULL until a
+            record contains it.
 
     Raises:
         PredicateError: an expression can't be evaluated for columns of these types. The message and
@@ -418,7 +419,7 @@ def _resolved(
 ) -> RowExpression:
     names = frozenset(path[0].lower() for path in referenced_columns(expression))
     readable = _readable_columns(columns)
-    # If `complete`, all columns: the error about a missing column suggests similar names.
+    # If `complete`, include all columns: an error about a missing column suggests similar names.
     read = tuple(f for f in readable if complete or f.name.lower() in names)
     schema = StructType(read)
     missing = [] if complete else list(dict.fromkeys(_missing_paths(expression, readable)))

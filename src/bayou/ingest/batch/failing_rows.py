@@ -1,8 +1,8 @@
 """Evaluates an expression for the rows of a batch, and finds the rows for which it fails.
 
-First, one evaluation finds the rows whose casts fail, and separates them from the other rows. Then
-the expression is evaluated for each group of rows. If it fails for a group, the group is split,
-until each failing row has its own group.
+First, the casts in the expression are evaluated, and the rows are divided into two groups: rows for
+which a cast fails, and all others. Then the expression is evaluated for each group. If it fails for
+a group, the group is split, until each failing row has its own group.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class FailingRows:
         predicate = failed[0] if len(failed) == 1 else Or(tuple(failed))
         try:
             return Evaluator(self._schema, predicate).values(rows)
-        except (EvaluationError, pa.ArrowInvalid):  # another operation than a cast fails
+        except (EvaluationError, pa.ArrowInvalid):  # an operation other than a cast fails
             return none
 
     def _nulls(self, count: int) -> pa.Array[Any]:

@@ -31,8 +31,8 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         starts: for each Kafka partition, the first offset to which the condition applies; 0 if the
             partition is omitted.
         replays: the dead letters that were replayed with the condition: for each Kafka partition,
-            ranges of offsets (start, end). Because the number of ranges is limited, they may also
-            contain offsets of other records.
+            ranges of offsets (start, exclusive end). Because the number of ranges is limited, they
+            may also contain offsets of records that aren't dead letters.
     """
 
     where: str | None = None
@@ -42,7 +42,7 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     replays: dict[int, list[tuple[int, int]]] = {}
 
     def topic(self, topic: Topic) -> Topic:
-        """Return a copy of the topic; its settings have the condition of this period."""
+        """Return a copy of the topic whose settings have this period's condition and columns."""
         on_filtered = "delete" if self.deletes else "skip"
         update: dict[str, object] = {"where": self.where, "on_filtered": on_filtered}
         if self.columns:
@@ -83,8 +83,8 @@ def filter_properties(
     """Return the table property that stores the `updated_periods`; empty if nothing has changed.
 
     Args:
-        replayed: for each Kafka partition, the offsets of the dead letters to replay; None if no
-            dead letters are replayed. The configured filter condition is applied to them.
+        replayed: for each Kafka partition, the offsets of the dead letters that are replayed with
+            the configured condition; None if no dead letters are replayed.
     """
     periods = updated_periods(topic, properties, covered)
     if replayed and periods and periods[-1].where is not None:

@@ -46,8 +46,8 @@ class FilteredDecoder:
         if where is not None:
             read = where.fields
             columns = StructType(tuple(f for f in plan.columns if f.name.lower() in read))
-            # Report only new fields of the condition; the records that pass report all other new
-            # fields.
+            # Report only new fields that the condition reads. `decoder` reports all other new
+            # fields, but only those of records that pass.
             discover = plan.discover and bool(where.unseen)
             where_plan = replace(
                 plan,
@@ -79,7 +79,8 @@ class FilteredDecoder:
         decoded = self._expressions.filter(decoded, source)
         if not len(decoded.bad_positions):
             return decoded
-        # After `filter`: a record for which the condition can't be evaluated stays refused.
+        # The records that `filter` refused, because the condition fails for them, are included.
+        # They aren't in `rejected`, so they stay refused.
         refused = decoded.bad_positions
         inputs = _at(self._where_decoder.decode(values.take(refused)), refused)
         if inputs.new_fields.fields:

@@ -53,10 +53,10 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Follow a path through nested structs; for each match, yield the type of the last field found.
+    """Follow a path through nested structs; yield the type of the last field found for each match.
 
-    The path can continue below this field, for example if the field is a string that contains JSON.
-    In this case, the boolean is true.
+    The boolean is true if the path continues below this field, for example because the field is a
+    string that contains JSON.
     """
     known = list(fields)
     for at, rest in _matches(known, parts):
@@ -71,7 +71,7 @@ def _field_types(
 def _matches(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield the index of each field that may be the first of a path, and the remaining names.
+    """Yield the index of each field that the path may begin with, and the rest of the path.
 
     A name may contain dots, so `a.b` matches both a field named `a.b` and the field `b` of `a`. The
     suffix `[]` of an array is optional.

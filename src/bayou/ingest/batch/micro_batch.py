@@ -94,7 +94,7 @@ class MicroBatchWriter:
         self._covered: dict[int, int] = {}
         self._known_dead_letters: dict[int, dict[int, frozenset[bytes]]] = {}
         self._known_rows: dict[int, BitMap64] = {}  # rows in former tables of `route-by`
-        self._times: dict[int, int | None] = {}  # of an upsert; see `RecordTimes`
+        self._times: dict[int, int | None] = {}  # last timestamp of each partition, for an upsert
         self._large: int | None = None  # number of records that exceeded the driver's memory
         self._cached_rows: CachedRows | None = None
         self._crashing_offsets: dict[
@@ -109,7 +109,7 @@ class MicroBatchWriter:
 
     @property
     def routed_topics(self) -> tuple[Topic, ...]:
-        """For each existing table of `route-by`, a copy of the topic with only this table."""
+        """Copies of the topic, one for each existing table of `route-by`; see `Topic.routed`."""
         return ()
 
     @property
@@ -129,7 +129,7 @@ class MicroBatchWriter:
         self.open()
 
     def record_checks(self) -> None:
-        """Commit to idle tables that they were checked; see `TargetTable.record_check`."""
+        """Record checks for a RESTORE in idle tables; see `TargetTable.record_check`."""
         self._target.record_check()
 
     def _set_opened(self) -> None:
@@ -267,7 +267,7 @@ class MicroBatchWriter:
         return replace(report, commit_seconds=time.monotonic() - began)
 
     def _known_times(self, ranges: Sequence[RangeTime]) -> Mapping[int, int | None]:
-        """Return the last timestamp before a batch, for each partition of `ranges`."""
+        """For each partition of `ranges`, return the last timestamp before the batch."""
         partitions = {time.partition for time in ranges}
         if partitions - self._times.keys():
             times = self._upserts.last_times()
@@ -457,7 +457,7 @@ class MicroBatchWriter:
             self._commit_dead_letters(results, spans)
         if transaction is None:
             return None
-        # A separate block: each block deletes the files if the one commit inside it fails.
+        # One block for each commit, because a block deletes `rows` only if its own commit fails.
         with discard_unless_committed(lambda: self._target.discard(rows)):
             version = self._target.commit(transaction, rows, spans, tags=tags)
         if version is None:

@@ -24,7 +24,8 @@ class RecordReading:
     """Settings of a `RecordReader`. Can be pickled.
 
     Attributes:
-        ingestion_timestamp: microseconds since the epoch.
+        ingestion_timestamp: the `_ingestion_timestamp` of all rows and dead letters, in
+            microseconds since the epoch.
         masks: the mask of each field path; see `apply_masks`.
         expressions: the derived columns and the filter.
         deletes_filtered: for an upsert, whether a record that is filtered out deletes the row of

@@ -1,9 +1,9 @@
-"""The Kafka timestamps that order the records of an upsert, also of records without a timestamp.
+"""Gives each record of an upsert a Kafka timestamp, by which the records of a key are ordered.
 
 A record without a timestamp gets the timestamp of the nearest earlier record of its partition that
-has one. If there is none, it gets the timestamp of the next record, or the lowest timestamp. It
-never gets the current time, which is later than the timestamps of the next records: an upsert would
-ignore these records.
+has one. If there is none, it gets the timestamp of the nearest later record, or `LOWEST_TIME`. It
+never gets the current time: with this time, it would be newer than the records after it, and the
+upsert would ignore them.
 
 A task knows only its own records. If the first record of a range has no timestamp, the driver must
 know the timestamp before the range (`TimesBefore`). Otherwise the driver determines it, and runs
@@ -28,17 +28,18 @@ LOWEST_TIME = 0
 """Microseconds since the epoch: the timestamp if no other record has one."""
 
 TimesBefore: TypeAlias = Mapping[int, Mapping[int, int | None]]
-"""By partition and offset: the timestamp of the nearest earlier record that has one, in
-microseconds since the epoch. None if no earlier record has a timestamp."""
+"""By partition and offset: the timestamp of the nearest record before the offset that has one, in
+microseconds since the epoch. None if no record before the offset has a timestamp."""
 
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeTime:
-    """The result of reading an offset range of a partition. Can be pickled.
+    """The last timestamp in an offset range that a task has read. Can be pickled.
 
     Attributes:
+        start: the first offset of the range.
         last: the last timestamp in the range, in microseconds since the epoch; None if no record of
             the range has a timestamp.
     """
@@ -53,9 +54,9 @@ class RecordTimes:
 
     Args:
         starts: the first offset of the task's range, for each partition.
-        before: the known timestamps before offsets.
-        exact: whether a range needs the timestamp at exactly its start. If False, the timestamp at
-            the nearest lower offset is used too.
+        before: timestamps of records that other tasks or earlier batches have read.
+        exact: which entry of `before` is used for a range. If True, only an entry for exactly the
+            first offset of the range; if False, the entry for the nearest offset at or before it.
 
     Attributes:
         unknown: the partitions whose first records can't be ordered, because they have no
@@ -76,7 +77,7 @@ class RecordTimes:
         self.unknown: set[int] = set()
 
     def fill(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Add the column `ORDER_TIME` to the next records of one partition."""
+        """Add the column `ORDER_TIME`; the records of a partition must be passed in order."""
         times: Any = records.column("timestamp").cast(_MICROSECONDS)
         if records.num_rows:
             partition: int = records.column("partition")[0].as_py()
@@ -113,10 +114,10 @@ class RecordTimes:
 def times_before_ranges(
     known: Mapping[int, int | None], ranges: Iterable[RangeTime]
 ) -> dict[int, dict[int, int | None]]:
-    """Return the timestamp before each range of a batch.
+    """Return the last timestamp before each range of a batch, by partition and start of the range.
 
     Args:
-        known: the timestamp before the first range of each partition.
+        known: for each partition, the last timestamp before its first range.
         ranges: the ranges of all tasks.
     """
     times = dict(known)
@@ -131,7 +132,7 @@ def times_before_ranges(
 def last_times(
     known: Mapping[int, int | None], ranges: Iterable[RangeTime]
 ) -> dict[int, int | None]:
-    """Return the timestamp after the last range of each partition; see `times_before_ranges`.
+    """Return the last timestamp of each partition after a batch; see `times_before_ranges`.
 
     A partition is omitted if it isn't in `known` and no record of its ranges has a timestamp.
     """
@@ -143,7 +144,7 @@ def last_times(
 
 
 def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> LastTimes:
-    """Return the timestamp and the offset of each partition's last row or deleted key.
+    """Return offset and timestamp of each partition's last row or deleted key with a timestamp.
 
     Args:
         tables: the target of an upsert, and the table of its deleted keys.
@@ -158,7 +159,7 @@ def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> LastTimes:
 def times_of_dead_letters(
     dead_letters: SnapshotHandle, topic: str, covered: Mapping[int, int]
 ) -> LastTimes:
-    """Return the timestamp and the offset of each partition's last dead letter.
+    """Return offset and timestamp of each partition's last dead letter with a timestamp.
 
     Args:
         covered: the next offset to read of each partition. Later dead letters are from an

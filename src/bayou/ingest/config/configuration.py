@@ -229,8 +229,8 @@ class Configuration:
     ) -> tuple[Topic, ...]:
         """Return `new` with a `table_problem` for each topic that can't be written to its table.
 
-        If the tables of two topics conflict, the known topic or the earlier new topic keeps its
-        table.
+        If two topics conflict, a topic in `known`, or else the first topic in `new`, keeps its
+        table. The other topic gets the `table_problem`.
         """
         return tuple(
             replace(topic, table_problem=topic.table_problem or self._file_problem(topic))
@@ -402,7 +402,8 @@ def _route_problems(topic: Topic, topics: Iterable[Topic]) -> Iterator[str]:
             yield f"route-by: tables: {path} is the default table; remove it from tables"
         for other in topics:
             if other.table_key == topic.table_key:
-                # `value_name` already avoids the names of these tables.
+                # The tables of the topic itself. Only a listed path can conflict with them, because
+                # `value_name` avoids their names.
                 used = auxiliary_tables(other) if is_listed else {}
             else:
                 main = normalized_table_path(other.table_path)

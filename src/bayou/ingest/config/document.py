@@ -41,7 +41,7 @@ class Document:
         lines: the line of each key path in the file, counted from 1.
         elsewhere: the source of each key path that was set outside the file, such as `--set KEY`,
             for messages.
-        literal_values: the key paths of strings and numbers that can be read from the file itself.
+        literal_values: the key paths of strings and numbers whose value is in the file itself.
             Strings with `${file:PATH}`, or with a `${VAR}` without a default, aren't included.
     """
 

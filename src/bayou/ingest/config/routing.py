@@ -64,8 +64,9 @@ class RouteTable:
         name: the table's name in a catalog.
         value_name: the name that replaces `{value}` in the path; None if `route-by.tables` lists
             the path.
-        fingerprint: the hash of the table's value (`value_fingerprint`); 0 if `route-by.tables`
-            lists the path, because several values can then have the same table.
+        fingerprint: the hash (`value_fingerprint`) of the value whose records are in the table; 0
+            if `route-by.tables` lists the path, because several values can then have the same
+            table.
     """
 
     path: str
@@ -204,7 +205,7 @@ class RouteByConfig(Section):
         """Return the table of a value; None if the value has no table.
 
         Args:
-            reserved: values whose path would be the path of another table of the topic, such as the
+            reserved: values whose own name would lead to an existing path, such as the path of the
                 dead letter table. A hash is appended to the `value_name` of these values.
         """
         listed = self.tables.get(value)

@@ -345,7 +345,7 @@ class TopicConfig(Section):
 
     @property
     def route_expression(self) -> Expression | None:
-        """The expression of `route-by`, which reads only record fields; None without `route-by`."""
+        """The expression of `route-by` with derived columns expanded; None without `route-by`."""
         routes = self.destination.route_by
         return None if routes is None else self.processing.expanded(routes.parsed)
 
@@ -363,7 +363,7 @@ class TopicConfig(Section):
 
     @property
     def input_fields(self) -> frozenset[str]:
-        """Lowercase names of fields that expressions or `event-time` use and the table lacks."""
+        """Lowercase names of fields that only expressions or `event-time` read; not stored."""
         processing = self.processing
         read = {*processing.inputs, *self.route_inputs}
         if self.event_time is not None and self.event_time not in processing.columns:

@@ -101,7 +101,7 @@ class AppendReplay:
         self._dead_letters = table(dead_letters_path(topic.table_path), options)
         self._where = combine_with_and(f"topic = '{self._name}'", where)
         self._letters = TopicOffsets(MIGRATED)
-        self._within = OffsetSpan(start=0, end=0)  # the range of the offsets in `_letters`
+        self._within = OffsetSpan(start=0, end=0)  # contains all offsets in `_letters`
         self._reasons: dict[str, int] = {}
         self._done: list[pa.RecordBatch] = []
         self._replayed = self._already_rows = self._filtered = self._refused = self._skipped = 0
@@ -118,7 +118,8 @@ class AppendReplay:
         dead_letters = self._dead_letters.snapshot()
         snapshot = self._target.snapshot()
         check_keys(self._topic, snapshot.kernel)
-        # A new row of the last offset would hide the RESTORE from `missing_last_rows`.
+        # Check now: if the replay added a row at the last recorded offset, `missing_last_rows`
+        # could no longer detect a RESTORE.
         target = Table.for_path(self._engine, self._target.table_uri)
         check_not_restored(self._engine, target, self._topic, snapshot.kernel, None)
         version = self._add_rows(dead_letters, snapshot, dry_run=dry_run)
@@ -189,20 +190,24 @@ class AppendReplay:
     def _ends(self, snapshot: SnapshotHandle, covered: Mapping[int, int]) -> Mapping[int, int]:
         """Return the next offset to read of each partition whose dead letters are replayed.
 
-        For migrated records, it is the sequence number of the first batch that the target lacks.
+        For migrated records, an offset is a sequence number; see `migrated_end`.
         """
         end = migrated_end(self._topic, snapshot.transactions, self._storage_options)
         return {**covered, MIGRATED: end}
 
     @property
     def _kafka_ranges(self) -> dict[int, tuple[OffsetSpan, ...]]:
-        """The ranges of the Kafka offsets of the dead letters, by partition."""
+        """The dead letters' offsets as ranges, by partition; without migrated records."""
         return {p: ranges for p, ranges in self._letters.ranges().items() if p >= 0}
 
     def _row_offsets(
         self, dead_letters: SnapshotHandle, tables: Iterable[SnapshotHandle]
     ) -> TopicOffsets:
-        """Return the rows' offsets that are in the range of the dead letters' offsets."""
+        """Return the offsets of the topic's rows in `tables` that may be offsets of dead letters.
+
+        Also stores the offsets of the dead letters to replay in `_letters`. The result contains
+        offsets from the lowest to the highest of these offsets, in any partition.
+        """
         row_offsets = TopicOffsets(MIGRATED)
         for batch in dead_letters.to_batches(["partition", "offset"], self._where):
             self._letters.add(batch)
@@ -285,7 +290,7 @@ class AppendReplay:
 
         Args:
             ends: the next offset to read of each partition, as recorded by the target. Dead letters
-                of negative partitions that are omitted are refused.
+                of a negative partition are refused if `ends` lacks the partition.
             row_offsets: the offsets of the target's rows.
             count: whether dead letters that aren't replayed are added to the counts `skipped` and
                 `already_rows` of the `ReplayResult`.
@@ -361,7 +366,7 @@ class AppendReplay:
 
 
 class _Decoder:
-    """Decodes dead letters: of records from Kafka in the topic's format, of files as JSON."""
+    """Decodes dead letters: records from Kafka in the topic's format, records of files as JSON."""
 
     def __init__(self, reading: RecordReading) -> None:
         files = replace(reading, format=replace(reading.format, name="json"))
@@ -375,7 +380,10 @@ class _Decoder:
     def decode(
         self, letters: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch, Decoded]]:
-        """Decode dead letters; yield some of them, their records, and the decoded values."""
+        """Decode dead letters in groups with the same format.
+
+        Yields tuples of the dead letters of a group, their records, and the decoded values.
+        """
         from_kafka = pc.greater_equal(letters.column("partition"), 0)
         for reader, selection in ((self._kafka, from_kafka), (self._files, pc.invert(from_kafka))):
             part = letters.filter(selection)
@@ -387,7 +395,7 @@ class _Decoder:
 def count_without_replay(letters: pa.RecordBatch | pa.Table, ends: Mapping[int, int]) -> int:
     """Return the number of dead letters whose records aren't from Kafka and can't be replayed.
 
-    `ends` has the partitions whose dead letters are replayed.
+    `ends` has a key for each partition whose dead letters can be replayed.
     """
     partitions = pa.array([p for p in ends if p < 0], pa.int32())
     column = letters.column("partition")

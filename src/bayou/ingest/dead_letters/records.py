@@ -76,7 +76,8 @@ def dead_letter_rows(
     Args:
         source: the batch, with the columns of the Kafka source. All headers of a record are packed
             in one binary value.
-        ingestion_timestamp: microseconds since the epoch.
+        ingestion_timestamp: `_ingestion_timestamp` of the dead letters, in microseconds since the
+            epoch.
     """
     refused = source.take(decoded.bad_positions)
     return _rows(refused, decoded.reasons, ingestion_timestamp)
@@ -88,7 +89,8 @@ def unread_rows(source: pa.RecordBatch, reason: str, ingestion_timestamp: int) -
     Args:
         source: the records, with the columns of the Kafka source. All headers of a record are
             packed in one binary value.
-        ingestion_timestamp: microseconds since the epoch.
+        ingestion_timestamp: `_ingestion_timestamp` of the dead letters, in microseconds since the
+            epoch.
     """
     reasons: Any = pa.repeat(pa.scalar(reason), source.num_rows)
     return _rows(source, reasons, ingestion_timestamp)

@@ -63,8 +63,8 @@ class RoutedReplay(AppendReplay):
         target.open()
         tables = RoutedTables(self._topic, kafka, topic_tables, self._schema)
         tables.open()
-        # The same versions as in the transactions: otherwise, rows that another replay commits in
-        # between would be added again without a conflict.
+        # Look for existing rows in the versions on which the transactions are based. If another
+        # replay has committed rows since then, the commit conflicts, so no row is added twice.
         opened = (target, *(table.target for table in tables.existing))
         snapshots = [table.snapshot for table in opened if table.snapshot is not None]
         covered = covered_offsets(self._name, snapshots[0].transactions)

@@ -157,7 +157,10 @@ def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
 
 
 def _kafka_rows(topic: Topic, name: str, options: dict[str, str]) -> Iterator[pa.Table]:
-    """Yield the positions of the target's rows and of deleted keys that have a timestamp."""
+    """Yield partition, offset and timestamp of the target's rows and of its deleted keys.
+
+    Rows and deleted keys that don't come from Kafka, or have no timestamp, are omitted.
+    """
     columns = [f"_kafka_{column}" for column in _POSITION]
     for path in (topic.table_path, deleted_keys_path(topic.table_path)):
         handle = table(path, options)

@@ -20,8 +20,8 @@ _EXACT_LENGTH = 16
 def decode_exact_json(text: bytes | str) -> Any:
     """Decode JSON without changing numbers.
 
-    An integer becomes an `int`. Another number becomes a `float` if the `repr` of the float is the
-    same number, otherwise a `Decimal`.
+    An integer becomes an `int`. Any other number becomes a `float` if the `repr` of the float is
+    the same number, otherwise a `Decimal`.
 
     Raises:
         msgspec.DecodeError: the JSON is invalid, or a number exceeds the range of doubles.

@@ -2,15 +2,15 @@
 
 The input is either JSON values, or the types that Arrow's JSON reader inferred.
 
-An integer is a `long`, another number a `double`, a string a `string`, an object a `struct`, an
+An integer is a `long`, any other number a `double`, a string a `string`, an object a `struct`, an
 array an `array`. Dates are strings too, because the next record may have a string that isn't a
 date. Null, `[]` and `{}` have no type. Arrays of several types, integers beyond 64 bits, and values
 deeper than 32 levels are stored as JSON strings.
 
-A field with integers and other numbers has the type `double`. If a field has values of several
-other types, the field has the one that comes first in this list: struct, array, number, `boolean`,
-`string`. A record with a value of another type becomes a dead letter. The type of a field therefore
-doesn't depend on the order of records.
+A field with `long` and `double` values has the type `double`. If the values of a field have
+other combinations of types, the field has the type that comes first in this list: struct, array,
+number, `boolean`, `string`. Records with values of the other types become dead letters. The type of
+a field therefore doesn't depend on the order of records.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class _AnyObject(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodePlan:
-    """Which columns records are decoded to, and what happens to other fields. Can be pickled.
+    """The columns to decode, and what happens to fields without a column. Can be pickled.
 
     Attributes:
         discover: whether unknown fields, which aren't in `columns`, are returned as
@@ -51,8 +51,8 @@ class DecodePlan:
         needed: lowercase paths of fields that an expression reads. `ignore` doesn't drop an unknown
             field that has one of these paths, or that may contain a field with one of these paths.
             If the unknown field isn't discovered, its record is refused.
-        widens: whether columns with a wider type in the Avro or Protobuf schema of a record are
-            returned in `Decoded.new_fields`.
+        widens: whether a column is returned in `Decoded.new_fields` if the Avro or Protobuf schema
+            of a record has a wider type for it.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.
         reserved: lowercase paths (`name`, `place.city`) that can't become columns. Records with
             unknown fields at these paths are refused.
@@ -212,7 +212,7 @@ class JsonDecoder:
             if not self._plan.has_room_for(nested):
                 raise NotColumnarError
             result.new_fields = merge_fields(result.new_fields, nested)
-            return  # the caller decodes the rows again with another plan
+            return  # the caller decodes the records again, with these fields in the plan
         columns = self._reader.convert(table)
         good: pa.Array[Any] | None = None
         refused: list[tuple[int, str]] = []

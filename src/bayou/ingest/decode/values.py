@@ -26,7 +26,7 @@ _INTEGER_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 
 
 class InvalidValueError(ValueError):
-    """A value doesn't fit its column; the message names the field."""
+    """A value can't be stored in the type of its column; the message names the field."""
 
 
 def column_value(value: Any, field: StructField, path: str) -> Any:
@@ -35,7 +35,7 @@ def column_value(value: Any, field: StructField, path: str) -> Any:
     `path` is the field's path, for messages.
 
     Raises:
-        InvalidValueError: the value doesn't fit the column.
+        InvalidValueError: the value can't be stored in the column's type.
     """
     if value is None:
         return None
@@ -75,7 +75,7 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
             int() | float() | Decimal(),
         ) if not isinstance(value, bool):
             limit = 1 << (_INTEGER_BITS[kind.name] - 1)
-            # A float prints as an equal number, which may differ from its binary value.
+            # The `repr` of a float has the digits of the JSON number, unlike its binary value.
             number = Decimal(repr(value)) if isinstance(value, float) else value
             if -limit <= number < limit and number == int(number):
                 return int(number)

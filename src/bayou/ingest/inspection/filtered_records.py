@@ -79,7 +79,7 @@ class FilterHistory:
                 within = pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end))
                 applied = pc.or_(applied, within)
             candidates = records.filter(applied)
-            # The schema file may have changed since then.
+            # Don't validate the records: the schema file may have changed since they were filtered.
             reading = self._reading(index)
             reading = replace(
                 reading,
@@ -105,7 +105,7 @@ class FilterHistory:
             policy = SchemaPolicy(topic, target, schema)
             layout = policy.layout(policy.columns())
             reading = policy.reading(layout, time.time_ns() // 1000)
-            # New and unknown fields change neither a key nor the result of a condition.
+            # Ignore fields without a column: neither the keys nor the condition depend on them.
             plan = replace(reading.plan, discover=False, ignore=True, inputs=frozenset())
             self._readings[index] = replace(reading, plan=plan)
         return self._readings[index]

@@ -67,9 +67,8 @@ class TopicPlan:
         table_differences: configured settings, such as `cluster-by`, from which the table differs.
         table_changes: whether the run would apply these settings to the table.
         tables: the tables of `route-by` to which the sampled records would be written.
-        unconditional_commits: engines that have committed to the table and that don't use
-            put-if-absent on S3 by default. The value is the newest version that the engine has
-            committed.
+        unconditional_commits: for each engine that has committed to the table and that doesn't use
+            put-if-absent on S3 by default, the newest version that it has committed.
         cost: estimate of the files that the run would write; None if `error` is set.
         error: message of the error that prevented planning the topic; None if there was none.
     """

@@ -30,9 +30,8 @@ class TableReport:
         schema: type of each column.
         sample: up to five rows.
         history: the newest ten commits.
-        unconditional_commits: engines that have committed to the table and that don't use
-            put-if-absent on S3 by default. The value is the newest version that the engine has
-            committed.
+        unconditional_commits: for each engine that has committed to the table and that doesn't use
+            put-if-absent on S3 by default, the newest version that it has committed.
         iceberg: the status of the table's Iceberg metadata; None if Iceberg metadata isn't enabled.
     """
 

@@ -83,7 +83,7 @@ class OffsetProof:
 
     Attributes:
         routed_tables: the paths of the tables of `route-by`; the result includes their rows.
-        duplicate_keys: for an upsert, the number of rows whose key already has a row.
+        duplicate_keys: for an upsert, how many rows there are in addition to one row for each key.
     """
 
     topic: str
@@ -113,7 +113,8 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     keys = topic.upsert_keys
     rows = TopicOffsets()
     rows.read(snapshot, kafka.name, prefix="_kafka_")
-    # Read after the target, so that they have all rows whose offsets the target has recorded.
+    # Read the tables of `route-by` after the target: they then have all rows whose offsets the
+    # target has recorded.
     routed = routed_snapshots(configuration, topic, snapshot)
     ends: dict[int, int] = dict(covered)
     for table in routed:
@@ -122,7 +123,7 @@ def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
             ends[partition] = max(end, ends.get(partition, 0))
     letters = TopicOffsets()
     options = configuration.connector.storage.storage_options()
-    # Records that were migrated from files have no rows with Kafka's offsets.
+    # Start after the records that were migrated from files: their rows don't have Kafka's offsets.
     migrated = Ledger(topic.table_path, options).offsets(kafka.name)
     starts: Mapping[int, int] = {p: last + 1 for p, last in migrated.items()}
     if tables.dead_letters.exists():

@@ -1,4 +1,4 @@
-"""Verifies that an upsert's table has the row of each key's last record, and no deleted keys.
+"""Verifies that an upsert's table has the row of each key's last record, and no deleted key.
 
 The table has only one row for each key, so an offset without a row isn't an error. Instead, the
 verification computes the expected rows as the batches of the pipeline would. If Kafka no longer has
@@ -50,7 +50,7 @@ class KeyProof:
         missing: for each Kafka partition, offsets of records whose rows are missing in the table.
         stale: for each Kafka partition, offsets of rows that a newer record should have replaced or
             deleted.
-        duplicate_keys: number of rows whose key already has a row.
+        duplicate_keys: how many rows there are in addition to one row for each key.
     """
 
     missing: Mapping[int, BitMap64] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class _Records:
             yield pa.Table.from_batches(waiting)
 
     def _cast(self, rows: pa.Table) -> pa.Table:
-        """Convert rows to the columns and types of the rows that `read` yields.
+        """Convert rows to the columns and types that `read` yields.
 
         A missing column `DELETED` becomes false, any other missing column becomes null.
         """

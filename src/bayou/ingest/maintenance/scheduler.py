@@ -214,7 +214,8 @@ class TopicMaintenance:
         """
         if task == "forget":
             return self._forget(final=final)
-        # Partitions to which batches write are left for the next run, which must include them.
+        # Leave partitions to which batches still write for the next run. That run includes them,
+        # because it looks for partitions that were written at or after `cold_before`.
         cold_before = _now() if final else self._last_batch
         handle = open_table(self._topic.table_path, self._storage_options)
         if task == "vacuum":
@@ -313,7 +314,8 @@ class TopicMaintenance:
             last = (vacuums or commits[-1:])[:1]
             timestamp = last[0].get("timestamp") if last else None
             self._last_vacuum = now if timestamp is None else _seconds(timestamp)
-        if abs(now - self._last_vacuum) < _VACUUM_INTERVAL:  # abs: the clock may have been ahead
+        # `abs`, because the time of the last vacuum is in the future if a clock was ahead.
+        if abs(now - self._last_vacuum) < _VACUUM_INTERVAL:
             return False
         self._last_vacuum = now
         return True

@@ -38,9 +38,9 @@ class JsonFile:
 
     Attributes:
         path: absolute path, without URL encoding.
-        name: path relative to the folder. If the given path is itself a file, such as `x/a.json`,
-            the name is `a.json`. If it is a folder that contains a file with the folder's name, the
-            name of this file is `./a.json`.
+        name: path relative to the migrated folder. If a single file such as `x/a.json` is migrated,
+            the name is `a.json`. If a folder `x/a.json` contains a file `a.json`, the name of this
+            file is `./a.json`.
         size: size in bytes.
         timestamp: timestamp of the file's records, microseconds since the epoch. If folder names
             have a date (`year=2024/month=01/day=05` or `2024/01/05`), the timestamp is midnight of
@@ -70,7 +70,7 @@ def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> 
         try:
             return [_file(engine.files.status(root), root.rsplit("/", 1)[-1])]
         except FileMissingError:
-            pass  # Spark writes folders with such names
+            pass  # a folder, such as Spark writes for `write.json("events.json")`
 
     def hidden(path: str) -> bool:
         return path.rsplit("/", 1)[-1].startswith(("_", "."))

@@ -43,7 +43,7 @@ from bayou.version import INGEST_ENGINE_INFO
 
 
 def application_id(source: str) -> str:
-    """Return the target's application id that records the migrated batches of a folder."""
+    """Return the `appId` under which the target records the last migrated batch of a folder."""
     return f"migration/{source}"
 
 
@@ -230,7 +230,9 @@ _COMMITS = "migration/commits"
 def migrated_end(
     topic: Topic, transactions: Mapping[str, int], storage_options: dict[str, str]
 ) -> int:
-    """Return the sequence number before which the target has all batches of the ledger.
+    """Return the lowest sequence number of the batches that the ledger has and the target lacks.
+
+    If there is no such batch, the result is higher than all sequence numbers.
 
     Args:
         transactions: the target's transaction identifiers, read before the ledger.

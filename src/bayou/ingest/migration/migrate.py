@@ -115,7 +115,8 @@ class _Migration:
             name = min(other_files).encode(errors="surrogateescape")
             example = name.decode(errors="backslashreplace")
             self._report = replace(self._report, other_files=len(other_files), other_file=example)
-        # Read before the ledger, because a batch is first added to the ledger, then committed.
+        # Read the target before the ledger: another migration adds a batch to the ledger first, so
+        # the ledger then has all batches of the target.
         transactions = self._writer.transactions()
         self._state = self._ledger.read()
         self._check_ledger(transactions)
@@ -216,7 +217,7 @@ class _Migration:
                     topic=self._topic.key,
                 )
             numbered.append((_Piece(files[0], part.skipped, values, part.complete), part.first))
-        # The batch may have been added to the ledger before the Kafka topic was changed.
+        # The batch may be from a migration for another Kafka topic, before `kafka-topic` changed.
         old = self._old
         if not parts[0].is_of(old.topic):
             old = OldRecords(FromKafka(self._topic, self._storage_options, parts[0].topic))

@@ -79,8 +79,8 @@ class KnownFiles:
     def _moved(self) -> dict[tuple[int, str], list[list[Part]]]:
         """The parts of migrated files that may have been moved, to find renamed files.
 
-        Files that are listed and haven't changed are omitted. A key is the number of records in the
-        first part of a file, and their checksum.
+        Files that are listed and haven't changed are omitted. Each key is a pair: the number of
+        records in a file's first part, and their checksum. Several files can have the same key.
         """
         moved: dict[tuple[int, str], list[list[Part]]] = {}
         for path, parts in self._by_path.items():

@@ -60,7 +60,7 @@ _GAUGES = {
     ),
 }
 _HISTOGRAMS = {
-    "batch_seconds": ("bayou_batch_seconds", "Time from a batch's arrival to its commit."),
+    "batch_seconds": ("bayou_batch_seconds", "Time from a batch's start to its commit."),
     "commit_seconds": (
         "bayou_commit_seconds",
         "Time of a batch's commits; for an upsert including its merge.",

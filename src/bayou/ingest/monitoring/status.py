@@ -113,8 +113,8 @@ class TopicStatus:
         batches: number of committed batches since the start of the run.
         lost: number of offsets that Kafka deleted before they were read, since the start of the
             run.
-        batch_seconds: durations of batches, from the arrival of a batch to its commit.
-        commit_seconds: time that batches spent in commits.
+        batch_seconds: times from the start of a batch's first attempt to its commit.
+        commit_seconds: durations of the commits of batches.
         version: the table's latest known version.
         last_commit: time of the last batch's commit, in seconds since the epoch.
         lag: for each Kafka partition, number of offsets that the pipeline has yet to read; empty if

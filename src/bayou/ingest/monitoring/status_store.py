@@ -155,10 +155,9 @@ class StatusStore:
             self._topics[topic].set_end_offsets(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return the partitions whose first unread record has no known arrival time.
+        """For partitions whose first unread record has no known arrival time, return its offset.
 
-        The result has the offset of this record for each of the partitions. The caller reads the
-        timestamps of the records at these offsets.
+        The caller reads the timestamps of the records at these offsets.
         """
         with self._lock:
             return self._topics[topic].unknown_arrivals(ends)

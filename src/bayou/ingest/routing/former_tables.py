@@ -1,7 +1,7 @@
 """The `route-by` tables of a topic whose configuration has no `route-by` any more.
 
-The default table still registers them. Their rows stay where they are: records of these rows must
-not be added to the topic's table.
+They are still registered in the default table, and keep their rows. The records of these rows must
+not be added to the topic's table again.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def routed_statuses(
 
 
 def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, ...]:
-    """For each registered table of `route-by`, return a copy of the topic with only this table.
+    """Return copies of the topic, one for each registered table; see `Topic.routed`.
 
     A registered table may not exist yet, because no batch has committed rows to it.
 

@@ -62,7 +62,7 @@ class RoutedBatchWriter(MicroBatchWriter):
 
     @property
     def routed_topics(self) -> tuple[Topic, ...]:
-        """For each existing routed table, a copy of the topic with only this table."""
+        """Copies of the topic, one for each existing routed table; see `Topic.routed`."""
         return tuple(table.topic for table in self.tables.existing)
 
     @property
@@ -89,7 +89,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         super().apply_definition()
 
     def record_checks(self) -> None:
-        """Commit to idle tables that they were checked; see `TargetTable.record_check`."""
+        """Record checks for a RESTORE in idle tables; see `TargetTable.record_check`."""
         super().record_checks()
         for_each_table(lambda table: table.target.record_check(), self.tables.existing)
 
@@ -173,7 +173,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         default, *others = outputs
         with self._discarded(outputs, files):
             self._commit_dead_letters(results, spans)
-        if default.transaction is None:  # then, the layout columns of all tables are unknown
+        if default.transaction is None:  # no table can be created: all lack partition columns
             return report
         written = [(n, o) for n, o in enumerate(others, start=1) if files.get(n)]
         layout = default.layout
@@ -241,7 +241,8 @@ class RoutedBatchWriter(MicroBatchWriter):
         table, target = output.table, output.table.target
         assert output.transaction is not None  # the tasks only succeed if the table can be created
         created = target.version is None
-        # A table that is ahead may have recorded offsets of this batch already.
+        # Omit partitions whose offsets the table has recorded already: an interrupted batch may
+        # have committed to this table, but not to the default table.
         new = {p: s for p, s in spans.items() if s.end > target.covered.get(p, 0)}
         ids = {**target.transaction_ids(new), **self.tables.written_ids(table)}
         ignored = {name for r in results if r is not None for name in r.ignored}
@@ -279,7 +280,7 @@ class RoutedBatchWriter(MicroBatchWriter):
 
     def _discard(self, results: Sequence[BatchTaskResult]) -> None:
         super()._discard(results)
-        # The numbers of tables don't change while a batch is repeated with more tables.
+        # The index of a table stays the same if the batch is repeated with additional tables.
         for number, table in enumerate((self.tables.default, *self.tables.routed)):
             adds = _files(results).get(number)
             if adds:
@@ -318,7 +319,7 @@ def _merged(schemas: Iterable[StructType]) -> StructType:
 
 
 def _files(results: Sequence[Any]) -> dict[int, list[AddFile]]:
-    """Return the data files that the tasks wrote to each table, by the table's number."""
+    """Return the data files that tasks wrote to each table, by the index in `outputs`."""
     actions: dict[int, list[bytes]] = {}
     for result in results:
         for number, table in result.tables.items():

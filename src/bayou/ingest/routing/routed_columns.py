@@ -31,8 +31,9 @@ class RoutedOutput:
     """A table that receives records of a batch.
 
     Attributes:
-        transaction: a transaction without offsets; None if the table can't be created yet, because
-            its partition or clustering columns aren't known.
+        transaction: the transaction for the table's rows, to which the offsets are added when it is
+            committed. None if the table can't be created yet, because its partition or clustering
+            columns aren't known.
         added: names of the columns that the transaction adds.
     """
 
@@ -61,7 +62,7 @@ class RoutedColumns:
         self._columns = {table: table.policy.columns() for table in all_tables}
 
     def outputs(self) -> tuple[RoutedOutput, ...]:
-        """Return the tables, the default table first. The number of a table is its index."""
+        """Return the tables, the default table first. The number of a table is its index here."""
         complete = self._tables.with_layout_columns(list(self._columns.values()))
         return tuple(map(self._output, self._columns, complete))
 
@@ -94,7 +95,7 @@ class RoutedColumns:
         Args:
             routing_fields: fields that the router reads and that have no column.
             new_fields: for each table, the fields of its records that have no column.
-            values: for each value whose table isn't known, its number of records.
+            values: for each value whose table isn't known, how many records have the value.
         """
         if routing_fields.fields:
             self._widen(self._tables.default, routing_fields)
@@ -202,7 +203,7 @@ def record_routing(
     """Return the rules for splitting the records of a batch by table.
 
     Args:
-        outputs: the tables; the number of a table is its index.
+        outputs: the tables; the number of a table is its index in this sequence.
         plan: the plan that decodes records of the default table.
         read_at: the ingestion timestamp, in microseconds since the epoch.
 
@@ -218,7 +219,8 @@ def record_routing(
     known = {field.name.lower() for field in plan.columns}
     read = {*value.fields, *(() if where is None else where.fields)}
     unseen = {*value.unseen, *(() if where is None else where.unseen)}
-    # These fields have the same types in all tables.
+    # Decode fields that partition or cluster tables here, because they must have the same types in
+    # all tables.
     layout = {name for name in layout_fields(topic) if name not in known}
     read |= layout
     columns = StructType(tuple(f for f in plan.columns if f.name.lower() in read))

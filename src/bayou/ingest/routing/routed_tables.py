@@ -52,12 +52,13 @@ class RoutedTable:
     """The default table or a routed table of a topic.
 
     Attributes:
-        topic: a copy of the topic with this table as its only table.
-        relative: the table's path in its registration; empty for the default table.
+        topic: the copy of the topic that writes to this table only; see `Topic.routed`.
+        relative: the table's path, relative to the folder of the default table, as registered
+            there; empty for the default table.
         value_name: the name that replaces `{value}` in the table's path; None if the path is
             listed in the configuration.
-        fingerprint: the hash of the table's value; 0 if the path is listed.
-        recorded: the version of this table that the default table has recorded last; -1 if none.
+        fingerprint: the hash of the value whose records the table has; 0 if the path is listed.
+        recorded: the last version of this table that is recorded in the default table; -1 if none.
         is_registered: whether the default table has registered this table.
         is_stale: whether the table must be read again before the next batch.
         must_record: whether the next commit to the default table must record this table's version.
@@ -169,7 +170,7 @@ class RoutedTables:
         """Add the tables of new values until `max-tables` is reached, frequent values first.
 
         Args:
-            values: number of records of each value.
+            values: for each value, how many records have the value.
         """
         for value in sorted(values, key=lambda v: (-values[v], v)):
             configured = self._routes.table(value, self.reserved)
@@ -265,7 +266,7 @@ class RoutedTables:
         """Add missing partition and clustering columns, with the types that other tables have.
 
         Args:
-            columns: for each table, the columns that its records' fields become.
+            columns: for each table, the columns of the fields of its records.
         """
         layout_columns: dict[str, StructField] = {}
         for name in self._shared:
@@ -329,9 +330,10 @@ class RoutedTables:
 
 
 def reserved_names(topic: Topic) -> frozenset[str]:
-    """Return the values whose path would be the path of another table of the topic.
+    """Return the values whose own name in `route-by.table-path` leads to a path that is in use.
 
-    A hash is appended to the names of these values, so that they get other paths.
+    Such a path belongs to the default table, to an auxiliary table such as the dead letter table,
+    or to a table in `route-by.tables`. A hash is appended to the names of these values.
     """
     routes = topic.routes
     if routes is None or routes.table_path is None:

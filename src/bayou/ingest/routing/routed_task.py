@@ -65,9 +65,9 @@ class RoutedResult(BatchTaskResult):
     """The result of a task; `new_fields` are new fields that the router reads.
 
     Attributes:
-        tables: the result of each table, by its number.
-        new_values: number of records of each value whose table isn't known yet. If there are any,
-            nothing was written, and the batch must be run again.
+        tables: the result of each table, by its index in `RoutedBatchTask.outputs`.
+        new_values: for each value whose table isn't known yet, how many records have the value. If
+            there are any, nothing was written, and the batch must be run again.
     """
 
     tables: Mapping[int, TableResult] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.protocol.schema import StructType
 
 DEFAULT_TABLE = 0
-"""The number of the default table."""
+"""The number of the default table. A table's number is its index in `RoutedBatchTask.outputs`."""
 
 _DEAD_LETTER = -1
 _UNKNOWN = -2
@@ -39,18 +39,20 @@ class RecordRouting:
         plan: the plan that decodes the fields that the expressions read.
         expressions: the filter, and the masks that are applied before expressions are evaluated.
         value: the expression of `route-by`, which returns a string.
-        listed: the number of the table of each value in `route-by.tables`; None if the table isn't
-            open yet, so the value must be reported in `RecordRouter.new_values`.
-        named: for each `value_name`, the number of the table and the `value_fingerprint` of its
-            value.
-        reserved: values whose path would be the path of another table of the topic.
+        listed: for each value in `route-by.tables`, the number of its table (see `DEFAULT_TABLE`).
+            None if the table isn't open yet, so the value must be reported in
+            `RecordRouter.new_values`.
+        named: for each `value_name` whose table is open, the table's number and the
+            `value_fingerprint` of the value that has this name.
+        reserved: values whose names get a hash; see `reserved_names`.
         refused: for each value whose table can't be created, the reason.
-        unknown: the result for all other values: the number of the table that gets their records,
-            or the reason why their records become dead letters. None if the values must be reported
-            in `RecordRouter.new_values`.
-        null: the number of the table of records whose value is NULL; None if they become dead
-            letters.
-        ingestion_timestamp: microseconds since the epoch.
+        unknown: what happens to values that aren't in `listed`, `refused` or `named`: the number of
+            the table that gets their records, or the reason why their records become dead letters.
+            None if the values must be reported in `RecordRouter.new_values`.
+        null: the number of the table that gets records whose value is NULL; None if these records
+            become dead letters.
+        ingestion_timestamp: the `_ingestion_timestamp` of dead letters, in microseconds since the
+            epoch.
     """
 
     plan: DecodePlan
@@ -85,7 +87,7 @@ class RecordRouter:
     Attributes:
         new_fields: fields that an expression reads and whose type isn't known yet. After the first
             new field, `split` returns no records.
-        new_values: for each value whose table isn't known, the number of its records; at most
+        new_values: for each value whose table isn't known, how many records have the value; at most
             10,000 values.
         filtered: number of records that `where` has filtered out.
     """
@@ -113,7 +115,7 @@ class RecordRouter:
         value_targets = [self._target_of(name) for name in names]
         numbers = [_number(target) for target in value_targets]
         null = _DEAD_LETTER if routing.null is None else routing.null
-        # The last number stands for the value NULL.
+        # A null value gets an index after the indexes of all other values.
         indices = pc.fill_null(encoded.indices, len(numbers)).cast(pa.int64())
         targets = pa.array([*numbers, null], pa.int64()).take(indices)
         if _UNKNOWN in numbers:

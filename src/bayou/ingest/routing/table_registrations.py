@@ -33,8 +33,8 @@ class RegisteredTable:
 
     Attributes:
         path: the table's path, relative to the folder of the default table.
-        fingerprint: the hash of the table's value (`value_fingerprint`); 0 if `route-by.tables`
-            lists the table's path.
+        fingerprint: the hash (`value_fingerprint`) of the value whose records are in the table; 0
+            if `route-by.tables` lists the table's path.
         versions: the last recorded version of the table, by table id; empty before the first
             committed batch with rows of the table.
     """
@@ -89,7 +89,7 @@ def check_table(
     """Check that a table is the recorded table, and that it still has the recorded version.
 
     Args:
-        topic: the topic with this table as its only table.
+        topic: the copy of the topic that writes to this table only; see `Topic.routed`.
         table_id: the table's id; None if there is no table.
         version: the table's latest version; None if there is no table.
 

@@ -146,13 +146,13 @@ class Scheduler:
         if ends is None or any(end < position.get(p, 0) for p, end in ends.items()):
             self._submit(topic, None)  # the topic doesn't exist, or was recreated
             return
-        # Without a table, no offsets are committed: the topic would read its records again.
+        # Without a table, no offsets are committed yet, so a new preparation would start over.
         if topic.run.has_table and now - topic.prepared >= _PREPARE_SECONDS:
             self._submit(topic, None)
             return
         if self._once:
             topic.target = ends if topic.target is None else topic.target
-            # Retention may have moved the position beyond the target.
+            # If Kafka deleted records before they were read, the position may be after the target.
             ends = {p: max(end, position.get(p, 0)) for p, end in topic.target.items()}
         waiting = sum(end - position.get(p, 0) for p, end in ends.items())
         if waiting == 0:

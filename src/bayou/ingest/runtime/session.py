@@ -56,7 +56,7 @@ def pipeline_session(
         except (PySparkException, JvmError, ConnectionError) as error:
             raise _start_error(error, log) from error
     counters: Any = getattr(spark.sparkContext, "_accumulatorServer", None)
-    if counters is not None:  # its server prints a traceback if the JVM is killed
+    if counters is not None:  # PySpark's accumulator server prints a traceback if the JVM ends
         counters.handle_error = lambda *_: None
     return spark
 

@@ -43,7 +43,7 @@ class TopicUpkeep:
         """Open the maintenance and the catalog entries of tables, unless they are already open.
 
         Args:
-            topics: for each table, a copy of the topic with only this table.
+            topics: for each table, the copy of the topic that writes to it; see `Topic.routed`.
         """
         for topic in topics:
             path = topic.table_path

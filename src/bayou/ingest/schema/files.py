@@ -26,7 +26,8 @@ def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
         a schema file.
 
     Raises:
-        ConfigurationError: a file can't be read, isn't valid, or doesn't fit the settings.
+        ConfigurationError: a file can't be read, isn't valid, or lacks a field that a setting
+            names.
     """
     topics = {topic.section: topic for topic in configuration.topics}
     topics |= {section.key: section.topic("topic") for section in configuration.patterns}

@@ -83,7 +83,7 @@ def commit_tags(report: BatchReport, new_columns: Sequence[str]) -> dict[str, st
 
 
 def check_masks(topic: Topic, columns: StructType) -> None:
-    """For each mask whose column exists, check that the mask fits the type of the column."""
+    """For each mask whose column exists, check that the column's type can be masked with it."""
     reason = _unfit_masks(topic, columns)
     if reason is not None:
         raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
@@ -295,7 +295,8 @@ class SchemaPolicy:
         infers = self._infers_columns(layout)
         reserved = layout.reserved_names - self._topic.config.processing.unstored
         if not layout.record.fields and self._target.version is None:
-            # The records may have fields with these names, which then become columns.
+            # Allow fields named `year`, `month` or `day`: they replace the columns that are
+            # derived from the event time.
             reserved -= frozenset(layout.time_parts)
         return DecodePlan(
             columns=layout.record,

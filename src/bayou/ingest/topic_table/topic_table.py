@@ -103,7 +103,7 @@ class TopicTable:
         """Write records to the table in one commit, as if they were records of the topic.
 
         Records are validated, partitioned, and appended or upserted according to the configuration;
-        records that don't fit become dead letters. `_kafka_partition` is -2, `_kafka_offset` is the
+        invalid records become dead letters. `_kafka_partition` is -2, `_kafka_offset` is the
         record's index in `records`. Dates, decimals and bytes are written as strings, NaN and
         infinity as null; values of numpy are converted.
 

@@ -32,7 +32,7 @@ from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import STRING, StructType
 
 _FLOATS = {pa.float32(): ("float", 1 << 24), pa.float64(): ("double", 1 << 53)}
-"""For each type, its name and the smallest integer to which another integer may be rounded."""
+"""For each floating-point type, its name, and the limit below which all integers are exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class ChangeReader:
             return decoded
         keys = [n for n in self._keys.columns if self._columns.get(n) is not None]
         columns = [decoded.columns.column(name) for name in keys]
-        # If no record has contained a key column yet, all records are without a key.
+        # Without a key column, because no record has contained one yet, no record has a key.
         keyless: Any = pa.repeat(pa.scalar(True), len(decoded.positions))
         keyless = reduce(pc.and_, (column.is_null() for column in columns), keyless)
         reason = f"no value in the key ({', '.join(self._keys.columns)})"

@@ -25,8 +25,8 @@ def foreign_file(topic: Topic, engine: Engine) -> str | None:
     """Return the path of a file in the table's folder that the pipeline didn't write, or None.
 
     Files and folders whose names begin with `_` or `.` are ignored, because VACUUM doesn't delete
-    them. The result is None if there is no such file. If another table is inside the folder, the
-    result may be the path of that table's log.
+    them. If the folder contains the folder of another table, the result may be the path of that
+    table's log.
     """
     root = engine.files.resolve_path(topic.table_path).rstrip("/")
     properties = normalize(topic.config.destination.delta_config.table_properties)
@@ -50,7 +50,10 @@ def foreign_file(topic: Topic, engine: Engine) -> str | None:
 
 
 def check_new_folder(topic: Topic, engine: Engine, version: int | None) -> None:
-    """Check the folder of a new table if the table's path depends on the topic's name.
+    """Check that the folder of a new table has no files of other programs.
+
+    Only topics that a pattern selects and that don't share a table are checked, because the name of
+    such a topic determines the path of its table. Nothing is checked if the table exists.
 
     Args:
         version: the version of the topic's table; None if there is no table.

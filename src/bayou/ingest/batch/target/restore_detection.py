@@ -1,7 +1,7 @@
-"""Looks up the rows of the last recorded offsets and migrated batches of a table.
+"""Detects from a table's rows that a RESTORE may have removed rows, if the log is incomplete.
 
-If a RESTORE has removed rows, it has removed the rows of the last commits: either the row of the
-last recorded offset of a Kafka partition, or the rows of the last migrated batch of a folder.
+A RESTORE that removes rows removes the rows of the last commits. The table then lacks the row at
+the last recorded offset of a Kafka partition, or all rows of a folder's last migrated batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MIGRATED = -1  # `_kafka_partition` of migrated rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRange:
-    """Offsets of a partition, at one of which the table should have a row."""
+    """A range of offsets of one partition; the table should have a row for at least one of them."""
 
     partition: int
     first: int
@@ -39,7 +39,7 @@ class RowRange:
 
 
 def missing_last_rows(engine: Engine, topic: Topic, snapshot: Snapshot) -> tuple[RowRange, ...]:
-    """Return the last recorded offsets and migrated batches of which the table has no row.
+    """Return the last recorded offsets and last migrated batches for which the table has no row.
 
     The result is empty only if no RESTORE has removed rows of Kafka batches or migrated batches of
     the topic. Rows that a program wrote and rows of replayed dead letters aren't checked. If the
@@ -66,10 +66,10 @@ def missing_last_rows(engine: Engine, topic: Topic, snapshot: Snapshot) -> tuple
 
 
 def _condition(name: str, ranges: Sequence[RowRange]) -> str:
-    """Return a condition on rows that contains at least the rows at these offsets.
+    """Return a SQL condition that selects at least the rows in `ranges`, and possibly other rows.
 
-    A topic may have thousands of partitions: one list of offsets is evaluated faster than a
-    condition for each partition.
+    For Kafka partitions, it compares the offset with one list for all partitions. This is faster
+    than a condition for each of possibly thousands of partitions.
     """
     conditions = [
         f"(_kafka_partition = {r.partition} AND _kafka_offset >= {r.first} "
@@ -94,7 +94,7 @@ def _contains(rows: RowRange, partitions: pa.Array[Any], offsets: pa.Array[Any])
 def _migrated_ranges(
     engine: Engine, topic: Topic, transactions: Mapping[str, int]
 ) -> list[RowRange]:
-    """Return the sequence numbers of the last migrated batch with records of each folder."""
+    """For each migrated folder, return the sequence numbers of its last batch that has records."""
     from bayou.ingest.migration.ledger import application_id, migrated_source
 
     folders = {migrated_source(application) for application in transactions} - {None}

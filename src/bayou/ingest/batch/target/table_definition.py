@@ -160,7 +160,7 @@ def _changed_comment(topic: Topic, snapshot: Snapshot) -> str | None:
 def _changed_column_comments(
     topic: Topic, snapshot: Snapshot
 ) -> dict[ColumnPath, tuple[str, str | None]]:
-    """Return the configured and the actual comment of each column with a different comment."""
+    """For columns whose configured and actual comments differ, return both comments by path."""
     changed: dict[ColumnPath, tuple[str, str | None]] = {}
     for path, comment in topic.config.destination.comment_paths.items():
         field = _field(topic, snapshot.schema, path)

@@ -109,7 +109,7 @@ def _formatted_keys(topic: Topic) -> list[str]:
 def check_keys(topic: Topic, snapshot: Snapshot) -> None:
     """Check that the table's rows were written with the configured keys, order, masks and formats.
 
-    If no upsert is configured, check that the rows were appended.
+    If no upsert is configured, check that no upsert has written the table.
     """
     key, keys, path = topic.key, topic.upsert_keys, snapshot.path
     stored = snapshot.properties.get(_KEY_COLUMNS)
@@ -182,18 +182,18 @@ def _consequence(keys: UpsertKeys, name: str) -> str:
 
 _MIGRATION = "migration/"
 _PIPELINES = ("kafka/", _MIGRATION)
-"""Prefixes of the application ids of Kafka records and migrated files."""
+"""Prefixes of the `appId`s that record offsets of Kafka records and batches of migrated files."""
 
 
 CHECKED_VERSION = "bayou.checkedVersion"
 """The commit tag with the version up to which the writer has looked for a RESTORE.
 
-Only commits without transaction identifiers have this tag. Unlike other commits, they don't
-conflict with a concurrent RESTORE.
+Only commits without transaction identifiers have this tag. A commit with identifiers doesn't need
+it, because it conflicts with a concurrent RESTORE.
 """
 
 NEWEST_RESTORE = "bayou.newestRestore"
-"""The commit tag with the version of the last RESTORE up to the version in `CHECKED_VERSION`."""
+"""The commit tag with the version of the newest RESTORE, as in `RestoreCheck.newest`."""
 
 
 def restore_app_id(table_id: str, kafka_topic: str) -> str:
@@ -222,7 +222,7 @@ class RestoreCheck:
         newest: the version of the newest RESTORE, or of a later commit that log cleanup has deleted
             and that may be a RESTORE; -1 if there is none.
         since: the time of the oldest commit that the check needed, in ms since the epoch; None if
-            the table was checked only since a known version.
+            only the commits after a known version were checked.
     """
 
     newest: int
@@ -306,14 +306,14 @@ def _newest_restore(
         if operation == Operation.RESTORE:
             newest = version
             break
-        # An auto compaction commits without a check.
+        # Skip auto compactions of the pipeline: they commit without looking for a RESTORE.
         if (
             known is None
             and engine_info.endswith(INGEST_SUFFIX)
             and operation != Operation.OPTIMIZE
         ):
             tags = commit.get("tags") or {}
-            if CHECKED_VERSION not in tags:  # this commit would have conflicted with a RESTORE
+            if CHECKED_VERSION not in tags:  # a check preceded it, and a RESTORE conflicts with it
                 break
             checked = max(checked, int(tags[CHECKED_VERSION]))
             newest = max(newest, int(tags.get(NEWEST_RESTORE, -1)))

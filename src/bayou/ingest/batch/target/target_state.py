@@ -154,7 +154,7 @@ class TargetState:
         return () if self._snapshot is None else table_differences(self._topic, self._snapshot)
 
     def new_columns(self, layout: RowLayout) -> tuple[str, ...]:
-        """Return the names of the columns that rows of a layout add to the table."""
+        """Return the names of the layout's columns that the table doesn't have yet."""
         names = self.schema.names
         return tuple(n for n in layout.schema.names if n not in names)
 

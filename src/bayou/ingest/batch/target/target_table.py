@@ -48,11 +48,8 @@ from bayou.protocol.actions import AddFile
 from bayou.protocol.properties import LOG_RETENTION
 from bayou.version import ENGINE_INFO, INGEST_ENGINE_INFO
 
-"""The `engineInfo` of commits that record offsets.
-
-`check_not_restored` looks for a RESTORE after the last commit with this `engineInfo`. Commits that
-don't check for a RESTORE, such as changes of comments, therefore have the `engineInfo` `BAYOU`.
-"""
+# `check_not_restored` looks for a RESTORE after the last commit with `INGEST_ENGINE_INFO`. Commits
+# that don't check for a RESTORE, such as changes of comments, therefore have `ENGINE_INFO`.
 
 
 class TargetTable(TargetState):
@@ -65,7 +62,7 @@ class TargetTable(TargetState):
     def __init__(self, engine: Engine, topic: Topic, kafka: KafkaTopic | None) -> None:
         super().__init__(engine, topic, kafka)
         self._starts: dict[int, int] = {}
-        self._recorded_restore = -1  # recorded since the snapshot was read
+        self._recorded_restore = -1  # the RESTORE that was recorded since the snapshot was read
 
     def begin(
         self,
@@ -158,11 +155,12 @@ class TargetTable(TargetState):
         self._recorded_restore = max([self._recorded_restore, *restore_ids.values()])
 
     def record_check(self) -> None:
-        """Commit that the table was checked for a RESTORE, if the last such commit is old.
+        """Commit that the table was checked for a RESTORE, so that later checks can start there.
 
-        A check needs the commits since the last commit of a pipeline. If no records arrive for a
-        long time, log cleanup would delete these commits. A conflict is ignored, because the next
-        preparation of the topic calls this method again.
+        A check needs all commits since the last commit of a pipeline. If no records arrive for a
+        long time, log cleanup would delete these commits. Therefore this method commits when the
+        oldest of them is older than half of the log retention. A conflict is ignored, because the
+        method is called again when the topic is next prepared.
         """
         if self._snapshot is None or self._needed_since is None:
             return
@@ -224,7 +222,7 @@ class TargetTable(TargetState):
         return ids
 
     def _restore_ids(self) -> dict[str, int]:
-        """Return the identifier of a RESTORE that the topic must still record, if any."""
+        """Return the identifier of the accepted RESTORE; empty if the topic has recorded it."""
         if self._snapshot is None:
             return {}
         application = restore_app_id(self._snapshot.table_id, self._topic.config.kafka_topic)

@@ -60,8 +60,8 @@ class TargetUpserts:
     def last_times(self) -> dict[int, int]:
         """Return the timestamp of the last row, deleted key or dead letter of each Kafka partition.
 
-        In microseconds since the epoch; see `RecordTimes`. A dead letter can become a row later,
-        which must be older than the rows of the next records.
+        In microseconds since the epoch; see `RecordTimes`. Dead letters count, because a dead
+        letter can become a row later. This row must be older than the rows of later records.
         """
         if self._snapshot is None:  # deleted keys are from an earlier table
             return {}

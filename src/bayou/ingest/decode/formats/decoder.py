@@ -90,14 +90,15 @@ class RecordDecoder:
             typed = {f.name: f for f in schema_fields}
             inferred = {f.name: f for f in new_fields}
             if not self._plan.has_room_for(schema_fields):
-                # No single record has all these fields, because a record with too many fields is
-                # refused.
+                # The records' schemas have more new fields than a record may have. Keep the fields
+                # that accepted records contain.
                 typed = {name: field for name, field in typed.items() if name in inferred}
             new_fields = StructType(tuple((inferred | typed).values()))
             if self._plan.widens:
                 wider = widened(self._plan.columns, columns)
                 if changed := [f for f in wider if f != self._plan.columns.get(f.name)]:
-                    new_fields = StructType(tuple(changed))  # the next pass adds the other fields
+                    # The batch is decoded again with the wider types, which adds the new fields.
+                    new_fields = StructType(tuple(changed))
         return Decoded(
             columns=decoded.columns,
             positions=positions.take(decoded.positions),

@@ -51,7 +51,7 @@ def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, A
             continue
         try:
             result[name] = _timestamp(value, form)
-        except (ValueError, ArithmeticError) as error:  # Decimal doesn't raise OverflowError
+        except (ValueError, ArithmeticError) as error:  # Decimal raises ArithmeticError
             raise ValueError(
                 f"field {name!r}: {str(value)[:60]!r} isn't a timestamp of the format {form}"
             ) from error
