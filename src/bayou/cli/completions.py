@@ -58,7 +58,7 @@ def versions(ctx: typer.Context, incomplete: str) -> list[str]:
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the columns of the command's table, to complete the name after the last comma."""
     before, comma, last = incomplete.rpartition(",")
-    # While an option has no value, click doesn't assign arguments to parameters.
+    # If the option to complete has no value yet, click leaves the arguments in `args`.
     table = str(ctx.params.get("table") or ctx.params.get("before") or next(iter(ctx.args), ""))
     with contextlib.suppress(Exception):
         names = _handle(ctx, table).snapshot().schema.names

@@ -37,17 +37,17 @@ WRONG_USAGE = 2
 INTERRUPTED = 130
 
 _OPTIONS = frozenset({"columns", "key", "limit", "retention_hours", "target_size", "version"})
-"""Arguments of Python methods that commands have as options with the same name."""
+"""Arguments of Python methods for which commands have an option with the same name."""
 
 
 @contextlib.contextmanager
 def exit_on_error(output: Messages, *, where: str | None = None) -> Iterator[None]:
     """Context manager that prints an exception as one line, and exits with its exit code.
 
+    If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.
+
     Args:
         where: the value of the option `--where`; an error in this condition then names the option.
-
-    If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.
     """
     try:
         yield

@@ -25,7 +25,7 @@ _COMMANDS = {
     ),
     "Other": ("demo", "completion"),
 }  # fmt: skip
-"""The modules of the commands below `bayou.cli.commands`, by the section of the help."""
+"""For each section of the help, its commands: their modules, relative to `bayou.cli.commands`."""
 
 
 def command_line(only: str | None = None) -> typer.Typer:

@@ -74,7 +74,7 @@ def _show(output: Output, result: DemoResult, question: str) -> None:
     )
     output.text("The question", question)
     output.rows(f"The answer, in {result.answer_seconds:.1f} s", result.answer, event="answer")
-    # Without the engine, a row fits into 80 columns.
+    # Omit the column `engine`, so that a row fits into 80 characters.
     commits = [
         {name: value for name, value in row.items() if name != "engine"}
         for row in history_rows(result.history[:_SHOWN_COMMITS])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
 
 _UNLIMITED_WIDTH = 4_000
-"""Console width for output to a pipe or a file, at which no path or reason is wrapped."""
+"""Console width for output to a pipe or a file: large enough that no path or reason is wrapped."""
 
 
 class ConsoleOutput:
@@ -104,7 +104,7 @@ class ConsoleOutput:
 
         rows: list[list[Any]] = []
         numbered = [str(number) for number in range(len(reader.schema))]
-        for batch in reader:  # several columns of a query may have the same name
+        for batch in reader:  # numbers as names, because columns of a query may have equal names
             rows += (list(row.values()) for row in python_rows(batch.rename_columns(numbered)))
             if max_rows is not None and len(rows) > max_rows:
                 break
@@ -113,7 +113,7 @@ class ConsoleOutput:
                 self._out.print(empty)
             return
         numbers = [_is_number(t) for t in reader.schema.types]
-        for max_length in (MAX_LENGTH, 40, 24):  # shorten strings before the table becomes lines
+        for max_length in (MAX_LENGTH, 40, 24):  # try shorter strings until the table fits
             cells = [[_cell(value, max_length) for value in row] for row in rows[:max_rows]]
             if self._fits(reader.schema.names, cells):
                 break

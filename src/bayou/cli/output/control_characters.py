@@ -14,7 +14,7 @@ def escape_control_characters(text: str) -> str:
 
 
 def escape_tsv(text: str) -> str:
-    r"""Escape a field of a tab-separated line: `\\`, `\t`, `\n`, `\r`; `\xNN` otherwise."""
+    r"""Escape a field of a tab-separated line: `\\`, `\t`, `\n`, `\r`, other controls as `\xNN`."""
     return "".join(
         _TSV_ESCAPES.get(c, c if c >= " " and not "\x7f" <= c <= "\x9f" else f"\\x{ord(c):02x}")
         for c in text
