@@ -11,8 +11,8 @@ ThriftStruct: TypeAlias = dict[tuple[int, int], Any]
 """Values of a struct by field number and type, in the order of the bytes.
 
 Integers are zigzag-encoded (see `decode_zigzag`). A list is a pair of element type and values. A
-map is a pair of the byte with the key and value types and a list of (key, value). A double is 8
-bytes.
+map is also a pair: one byte that contains its key type and value type, and a list of (key, value).
+A double is 8 bytes.
 """
 
 _TRUE, _FALSE, _BYTE, _DOUBLE, _SET, _MAP, _INT16 = 1, 2, 3, 7, 10, 11, 4

@@ -75,8 +75,8 @@ def converter(
 ) -> Conversion | None:
     """Return a function that converts the values of a field; None if no conversion is necessary.
 
-    The conversion raises `pa.ArrowInvalid` if a value doesn't fit the requested type, and
-    `VariantError` if a shredded variant violates the specification.
+    The conversion raises `pa.ArrowInvalid` if the requested type can't represent a value exactly,
+    and `VariantError` if a shredded variant violates the specification.
     """
     source: _NestedType = actual.type
     target = requested.type
@@ -94,7 +94,7 @@ def converter(
     if is_list(source) and is_list(target):
         return _list_converter(source, target, name, path)
     if pa.types.is_fixed_size_list(source) and is_list(target):
-        # In Parquet, the column is a list. The type is from Arrow's schema in the footer.
+        # Parquet has only lists. The writer's Arrow schema in the footer says fixed-size list.
         plain: Any = pa.list_(source.value_field)
         listed = converter(actual.with_type(plain), requested, name, path) or _same
         return lambda array: listed(pc.cast(array, plain))
@@ -174,9 +174,9 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether values of the nested type `source` can be used unchanged as the type `target`.
 
-    pyarrow considers the two types equal, because it ignores the field ids. The result is False if
-    the fields are in another order by field id, or if a field contains dates or timestamps of
-    Spark's legacy calendar.
+    The caller has checked that pyarrow considers the two types equal, but pyarrow ignores field
+    ids. The result is False if a field id of `target` isn't at the same position in `source`, or
+    if a field contains dates or timestamps of Spark's legacy calendar.
     """
     actual, requested = children(source), children(target)
     if any(legacy_time_zone(child) is not None for child in actual):

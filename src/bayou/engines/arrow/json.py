@@ -1,8 +1,8 @@
 """The JSON handler of `ArrowEngine`, and a reader of JSON lines files.
 
-`pyarrow.json` parses a whole batch of strings, and raises an error if one value doesn't fit the
-schema. In this case, the batch is split into pieces that are parsed separately. If `pyarrow.json`
-rejects a piece, `json_values` decodes the strings of this piece one by one.
+`pyarrow.json` parses a whole batch of strings, and raises an error if a value doesn't have the type
+in the schema. In this case, the batch is split into pieces that are parsed separately. If
+`pyarrow.json` rejects a piece, `json_values` decodes the strings of this piece one by one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def read_lines(
         SerializationError: a line isn't UTF-8; the message names the file and line.
         StorageError: the store returned only the beginning of a file.
     """
-    # The file of each requested block: `read_files` consumes ranges before it yields their bytes.
+    # The file of each block that `read_files` has requested but not yet yielded. It may request
+    # several blocks before it yields the first one.
     blocks: deque[tuple[FileStatus, bool]] = deque()
 
     def ranges() -> Iterator[ByteRange]:

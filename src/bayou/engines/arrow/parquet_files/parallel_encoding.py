@@ -96,7 +96,7 @@ class ParallelWriter:
         """Write the previous row group to the file, then start to encode `group`."""
         self.flush()
         runs = list(_runs(group, self._threads * _RUNS_PER_THREAD))
-        # The largest run is started first, because it takes the longest.
+        # Start with the largest run of columns, because it takes the longest.
         largest = sorted(range(len(runs)), key=lambda i: -runs[i].nbytes)
         started = {i: self._pool.submit(self._encode, runs[i]) for i in largest}
         self._pending = [started[i] for i in range(len(runs))]

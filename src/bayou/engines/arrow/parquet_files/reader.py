@@ -98,7 +98,7 @@ class OpenParquet:
             dictionaries: whether dictionary arrays are requested.
 
         Returns:
-            Whether the reader was replaced. The new reader has another schema.
+            Whether the reader was replaced. The schema of the new reader has the other types.
         """
         options = decoding_options(self, schema, leaves, groups, dictionaries=dictionaries)
         if options is not None:

@@ -36,8 +36,8 @@ _AnyType: TypeAlias = Any
 class RowGroupFilter:
     """Selects row groups by a predicate on the columns of a requested schema.
 
-    Every row group is selected if there is no predicate, or if the predicate doesn't fit the
-    schema, for example because it references an unknown column.
+    Every row group is selected if there is no predicate, or if the predicate can't be evaluated for
+    the schema, for example because it references an unknown column.
     """
 
     def __init__(self, requested: pa.Schema, predicate: Predicate | None) -> None:

@@ -72,7 +72,7 @@ def decoding_options(
 
     Args:
         leaves: indexes of the leaf columns to decode.
-        groups: numbers of the row groups to decode.
+        groups: indexes of the row groups to decode.
         dictionaries: whether dictionary arrays are requested.
     """
     footer = file.metadata

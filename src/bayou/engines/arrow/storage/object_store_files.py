@@ -103,7 +103,8 @@ class ObjectStoreFiles:
         base = f"{folder}/" if folder else ""
         seen = False
         previous = ""
-        # Stores list only keys after `offset`, so the last character of the first key is omitted.
+        # Stores list only keys after `offset`. To list `key` too, the offset is `key` without its
+        # last character.
         for meta in self._list(root, folder, key[:-1] if first else None):
             seen = True
             name = meta["path"][len(base) :]

@@ -41,9 +41,10 @@ _OTHERS = (
 def option_credentials(
     scheme: str, config: Mapping[str, str], variables: Mapping[str, str]
 ) -> Callable[[], Any] | None:
-    """Return a provider of the options' credentials if the environment has other credentials.
+    """Return a credential provider that keeps obstore from using credentials of the environment.
 
-    Returns None if obstore uses only one source.
+    The provider returns the credentials in the storage options. The result is None if obstore uses
+    only the options, or only the environment, without a provider.
 
     Args:
         config: storage options, with names in lower case.
