@@ -130,7 +130,7 @@ def has_usable_step(field: StructField) -> bool:
 
 
 def with_high_water_mark(field: StructField, value: int) -> StructField:
-    """Return an identity column with another high watermark (`delta.identity.highWaterMark`)."""
+    """Return the identity column with the high water mark `value` in its metadata."""
     return replace(field, metadata={**field.metadata, HIGH_WATER_MARK_KEY: value})
 
 

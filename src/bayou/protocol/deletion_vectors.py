@@ -18,9 +18,9 @@ FORMAT_VERSION = 1
 
 _MAGIC = 1681511377
 _NATIVE_MAGIC = 1681511376
-"""Magic number of the older native format. In this format, a count is followed by the size and the
-bytes of a 32-bit bitmap for each key. delta-spark reads this format in little-endian order; the
-inline example of PROTOCOL.md is in big-endian order."""
+"""Magic number of the older native format. It is followed by the number of 32-bit bitmaps, and by
+the bitmaps in the order of their keys 0, 1, 2, ..., each after its size in bytes. delta-spark reads
+this format in little-endian order; the inline example of PROTOCOL.md is in big-endian order."""
 
 _UUID_CHARACTERS = 20
 _FRAME_BYTES = 8

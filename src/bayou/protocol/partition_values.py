@@ -128,7 +128,7 @@ def _parse(string: str, data_type: DataType, time_zone: str) -> PartitionValue:
         case "float":
             return _as_single(float(string))
         case "date":
-            # The time of a timestamp is dropped.
+            # Accept a timestamp too, and drop its time of day.
             return _timestamp(string).date()
         case "timestamp":
             return _instant(string, time_zone)

@@ -87,10 +87,11 @@ def is_automatic_widening(before: DataType, after: DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WideningRule:
-    """Decides which columns schema evolution widens to the types of incoming rows.
+    """Decides whether schema evolution may widen a table's column to the type of written values.
 
     Attributes:
-        iceberg_only: whether Iceberg must be able to read the column's older files.
+        iceberg_only: whether Iceberg must still be able to read the column's older files after the
+            change.
     """
 
     mode: AutomaticWidening = AutomaticWidening.SAME_FAMILY_TYPE
