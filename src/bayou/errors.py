@@ -13,7 +13,7 @@
     │   │   └── ConstraintViolationError  rows violate NOT NULL, a CHECK or an invariant
     │   ├── FeatureInUseError             a table feature can't be dropped because it is in use
     │   ├── DataFileError                 a data file is missing or can't be read
-    │   ├── SchemaError                   an invalid schema, or data that doesn't fit the schema
+    │   ├── SchemaError                   an invalid schema, or data that doesn't match the schema
     │   │   └── CorruptSchemaError        a schema in the log can't be read
     │   ├── TablePropertyError            a table property with an invalid value
     │   ├── IcebergCompatError            a rule of Iceberg compatibility is violated
@@ -151,7 +151,7 @@ class TableAlreadyExistsError(TableError):
 
 
 class VersionNotFoundError(TableError):
-    """The log can't reconstruct the requested version or timestamp.
+    """The requested version, or the version at a timestamp, can't be reconstructed from the log.
 
     Attributes:
         earliest: earliest version that can be reconstructed; None if unknown.
@@ -181,11 +181,11 @@ class ChangeDataFeedError(TableError):
 
 
 class StreamingSourceError(TableError):
-    """A stream of a table can't start or continue; the message says what to do.
+    """A streaming read of a table can't start or continue; the message says what to do.
 
     Attributes:
         condition: delta-spark's error class, such as `DELTA_SOURCE_IGNORE_DELETE`.
-        version: version that caused the error; None if it isn't a single version.
+        version: version that caused the error; None if no single version is the cause.
     """
 
     def __init__(
@@ -225,7 +225,11 @@ class FeatureInUseError(TableError):
 
 
 class CorruptTableError(ProtocolError):
-    """The log violates PROTOCOL.md. `file` is the corrupt file; None if it isn't a single file."""
+    """The log or a data file violates PROTOCOL.md.
+
+    Attributes:
+        file: the corrupt file; None if the error isn't in a single file.
+    """
 
     def __init__(self, message: str, *, table: str, file: str | None = None) -> None:
         super().__init__(message, table=table, file=file)
@@ -241,7 +245,7 @@ class DataFileError(TableError):
 
 
 class SchemaError(TableError):
-    """The schema is invalid, or data doesn't fit the table's schema.
+    """The schema is invalid, or data doesn't match the table's schema.
 
     Attributes:
         column: dotted path of the column; None if the error isn't about a single column.
@@ -378,8 +382,8 @@ class CommitFailedError(CommitError):
     Attributes:
         version: version of the failed commit.
         attempts: number of commit attempts.
-        winning_version, winning_operation: version and operation of the commit that won the last
-            attempt; None if no other commit won.
+        winning_version, winning_operation: version and operation of another writer's commit that
+            made the last attempt fail; None if there was none.
     """
 
     def __init__(
@@ -477,7 +481,7 @@ class StatementError(BayouError):
 class EvaluationError(PredicateError):
     """An expression fails for a row: overflow, division by zero, a string that isn't a number.
 
-    The same rows fail a query in Spark's ANSI mode.
+    In Spark's ANSI mode, a query over the same rows also fails.
     """
 
 

@@ -25,7 +25,8 @@ class JsonDecoder(Generic[T]):
         """Decode one value.
 
         Raises:
-            msgspec.DecodeError: `data` isn't JSON, is nested too deeply, or isn't of the type.
+            msgspec.DecodeError: `data` isn't JSON, is nested too deeply, or doesn't have the type
+                `wire_type`.
         """
         try:
             return self._decoder.decode(data)

@@ -4,10 +4,10 @@ VERSION = "0.1.0"
 """The version; `pyproject.toml` has the same."""
 
 ENGINE_INFO = f"bayou/{VERSION}"
-"""Value of `commitInfo.engineInfo` in Bayou's commits."""
+"""Value of `commitInfo.engineInfo` in Bayou's commits, except those with `INGEST_ENGINE_INFO`."""
 
 INGEST_SUFFIX = " (ingest)"
-"""End of the engine info of commits with a pipeline's records."""
+"""Suffix that a pipeline adds to `ENGINE_INFO` in commits of its records and offsets."""
 
 INGEST_ENGINE_INFO = f"{ENGINE_INFO}{INGEST_SUFFIX}"
-"""Value of `commitInfo.engineInfo` in commits with a pipeline's records."""
+"""Value of `commitInfo.engineInfo` in a pipeline's commits of records and offsets."""

@@ -19,7 +19,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.suggestions import did_you_mean
 
 CHANGE = "_change"
-"""Column of the result: `-` for rows of the first side only, `+` for rows of the second side."""
+"""Column of the result: `-` for rows of the first version or table, `+` for rows of the second."""
 
 _BUCKETS = 64
 _PENDING_ROWS = 1 << 21

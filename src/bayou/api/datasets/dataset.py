@@ -30,7 +30,7 @@ _MIN_FILE_SIZE = 1 << 16
 """Minimum size in bytes of a file whose footer is read to select dictionary columns."""
 
 _FILES = 100
-"""Number of files of which the largest is selected for this."""
+"""Number of files from which the largest is chosen, to read its footer."""
 
 
 class DeltaDataset(pads.FileSystemDataset):
@@ -249,7 +249,7 @@ def to_duckdb_dataset(engine: Engine, snapshot: Snapshot) -> DeltaDataset:
 
 
 def _dictionary_columns(engine: Engine, snapshot: Snapshot) -> list[str]:
-    """Return the string columns that a large file of the table stores with a small dictionary."""
+    """Return the string columns that have small dictionaries in the largest of the first files."""
     with snapshot.scan_builder().build().scan_files(engine) as batches:
         files = next((list(islice(batch.rows(), _FILES)) for batch in batches), [])
     file = max(files, key=lambda file: file.size, default=None)

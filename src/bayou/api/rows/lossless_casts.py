@@ -31,13 +31,15 @@ _INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.Schema:
     """Return the schema to which `cast_batches` casts rows.
 
-    Columns that can be cast to the table's type get this type, and `cast_batches` checks that no
-    value changes. Other columns keep their type, and the kernel rejects them.
+    A column of the rows gets the type of the table's column with its name, if a cast to this type
+    can be lossless. `cast_batches` then checks that no value changes. Other columns keep their
+    type, and the kernel rejects them.
 
     Args:
+        rows: the schema of the rows.
         schema: the table's schema.
-        widens: whether the write widens the table's columns to the types of the rows. If True,
-            values aren't cast to a narrower type.
+        widens: whether the write widens a column of the table if the column of the rows has a wider
+            type. If True, values aren't cast to a narrower type.
     """
     fields: list[Any] = []
     for field in rows:
@@ -53,7 +55,7 @@ def cast_batches(
     """Cast batches to the result of `fitting_schema`. Closing the result closes `batches`.
 
     Raises:
-        SchemaError: a value doesn't fit the type of the table's column.
+        SchemaError: a value can't be stored in the table's column without a change.
     """
     return CloseableIterator(_cast_batches(table, batches, schema), batches)
 
@@ -80,7 +82,7 @@ def _cast(table: str, column: Any, field: Any) -> Any:
         elif pa.types.is_run_end_encoded(column.type):
             column = pc.run_end_decode(column)
         if pa.types.is_integer(column.type) and pa.types.is_decimal(field.type):
-            # Arrow's cast requires a precision for all values of the integer type.
+            # Arrow casts integers only to decimals that can hold every value of the integer type.
             scale = field.type.scale
             column = column.cast(pa.decimal128(min(38, 20 + scale), scale))
         return column.cast(field.type)

@@ -245,7 +245,7 @@ def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
         for files in batches:
             add = files.selected().column("add")
             counts = statistics_counts(engine, snapshot, pc.struct_field(add, "stats"))
-            # See `ScanFile.num_records`.
+            # Whether `numRecords` includes deleted rows for certain; see `ScanFile.num_records`.
             exact = pc.or_(
                 pc.is_null(pc.struct_field(add, "deletionVector")),
                 pc.fill_null(pc.invert(counts.column("tightBounds")), False),
@@ -279,8 +279,8 @@ def statistics_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) 
 def _leading_counts(stats: Any) -> pa.RecordBatch | None:
     """Parse statistics in which `numRecords` comes first and `tightBounds` is missing.
 
-    If one of the files has other statistics, the result is None. Most writers write `numRecords`
-    first, and this function takes a fifth of the time of a JSON parser.
+    If the statistics of any file don't have this form, the result is None. Most writers write
+    `numRecords` first, and this function takes a fifth of the time of a JSON parser.
     """
     if len(stats) == 0 or _TIGHT_BOUNDS in bytes(stats.buffers()[2] or b""):
         return None

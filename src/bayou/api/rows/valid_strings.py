@@ -1,7 +1,7 @@
 """Checks that the strings of Arrow data are valid UTF-8, before they are written.
 
-Arrow libraries don't check strings from raw buffers or from Parquet files of other writers. In a
-table, readers in other languages fail on them.
+Arrow libraries don't check strings from raw buffers or from Parquet files of other writers. If
+invalid strings were written to a table, readers in other languages would fail.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _BINARY = {
 
 
 def _is_ascii(array: Any) -> bool:
-    """Whether all bytes between the first and the last string are ASCII; ten times faster."""
+    """Whether the bytes from the first to the last string are ASCII; faster than `_is_utf8`."""
     if pa.types.is_string_view(array.type) or not len(array):
         return False
     _, offsets, data = array.buffers()

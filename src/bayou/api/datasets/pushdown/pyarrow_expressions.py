@@ -42,7 +42,7 @@ class _Reading:
     def whole(self) -> FilterNode:
         node = self._node()
         if self._position != len(self._entries):
-            raise ValueError("nodes follow the expression")
+            raise ValueError("unexpected nodes after the end of the expression")
         return node
 
     def _next(self) -> tuple[bytes, bytes]:
