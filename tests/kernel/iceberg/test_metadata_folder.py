@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from bayou.engines.memory import MemoryEngine
-from bayou.errors import UniversalFormatError
+from bayou.errors import StorageError, UniversalFormatError
 from bayou.kernel.iceberg.metadata_folder import MetadataFolder, engine_path, location
 
 
@@ -18,6 +18,34 @@ def test_only_one_writer_creates_a_metadata_file(folder: MetadataFolder) -> None
     assert folder.commit(1, b"a")
     assert not folder.commit(1, b"b")
     assert folder.numbers() == [1]
+
+
+def test_a_repeated_request_that_finds_its_own_file_has_created_it(
+    engine: MemoryEngine, folder: MetadataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_if_absent = engine.files.put_if_absent
+
+    def repeated(path: str, data: bytes) -> bool:
+        put_if_absent(path, data)
+        return put_if_absent(path, data)
+
+    monkeypatch.setattr(engine.files, "put_if_absent", repeated)
+    assert folder.commit(1, b"a")
+    assert folder.hint() == 1
+    assert not folder.commit(1, b"b")
+
+
+def test_a_file_that_exists_but_cannot_be_read_may_be_the_writers_own(
+    engine: MemoryEngine, folder: MetadataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.commit(1, b"a")
+
+    def fail(_: object) -> None:
+        raise StorageError("the store is away", path=folder.path)
+
+    monkeypatch.setattr(engine.files, "read_files", fail)
+    with pytest.raises(StorageError, match="away"):
+        folder.commit(1, b"a")
 
 
 def test_the_hint_names_the_newest_file(folder: MetadataFolder) -> None:

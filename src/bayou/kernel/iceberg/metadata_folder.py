@@ -90,7 +90,7 @@ class MetadataFolder:
             UniversalFormatError: the file isn't table metadata.
         """
         path = self.metadata_file(number)
-        data = b"".join(self._engine.files.read_files([ByteRange(path=path)]))
+        data = self._read(path)
         try:
             metadata = decode_json(data, dict[str, Any])
         except msgspec.DecodeError as error:
@@ -118,11 +118,16 @@ class MetadataFolder:
         return self.commit(number + 1, writer.table_metadata(metadata))
 
     def commit(self, number: int, data: bytes) -> bool:
-        """Create metadata file `number`; return False if another conversion created it."""
+        """Create metadata file `number`; return False if another conversion created it.
+
+        Raises:
+            StorageError: it is unknown whether the file was created.
+        """
         path = self.metadata_file(number)
         self._engine.files.mkdirs(self.path)
         try:
-            created = self._engine.files.put_if_absent(path, data)
+            # If a store repeats a request whose response was lost, it finds the file that exists.
+            created = self._engine.files.put_if_absent(path, data) or self._read(path) == data
         except StorageError:
             created = self._has(path, data)
             if not created:
@@ -144,7 +149,7 @@ class MetadataFolder:
         """Return the number in `version-hint.text`; None if there is none."""
         path = f"{self.path}/{_HINT}"
         try:
-            text = b"".join(self._engine.files.read_files([ByteRange(path=path)]))
+            text = self._read(path)
         except FileMissingError:
             return None
         try:
@@ -206,9 +211,12 @@ class MetadataFolder:
 
     def _has(self, path: str, data: bytes) -> bool:
         try:
-            return b"".join(self._engine.files.read_files([ByteRange(path=path)])) == data
+            return self._read(path) == data
         except StorageError:
             return False
+
+    def _read(self, path: str) -> bytes:
+        return b"".join(self._engine.files.read_files([ByteRange(path=path)]))
 
     def _invalid(self, path: str, problem: str) -> UniversalFormatError:
         return UniversalFormatError(
