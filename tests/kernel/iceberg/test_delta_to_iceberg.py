@@ -248,6 +248,20 @@ def test_snapshots_are_the_versions_of_the_table(path: Path, configuration: dict
         assert rows == delta_rows(path, version=version)
 
 
+def test_versions_without_the_format_are_no_snapshots(path: Path) -> None:
+    write(path, ROWS, configuration=ICEBERG)
+    alter = bayou.table(path).alter
+    alter.set_table_properties({"delta.enableIcebergCompatV2": "false"})
+    alter.set_table_properties({"delta.enableDeletionVectors": "true"})
+    bayou.table(path).delete("id = 2")
+    alter.set_table_properties({"delta.enableDeletionVectors": "false"})
+    bayou.table(path).optimize.purge()
+    alter.set_table_properties(ICEBERG)
+    assert_equal_formats(path)
+    versions = [s["summary"]["delta-version"] for s in metadata(path)["snapshots"]]
+    assert versions == ["0", "6"]
+
+
 def test_schema_changes_are_converted(path: Path, configuration: dict[str, str]) -> None:
     write(path, ROWS, partition_by=["day"], configuration=configuration)
     table = bayou.table(path)

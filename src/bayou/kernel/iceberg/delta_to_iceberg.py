@@ -3,7 +3,7 @@
 The newest Iceberg metadata file records the last converted version. Each later commit becomes a
 snapshot; a commit that changes no files only changes the metadata. The whole table is converted as
 one snapshot if there is no metadata file of this table, if the log no longer has the later commits,
-or if there are too many later commits.
+if one of them disabled the format, or if there are too many later commits.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class _Run:
         if self._state.version - base > _MAX_COMMITS:
             return None
         commits = self._commits(base + 1)
-        if commits is None:
+        if commits is None or not _all_enabled(commits):
             return None
         table = self._table_before(commits, base)
         if table is None:
@@ -345,6 +345,15 @@ class _Run:
                 self._state.path,
                 error,
             )
+
+
+def _all_enabled(commits: list[CommitActions]) -> bool:
+    """Whether no commit disables the format.
+
+    Versions without it may have deletion vectors or types that the format doesn't support.
+    """
+    metadata = (a for commit in commits for a in commit.actions if isinstance(a, Metadata))
+    return all(is_enabled(each.configuration) for each in metadata)
 
 
 def _file_changes(commit: CommitActions) -> FileChanges:
