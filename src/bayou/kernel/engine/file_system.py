@@ -31,6 +31,15 @@ class FileStatus:
     size: int
     modification_time: int
 
+    @property
+    def latest_modification_time(self) -> int:
+        """Latest time at which the file can have been modified.
+
+        S3 and some file systems truncate modification times to seconds.
+        """
+        truncated = self.modification_time % 1000 == 0
+        return self.modification_time + (999 if truncated else 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteRange:

@@ -191,7 +191,7 @@ class MetadataFolder:
             with self._engine.files.list_from(f"{self.path}/") as files:
                 for file in files:
                     name = file.path.rpartition("/")[2]
-                    if file.modification_time < timestamp and _WRITTEN.fullmatch(name):
+                    if file.latest_modification_time < timestamp and _WRITTEN.fullmatch(name):
                         paths.append(file.path)
         except FileMissingError:
             pass

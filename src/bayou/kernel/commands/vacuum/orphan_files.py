@@ -143,7 +143,7 @@ class ListingFilter:
         own: Any = to_array([self._is_own(folder) for folder in parents], pa.bool_())
         hidden = self._names.hide_files(pc.list_element(parts, _SECOND))
         before = to_scalar(self._before, pa.int64())
-        old = pc.less(listed.column("modification_time"), before)
+        old = pc.less(_latest_times(listed.column("modification_time")), before)
         mask: Any = pc.and_(pc.and_not(own.take(folders.indices), hidden), old)
         candidates = listed.select(INVENTORY_SCHEMA.names).filter(mask)
         if candidates.num_rows:
@@ -194,6 +194,12 @@ class ListingFilter:
 def _split_names(paths: Any) -> Any:
     """Return a list of two strings for each path: its folder and its name."""
     return pc.split_pattern(paths, "/", max_splits=1, reverse=True)
+
+
+def _latest_times(times: Any) -> Any:
+    """Return `FileStatus.latest_modification_time` of files with these modification times."""
+    seconds = pc.multiply(pc.divide(times, 1000), 1000)
+    return pc.if_else(pc.equal(times, seconds), pc.add(times, 999), times)
 
 
 _BATCH_SIZE = 8192

@@ -131,7 +131,6 @@ def vacuum(
         records_history: whether to commit VACUUM START and VACUUM END.
     """
     # Computed before the version is read, so files of later versions are newer than the cutoff.
-    # S3 truncates modification times to seconds, so the retention must be at least a second there.
     now = current_time_ms()
     state = load_table_state(engine, table, catalog=catalog)
     check_writable(state.path, state.protocol, state.metadata, state.schema)
