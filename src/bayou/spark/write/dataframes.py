@@ -10,8 +10,9 @@ from pyspark.sql import functions
 
 from bayou.engines import for_path, from_description
 from bayou.errors import ArgumentError, SchemaError
-from bayou.kernel import Engine, Operation, Table
-from bayou.kernel.commands.write import WriteMode
+from bayou.kernel import Engine, Operation, Predicate, Table
+from bayou.kernel.commands.write import TableWrite, WriteMode
+from bayou.kernel.commands.write.plan import latest_or_none
 from bayou.kernel.transaction.schema_evolution import widened_type, widening_rule
 from bayou.protocol.column_metadata import is_filled_by_writers
 from bayou.protocol.properties import TableProperties
@@ -98,10 +99,8 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     )
     table = Table.for_path(_engine(options), options.path)
     builds_on = version_read(frame, table.path)
-    if builds_on is not None and not write.overwrites:
-        snapshot = table.latest_snapshot(_engine(options))
-        write = replace(write, reads=predicates_read(frame, snapshot))
-        builds_on = None  # an append removes no rows, so it can be based on the latest version
+    if builds_on is not None:
+        write = replace(write, reads=_rows_read(frame, _engine(options), table, builds_on, write))
     started = start_write(options, write, builds_on=builds_on)
     if started.done:
         return _finished(frame, options, started.plan.read_version)
@@ -145,6 +144,24 @@ def _write_by_data_source(frame: Any, options: WriteOptions) -> None:
 
 def _engine(options: WriteOptions) -> Engine:
     return for_path(options.path, options.storage)
+
+
+def _rows_read(
+    frame: Any, engine: Engine, table: Table, version: int, write: TableWrite
+) -> tuple[Predicate | None, ...]:
+    """Return predicates for the rows of the written table that a DataFrame reads.
+
+    Args:
+        version: the version of the table that the DataFrame reads.
+    """
+    if write.overwrites and write.replace_where is None and not write.dynamic_partitions:
+        return ()  # the commit depends on all rows, because it replaces them
+    latest = latest_or_none(engine, table)
+    if latest is None:
+        return ()
+    if version >= latest.version:
+        return predicates_read(frame, latest)
+    return predicates_read(frame, table.snapshot_as_of_version(engine, version))
 
 
 def _write(frame: Any, started: StartedWrite) -> tuple[list[bytes], frozenset[int]]:

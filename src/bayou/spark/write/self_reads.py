@@ -5,8 +5,10 @@ the same table, the overwrite must be based on this version. An overwrite of the
 would remove rows that were committed after the `load`.
 
 An append can also read its own target table, for example to insert only missing rows. This
-append isn't a blind append: its read set contains the rows that match the filters of its scans.
-Therefore two concurrent appends of the same missing row conflict.
+append isn't a blind append: it is based on the version that the DataFrame reads, and its read set
+contains the rows that match the filters of its scans. Therefore two concurrent appends of the same
+missing row conflict. The read set of an overwrite of some rows or partitions is determined in the
+same way, because the DataFrame may also read other rows of the table.
 
 Both rules also apply to a MERGE, UPDATE or DELETE whose source or subquery reads the changed table.
 The operation is based on the version that the source or subquery reads, and its read set contains
