@@ -47,6 +47,14 @@ from bayou.redaction import without_secrets
         ),
         ("api_key=SECRET&access-key=SECRET", "api_key=***&access-key=***"),
         (
+            "OPTIONS ('azure_storage_master_key' 'SECRET')",
+            "OPTIONS ('azure_storage_master_key' ***)",
+        ),
+        (
+            "OPTIONS ('aws_sse_customer_key_base64' 'SECRET')",
+            "OPTIONS ('aws_sse_customer_key_base64' ***)",
+        ),
+        (
             "fs.azure.account.key.a.dfs.core.windows.net=SECRET",
             "fs.azure.account.key.a.dfs.core.windows.net=***",
         ),

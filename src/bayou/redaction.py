@@ -18,13 +18,13 @@ _MIN_SECRET_LENGTH = 4
 _NAME = (
     r"(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
     r"|account[._-]?key(?:\.[\w.-]{1,200})?|sas[._-]?(?:key|token)|token|key\.pem"
-    r"|(?:api|access|private)[._-]?key|credentials?|pwd)"
+    r"|(?:api|access|customer|encryption|master|private)[._-]?key(?:[._-]base64)?|credentials?|pwd)"
 )
 _QUOTED = r"(?:\\?\"(?:[^\"\\]|\\.){0,4000}?\\?\"|'[^']{0,4000}'(?:'[^']{0,4000}')*)"
 _SETTING = re.compile(
     r"password|passphrase|passwd|pwd|secret|token|credential|sas|jaas|basic\.auth\.user"
     r"|key\.pem|oauthbearer\.config"
-    r"|(?:access|account|api|private|encryption|customer|keystore)[._-]?key",
+    r"|(?:access|account|api|customer|encryption|keystore|master|private|provided)[._-]?key",
     re.IGNORECASE,
 )
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (

@@ -37,7 +37,7 @@ _CONF = (hooks.ENABLED, _FILTER_PUSHDOWN)
 _REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 _DEFAULT_REDACTION = "(?i)url"
 _ADDED_REDACTION = (
-    r"|(?i:account[._-]?key|encryption[._-]?key|customer[._-]?key|keystore[._-]?key|private[._-]?key"
+    r"|(?i:(?:access|account|customer|encryption|keystore|master|private|provided)[._-]?key"
     r"|api[._-]?key|sas[._-]?(?:key|token)|azure\.sas\.|jaas|oauthbearer\.config|credential"
     r"|ssl\.key\.pem|private key-|passphrase|passwd|basic\.auth\.user)"
 )

@@ -48,7 +48,9 @@ def test_secrets_are_in_no_plan_of_a_read(spark, path):
 def test_secrets_that_spark_does_not_know_are_in_no_plan_of_a_stream(spark, path, new):
     names = (
         "aws_sse_customer_key_base64",
+        "azure_storage_access_key",
         "azure_storage_account_key",
+        "azure_storage_master_key",
         "azure_storage_sas_key",
         "fs.s3a.encryption.key",
         "fs.s3a.server-side-encryption.key",

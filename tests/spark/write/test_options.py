@@ -124,3 +124,12 @@ def test_options_can_be_parsed_again():
         }
     )
     assert WriteOptions.parse(options.to_options()) == options
+
+
+def test_secrets_that_contradict_each_other_are_in_no_message():
+    session = SimpleNamespace(conf=SimpleNamespace(getAll={}))
+    options = {"AWS_SECRET_ACCESS_KEY": "open-sesame", "aws_secret_access_key": "melon"}
+    with pytest.raises(ArgumentError, match="aws_secret_access_key") as raised:
+        with_session_defaults(session, "/t", options)
+    assert "sesame" not in str(raised.value)
+    assert "melon" not in str(raised.value)

@@ -17,6 +17,7 @@ from bayou.kernel.commands.write import TableWrite, WriteMode
 from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.protocol.schema import StructType
 from bayou.protocol.type_widening import AutomaticWidening
+from bayou.redaction import is_secret_name
 from bayou.spark.expressions.session_grammar import has_raw_strings, session_sql
 from bayou.spark.expressions.session_semantics import changed_rule, with_zone
 from bayou.spark.session.hadoop_storage import with_session_storage
@@ -302,8 +303,11 @@ def _check_contradictions(options: Mapping[str, str]) -> None:
         key = _EQUIVALENT_PROPERTIES.get(lower, lower)
         other, before = values.setdefault(key, (name, value))
         if (key.startswith("delta.") or lower == key) and before.lower() != value.lower():
+            pair = f"its value {value!r} contradicts {other} = {before!r}"
+            if is_secret_name(key):
+                pair = f"its value contradicts the value of {other}"
             raise ArgumentError(
-                f"{name}: its value {value!r} contradicts {other} = {before!r} in the same write "
+                f"{name}: {pair} in the same write "
                 "(DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS). Set one of them.",
                 argument=name,
             )
