@@ -201,6 +201,16 @@ def test_offsets_in_timestamps_are_those_of_old_writers():
     assert keeps("ts <= TIMESTAMP'2015-01-01 08:00:00'", stats)
 
 
+def test_months_that_are_added_to_timestamps_skip_no_file():
+    # Both timestamps move to February 29, and the later one to the earlier time of day.
+    stats = bounds("ts", "2024-01-30T23:00:00.000Z", "2024-01-31T01:00:00.000Z")
+    assert keeps("ts + INTERVAL 1 MONTH < TIMESTAMP'2024-02-29 02:00:00'", stats)
+    assert keeps("ts + INTERVAL 1 MONTH > TIMESTAMP'2024-02-29 22:00:00'", stats)
+    assert not keeps("ts + INTERVAL 30 DAYS < TIMESTAMP'2024-02-29 02:00:00'", stats)
+    dates = bounds("da", "2024-01-30", "2024-01-31")
+    assert not keeps("da + INTERVAL 1 MONTH < DATE'2024-02-29'", dates)
+
+
 def test_a_timestamp_without_zone_may_end_in_z():
     for ending in ("", "Z"):
         text = f"2024-03-31T02:30:00.000{ending}"

@@ -159,6 +159,18 @@ def _rises_and_falls(constants: Sequence[Any], _types: Sequence[DataType]) -> Se
     )
 
 
+def _interval_directions(
+    constants: Sequence[Any], types: Sequence[DataType]
+) -> Sequence[int] | None:
+    """Return the monotonicity of the sum of a date or timestamp and an interval.
+
+    Months can move several days to the last day of a month. A timestamp retains its time of day, so
+    the sum of a later timestamp and months can be earlier.
+    """
+    months = constants[1]
+    return None if months and types[0] != DATE else _rises_with_first(constants, types)
+
+
 def _calendar(name: str, summary: str, kernel: Any, *aliases: str, rises: bool = False) -> Function:
     names = ", ".join(f"{n}(d)" for n in (name, *aliases))
     return Function(
@@ -286,7 +298,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         ),
         bind=interval_type,
         evaluate=add_interval,
-        monotonicity=_rises_with_first,
+        monotonicity=_interval_directions,
     ),
     Function(
         name="make_date",
