@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+import bayou
 from bayou.errors import PipelineError, StorageError
 from support.in_process_pipeline import InProcessContext
 
@@ -75,3 +76,31 @@ def test_a_table_that_changes_before_a_batch_is_retried_loses_no_records(
         two_commits.take_in(session=SessionWithRival(act))
     two_commits.take_in()
     assert set(ids(two_commits)) >= {0, 1, 2, 3, 4}
+
+
+def test_a_table_that_is_restored_from_a_clone_reads_what_the_clone_lacks(new_pipeline):
+    pipeline = new_pipeline()
+    backup = bayou.table(str(pipeline.folder / "backup"))
+    pipeline.produce({"id": 0})
+    pipeline.take_in()
+    pipeline.table.clone(backup.table_uri, shallow=False)
+    pipeline.produce({"id": 1})
+    pipeline.produce({"id": 2}, partition=1)  # the clone has no offsets of this partition
+    pipeline.take_in()
+    backup.clone(pipeline.path, shallow=False, replace=True)
+    assert ids(pipeline) == [0]
+    pipeline.take_in()
+    assert ids(pipeline) == [0, 1, 2]
+
+
+def test_a_table_that_is_restored_from_a_clone_without_offsets_stops_the_topic(new_pipeline):
+    pipeline = new_pipeline()
+    backup = bayou.table(str(pipeline.folder / "backup"))
+    pipeline.produce({"id": 0})
+    pipeline.take_in()
+    pipeline.table.clone(backup.table_uri, shallow=False)
+    pipeline.produce({"id": 1})
+    pipeline.take_in()
+    backup.clone(pipeline.path, shallow=False, replace=True, transaction_identifiers=False)
+    with pytest.raises(PipelineError, match="no transaction identifier with their offsets"):
+        pipeline.take_in()

@@ -184,5 +184,24 @@ def test_a_clone_replaces_the_identifiers_of_the_empty_table_that_is_there(
     bayou.write(target, pa.table({"id": pa.array([], pa.int64()), "p": pa.array([], pa.string())}))
     progress(target, a=before, c=3)
     bayou.table(path).clone(target, replace=True)
-    assert bayou.table(target).snapshot().transactions == {"a": 5, "b": 1, "c": 3}
+    assert bayou.table(target).snapshot().transactions == {"a": 5, "b": 1}
     assert rows(target) == rows(path)
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_clone_withdraws_the_identifiers_of_the_rows_that_it_replaces(
+    path, target, written, progress, copies
+):
+    """Otherwise the writers of the replaced rows would not write them again."""
+    written(*ROWS)
+    progress(a=5)
+    bayou.write(target, pa.table({"id": [7], "p": ["x"]}))
+    progress(target, a=9, c=3)
+    bayou.table(path).clone(target, shallow=False, replace=True, transaction_identifiers=copies)
+    known = bayou.table(target).snapshot()
+    assert known.transactions == ({"a": 5} if copies else {})
+    assert known.kernel.transaction_version("c") is None
+    withdrawn = {a["txn"]["appId"]: a["txn"]["version"] for a in commit(target, 2) if "txn" in a}
+    assert withdrawn == {"a": 5 if copies else -1, "c": -1}
+    progress(target, c=0)
+    assert bayou.table(target).snapshot().transactions["c"] == 0

@@ -41,6 +41,7 @@ from bayou.kernel.transaction.commit import discard_unless_committed
 from bayou.kernel.transaction.in_commit_timestamps import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
 from bayou.protocol import features
 from bayou.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, Protocol
+from bayou.protocol.actions import Transaction as TransactionIdentifier
 from bayou.protocol.column_metadata import (
     CLUSTERING_DOMAIN,
     IdentityColumn,
@@ -173,6 +174,7 @@ def clone(
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
             then write to the clone; it continues after the last batch that the clone contains.
+            Other identifiers of a replaced table are withdrawn, because their rows are removed.
         run_copies: function that copies the files of a deep clone in other processes. If None, this
             process copies them.
 
@@ -204,8 +206,9 @@ def clone(
             }
         )
     )
-    if transaction_identifiers:
-        builder = builder.with_copied_transaction_ids(source.transaction_actions.values())
+    copied = source.transaction_actions if transaction_identifiers else {}
+    withdrawn = _withdrawn(existing, copied)
+    builder = builder.with_copied_transaction_ids([*copied.values(), *withdrawn])
     clustering = source.domain_metadata.get(CLUSTERING_DOMAIN)
     current = None if existing is None else existing.domain_metadata.get(CLUSTERING_DOMAIN)
     if clustering != current:
@@ -241,6 +244,18 @@ def clone(
         raise
     result.run_post_commit_hooks(engine)
     return dataclasses.replace(metrics, version=result.version)
+
+
+def _withdrawn(
+    existing: TableState | None, copied: Mapping[str, TransactionIdentifier]
+) -> list[TransactionIdentifier]:
+    """Return identifiers that withdraw those of a replaced table, except for the `copied` ones.
+
+    A `txn` action can't be removed, so the version becomes -1, which readers treat as none.
+    """
+    known = {} if existing is None else existing.transactions
+    applications = sorted(known.keys() - copied.keys())
+    return [TransactionIdentifier(app_id=app, version=-1) for app in applications]
 
 
 def _operation_metrics(metrics: CloneMetrics) -> dict[str, int]:

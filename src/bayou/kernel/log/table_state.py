@@ -156,13 +156,17 @@ class TableState:
 
     @property
     def transactions(self) -> Mapping[str, int]:
-        """Latest transaction version by application id (PROTOCOL.md, Transaction Identifiers)."""
-        return {app_id: txn.version for app_id, txn in self._transactions.items()}
+        """Latest transaction version by application id (PROTOCOL.md, Transaction Identifiers).
+
+        Identifiers with a negative version are omitted: a clone has withdrawn them.
+        """
+        transactions = self._transactions.items()
+        return {app_id: txn.version for app_id, txn in transactions if txn.version >= 0}
 
     def transaction_version(self, app_id: str) -> int | None:
         """Return the latest transaction version of an application; None if it has none."""
         transaction = self._transactions.get(app_id)
-        return None if transaction is None else transaction.version
+        return None if transaction is None or transaction.version < 0 else transaction.version
 
     @property
     def domain_metadata(self) -> Mapping[str, str]:
