@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from bayou.errors import BayouError
 from bayou.ingest.decode.exact_json import decode_exact_json, encode_exact_json
 from bayou.ingest.decode.formats.avro import AvroReader
 from bayou.ingest.decode.formats.flattening import flat_columns, flattened, takes_objects
+from bayou.ingest.decode.formats.promotion import changed_columns, promoted
 from bayou.ingest.decode.formats.protobuf import ProtobufReader
 from bayou.ingest.decode.formats.record_format import RecordFormat
 from bayou.ingest.decode.formats.registry_json import JsonSchemaReader
@@ -50,6 +51,7 @@ class RecordDecoder:
         self._read_key = _key_reader(format)
         self._last_columns: StructType | None = None  # the columns of the previous record's schema
         self._columns = StructType()
+        self._changed: tuple[StructField, ...] = ()  # columns that have another type in the schema
         self._timestamps: dict[str, StructField] = {}
 
     @property
@@ -129,8 +131,12 @@ class RecordDecoder:
         """
         return converted(record, self._format.timestamps)
 
-    def key_json(self, key: bytes) -> bytes:
+    def key_json(self, key: bytes, columns: Sequence[StructField] = ()) -> bytes:
         """Convert a Kafka key to JSON; a key is unchanged if `format.key` is `json`.
+
+        Args:
+            columns: columns to whose types the fields of the key are converted; see `promoted`. A
+                key without fields is converted to the type of the only column.
 
         Raises:
             ValueError: the key can't be read.
@@ -140,6 +146,8 @@ class RecordDecoder:
             return key
         try:
             record, _ = _checked((self._read_key(key), _NO_COLUMNS))
+            if self._format.key != "json-schema" and columns:
+                record = _promoted_key(record, columns)
         except (BayouError, MemoryError, ValueError):
             raise
         except Exception as error:
@@ -181,7 +189,12 @@ class RecordDecoder:
                     self._timestamps[name] = StructField(name=name, data_type=TIMESTAMP)
         if columns is not self._last_columns:  # cached, because most records share a few schemas
             self._last_columns = columns
-            self._columns = merge_fields(self._columns, self._table_columns(columns))
+            written = self._table_columns(columns)
+            self._columns = merge_fields(self._columns, written)
+            if self._format.name in ("avro", "protobuf"):
+                self._changed = changed_columns(written, self._plan.columns)
+        if self._changed:
+            record = promoted(record, self._changed)
         if self._format.name in ("json", "json-schema", "csv"):
             return encode_exact_json(record)
         return msgspec.json.encode(record, enc_hook=_encode_other)
@@ -234,6 +247,14 @@ def _key_reader(format: RecordFormat) -> Callable[[bytes], Any] | None:
             return lambda key: protobuf.read(key)[0]
         case "json-schema":
             return JsonSchemaReader(registry).record
+
+
+def _promoted_key(key: Any, columns: Sequence[StructField]) -> Any:
+    if isinstance(key, dict):
+        return promoted(key, columns)
+    if len(columns) > 1:
+        return key
+    return promoted({columns[0].name: key}, columns)[columns[0].name]
 
 
 def _json(value: bytes) -> Any:
