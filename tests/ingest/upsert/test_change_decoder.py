@@ -91,6 +91,18 @@ def test_a_delete_whose_key_debezium_says_as_null_is_that_of_the_kafka_key(tmp_p
     ]
 
 
+def test_a_tombstone_of_debezium_deletes_the_row_of_its_key(tmp_path):
+    """Log compaction removes the delete before the tombstone."""
+    rows = Rows(tmp_path, "id", "decode: debezium")
+    rows.send(({"id": 0}, None), *((None, {"op": "c", "after": {"id": n}}) for n in range(5)))
+    rows.send(({"id": 1}, None), ({"schema": {}, "payload": {"id": 2}}, None))
+    assert rows.column("id") == [0, 3, 4]
+    # The key isn't an object with valid key columns.
+    rows.send((None, None), (b"3", None), ({"code": 3}, None), (b"{no", None))
+    rows.send(({"id": None}, None), ({"id": "x"}, None))
+    assert (rows.column("id"), rows.reasons()) == ([0, 3, 4], [])
+
+
 def test_a_delete_of_no_key_is_a_dead_letter(tmp_path):
     rows = Rows(tmp_path, "id")
     rows.send(*((None, {"id": n}) for n in range(3)))

@@ -8,8 +8,9 @@ converted to JSON.
 
 With `decode: debezium`, a value is Debezium's envelope (`before`, `after`, `op`), or an object
 with the envelope in `payload`. `after` is the row. If `op` is `d`, the record deletes the row
-whose key is in `before`. If `before` doesn't have the key, the Kafka key is used. Tombstones, which
-Debezium sends after each delete, are skipped.
+whose key is in `before`. If `before` doesn't have the key, the Kafka key is used. Debezium sends a
+tombstone after each delete. It deletes the same row again, because log compaction may have removed
+the delete. A tombstone is skipped if its Kafka key isn't an object with valid key columns.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ class ChangeReader:
             yield from self._rows(records, pa.array(split.rows, pa.binary()))
         if split.deleted:
             records = source.take(pa.array(split.deleted_positions, pa.int64()))
-            yield self._deletes(records, pa.array(split.deleted, pa.binary()))
+            deletes = self._deletes(records, pa.array(split.deleted, pa.binary()))
+            yield _without_refused_tombstones(deletes) if self._debezium else deletes
         if split.reasons:
             yield Change(
                 source=source,
@@ -192,10 +194,14 @@ class ChangeReader:
     ) -> tuple[bytes | None, bytes | None]:
         """Return the row and the deleted key of Debezium's envelope, each as JSON or None.
 
-        A row has no deleted key, a delete has no row, and a tombstone has neither.
+        A row has no deleted key, and a delete has no row. A tombstone without the key columns has
+        neither.
         """
         if value is None:
-            return None, None
+            try:
+                return None, self._kafka_key(source, at, only_object=True)
+            except _UnfitError:
+                return None, None
         _check_nesting(value)
         envelope = _decoded(_ENVELOPE, value, "not Debezium's envelope")
         if _has_value(envelope.payload) and not envelope.op:
@@ -221,8 +227,11 @@ class ChangeReader:
             case op:
                 raise _UnfitError(f"op {op!r} isn't supported; the supported ops are c, r, u and d")
 
-    def _kafka_key(self, source: pa.RecordBatch, at: int) -> bytes:
-        """Convert the Kafka key to a JSON object with the key columns."""
+    def _kafka_key(self, source: pa.RecordBatch, at: int, *, only_object: bool = False) -> bytes:
+        """Convert the Kafka key to a JSON object with the key columns.
+
+        If `only_object`, a key that isn't a JSON object is refused.
+        """
         columns = self._keys.columns
         if any(self._columns.get(name) is None for name in columns):
             raise _UnfitError(
@@ -233,7 +242,8 @@ class ChangeReader:
         if key is None:
             raise _UnfitError("the record has neither a value nor a key")
         try:
-            key = self._decoder.key_json(key)
+            fields = tuple(f for f in self._key_columns if f.name in columns)
+            key = self._decoder.key_json(key, fields)
         except ValueError as error:
             raise _UnfitError(f"the Kafka key of a record without a value: {error}") from error
         if key[:1] == b"\0":
@@ -251,14 +261,14 @@ class ChangeReader:
             value = value["payload"]
             string = "" if value is None else encode_exact_json(value).decode()
         if isinstance(value, dict):
-            fields = self._flat(value)
-            missing = [name for name in columns if name not in fields]
+            record = self._flat(value)
+            missing = [name for name in columns if name not in record]
             if missing:
                 raise _UnfitError(
                     f"the Kafka key of a record without a value has no {missing[0]!r}"
                 )
-            return self._encode_key(fields)
-        if len(columns) > 1:
+            return self._encode_key(record)
+        if len(columns) > 1 or only_object:
             raise _UnfitError(
                 "the Kafka key of a record without a value isn't a JSON object with "
                 f"{', '.join(columns)}"
@@ -354,6 +364,20 @@ def _utf8(key: bytes) -> str:
 
 def _has_value(part: msgspec.Raw) -> bool:
     return bytes(part) not in (b"", b"null")
+
+
+def _without_refused_tombstones(deletes: Change) -> Change:
+    """Skip tombstones of Debezium without a valid key; their deletes are refused already."""
+    decoded, values = deletes.decoded, deletes.source.column("value")
+    refused = values.take(decoded.bad_positions).is_valid()
+    return replace(
+        deletes,
+        decoded=replace(
+            decoded,
+            bad_positions=decoded.bad_positions.filter(refused),
+            reasons=decoded.reasons.filter(refused),
+        ),
+    )
 
 
 def _refused(columns: StructType, positions: list[int], reasons: list[str]) -> Decoded:
