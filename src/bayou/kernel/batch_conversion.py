@@ -29,9 +29,9 @@ def conform_to_schema(table: str, schema: StructType, batch: pa.RecordBatch) -> 
     """Convert a batch to the columns of `schema`, in the order and the Arrow types of `schema`.
 
     Columns and nested fields are matched by name: first exactly, then ignoring case. A missing
-    nullable column is filled with nulls. Types must be equal, but may have another representation
-    in Arrow (large strings, dictionaries, other units of timestamps). A byte also fits a column of
-    type short or int, and a short fits a column of type int.
+    nullable column is filled with nulls. Types must be equal; only their representation in Arrow
+    may differ (large strings, dictionaries, units of timestamps). Values of type byte can also be
+    written to a column of type short or int, and values of type short to a column of type int.
     """
     struct = None
     if batch.num_columns:
@@ -254,7 +254,10 @@ def _refuse_nulls(
 
 
 def _describe_row(parent: pa.StructArray | None, index: int) -> str:
-    """Return up to three non-null values of a row, for an error message; "" without `parent`."""
+    """Return up to three non-null values of row `index` of `parent`, as text for an error message.
+
+    If `parent` is None, or the row has only nulls, the text is empty.
+    """
     if parent is None:
         return ""
     values = {

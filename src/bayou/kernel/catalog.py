@@ -98,7 +98,7 @@ class CommittingCatalog(Catalog, Protocol):
     """
 
     def commit(self, engine: Engine, table: str, version: int, lines: Sequence[bytes]) -> bool:
-        """Ratify a commit if `version` follows the table's latest version.
+        """Ratify a commit if `version` is the table's latest version plus 1.
 
         Implementations choose where the commit is stored. They can call `stage_commit` and ratify
         the staged file, store the lines in the catalog, or write the commit file to `_delta_log`.
@@ -123,7 +123,9 @@ class CommittingCatalog(Catalog, Protocol):
 
 @runtime_checkable
 class MaintainingCatalog(CommittingCatalog, Protocol):
-    """A catalog that can permit maintenance by clients; other catalogs never permit it.
+    """A catalog that can permit clients to run maintenance, such as OPTIMIZE and VACUUM.
+
+    If a catalog isn't a `MaintainingCatalog`, clients may not run maintenance on its tables.
 
     Examples:
         >>> from bayou.testing import FileCatalog
@@ -143,7 +145,10 @@ class MaintainingCatalog(CommittingCatalog, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlineCommit(FileStatus):
-    """A commit whose JSON lines the catalog stores; `path` is the commit file's future path."""
+    """A commit whose JSON lines the catalog stores.
+
+    `path` is the path in the log that the commit file gets when the commit is published.
+    """
 
     content: bytes = field(repr=False)
 
@@ -165,7 +170,7 @@ def ratified_version(table: str, ratified: RatifiedCommits, version: int | None)
 
 
 def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int, FileStatus]]:
-    """Yield version and file of each commit that the catalog still keeps, in ascending order."""
+    """Yield (version, file) of each of the catalog's commits in `ratified`, in ascending order."""
     for commit in ratified.commits:
         published = f"{table}/{LOG_DIRECTORY}/{commit_file_name(commit.version)}"
         if commit.content is not None:

@@ -51,7 +51,8 @@ class SnapshotReport:
 class ScanReport:
     """Reports that the files of a scan or of one of its slices were listed, or that this failed.
 
-    Each live file is either pruned, skipped or selected.
+    Each live file is counted once: as pruned by its partition values, as skipped by its statistics,
+    or as selected.
 
     Attributes:
         table: path of the table.
@@ -167,7 +168,7 @@ class TransactionReport:
         engine_info: the writer, as in `commitInfo.engineInfo`.
         read_version: the version that the transaction read; -1 for a new table.
         version: the committed version; None if the commit failed, or if nothing was written because
-            the table already had the transaction's identifiers.
+            the table had already recorded the transaction identifiers (`txn` actions).
         metrics: duration and contents of the commit.
         error: type and message of the error; None if there was no error.
 
@@ -225,7 +226,7 @@ class LoggingReporter:
 
 
 class Stopwatch:
-    """Measures the time since its creation. Pauses aren't counted."""
+    """Measures the time since the object was created, without the time of `paused` blocks."""
 
     __slots__ = ("_nanoseconds", "_started")
 
@@ -242,7 +243,7 @@ class Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Context manager that pauses the stopwatch; after an exception, it remains stopped."""
+        """Context manager that pauses the stopwatch; if the block raises, it stays stopped."""
         self.stop()
         yield
         self._started = time.perf_counter_ns()
@@ -256,8 +257,9 @@ def measured(
 
     Args:
         reporter: receiver of the report. If None, no report is sent.
-        report: function that creates the report. Its arguments are the duration in ms, and the type
-            and message of the block's exception; None if the block raises no exception.
+        report: function that creates the report. Its first argument is the duration in ms. Its
+            second argument is the type and message of the block's exception; None if the block
+            raises no exception.
     """
     watch = Stopwatch()
     error: str | None = None

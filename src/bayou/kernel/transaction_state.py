@@ -56,7 +56,7 @@ class WriteContext:
 
     Attributes:
         target_directory: decoded path of the directory.
-        statistics_columns: dotted paths of the columns with statistics.
+        statistics_columns: dotted physical paths of the columns with statistics.
         partition_values: serialized values by physical name of the partition column.
         options: options of the Parquet writer.
 
@@ -123,7 +123,7 @@ class TransactionState:
         """Return the state for one of several writers, so that their identity values are distinct.
 
         Args:
-            index: number of the writer from 0, unique within the transaction.
+            index: index of the writer from 0, unique within the transaction.
             count: number of writers.
         """
         return replace(self, writer=(index, count), identity_counts={})
@@ -144,7 +144,7 @@ class TransactionState:
         )
 
     def reserve_identity_values(self, column: str, count: int) -> int:
-        """Reserve `count` identity values of a column; return how many were reserved before."""
+        """Reserve `count` identity values of a column; return how many were reserved earlier."""
         before = self.identity_counts.get(column, 0)
         self.identity_counts[column] = before + count
         return before
@@ -227,7 +227,7 @@ class TransactionState:
         return stats.to_json(statistics)
 
     def statistics_columns(self) -> tuple[str, ...]:
-        """Return the physical paths of the leaf columns that get statistics.
+        """Return the dotted physical paths of the leaf columns that get statistics.
 
         These are the columns in `delta.dataSkippingStatsColumns`. If the property isn't set, they
         are the first `delta.dataSkippingNumIndexedCols` leaf columns. Clustering columns and
@@ -249,8 +249,8 @@ class TransactionState:
     def _with_required(self, paths: list[str]) -> tuple[str, ...]:
         """Add the columns that always need statistics to `paths`.
 
-        These are the clustering columns and the identity columns with generated values. The bounds
-        of identity columns become their high water marks.
+        These are the clustering columns and the identity columns with generated values. The commit
+        takes the high water mark of an identity column from the bounds in the statistics.
         """
         generated = [self.physical_name(name) for name in self.generated_identity]
         return tuple(dict.fromkeys([*paths, *generated, *self.clustering_columns]))

@@ -147,7 +147,7 @@ def test_columns_of_all_files_are_the_tables(folder):
 def test_files_of_different_types_are_named(folder):
     put(folder, "a.parquet", {"id": [1]})
     put(folder, "b.parquet", {"id": ["x"]})
-    with pytest.raises(SchemaError, match=r"b\.parquet: the schema doesn't fit") as caught:
+    with pytest.raises(SchemaError, match=r"b\.parquet: the file's schema can't") as caught:
         bayou.table(folder).convert()
     assert caught.value.column == "id"
 

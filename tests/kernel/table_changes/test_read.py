@@ -227,7 +227,7 @@ def test_files_with_other_physical_names_that_a_restore_removes_are_named(tmp_pa
     bayou.write(path, pa.table({"id": [2], "name": ["b"]}))
     table.restore(0)
     bayou.write(path, pa.table({"id": [3], "name": ["c"]}))
-    with pytest.raises(ChangeDataFeedError, match="'name' has another physical name") as caught:
+    with pytest.raises(ChangeDataFeedError, match="'name' has a different physical name") as caught:
         table.changes(4).to_arrow()
     assert caught.value.version == 4
     assert table.changes(5).to_arrow()["name"].to_pylist() == ["c"]

@@ -45,7 +45,7 @@ def to_array(values: Sequence[Any], arrow_type: Any) -> Any:
         return pa.array(values, arrow_type)
     try:
         return _build(values, arrow_type)
-    except (TypeError, AttributeError, ArithmeticError, ValueError):  # not the type's Python values
+    except (TypeError, AttributeError, ArithmeticError, ValueError):  # unexpected Python type
         return pa.array(values, arrow_type)
 
 

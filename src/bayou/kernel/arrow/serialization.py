@@ -1,7 +1,7 @@
 """Serialization of kernel values for other processes.
 
-The bytes contain the name of the format, its number, the value and a CRC-32 of the value. If a
-newer version of Bayou wrote the bytes, the error message contains their format number and the
+The bytes contain the name of the format, its version number, the value and a CRC-32 of the value.
+If a newer version of Bayou wrote the bytes, the error message contains their format version and the
 newest supported one. Record batches are serialized in Arrow's IPC stream format.
 """
 
@@ -33,7 +33,7 @@ class WireFormat(Generic[_BodyT]):
 
     Args:
         name: name of the kind of value, such as "scan".
-        number: number of the format. Bytes with this number or a lower one can be read.
+        number: version of the format. Bytes of this version or an earlier one can be read.
         body: msgspec type of the value. Increase `number` when this type changes. This isn't
             needed if the change adds a last field with a default to an `array_like` struct.
     """
@@ -137,7 +137,10 @@ _DECODING_ERRORS = (
 
 
 def batch_to_bytes(batch: pa.RecordBatch) -> bytes:
-    """Serialize a batch with its schema. A slice is serialized without its parent's other rows."""
+    """Serialize a batch with its schema.
+
+    If the batch is a slice of a larger batch, only the rows of the slice are serialized.
+    """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -153,7 +156,10 @@ def batch_from_bytes(data: bytes) -> pa.RecordBatch:
 
 
 def array_to_bytes(array: pa.Array[Any]) -> bytes:
-    """Serialize an array with its type. A slice is serialized without its parent's other rows."""
+    """Serialize an array with its type.
+
+    If the array is a slice of a larger array, only the values of the slice are serialized.
+    """
     return batch_to_bytes(pa.RecordBatch.from_arrays([array], names=[""]))
 
 

@@ -137,12 +137,12 @@ def geo_arrow_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> pa.RecordBatch:
-    """Return a batch with other field names, nullability or metadata, without copying its columns.
+    """Replace a batch's field names, nullability and metadata by those of `schema`.
 
-    Columns and nested fields are matched by position.
+    Columns and nested fields are matched by position. The columns aren't copied.
 
     Raises:
-        SchemaError: a type differs.
+        SchemaError: the type of a column differs from its type in `schema`.
     """
     if batch.schema.equals(schema, check_metadata=True):
         return batch
@@ -251,7 +251,7 @@ def _same_layout(one: Any, other: Any) -> bool:
 
 
 class _RelabeledBatch:
-    """Exports a batch with another schema through Arrow's PyCapsule interface."""
+    """Exports the columns of `batch` with the schema `schema`, by Arrow's PyCapsule interface."""
 
     def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
         self._batch: Any = batch
@@ -276,7 +276,10 @@ def _from_arrow_field(field: pa.Field[Any], table: str, prefix: str, void: bool)
 
 
 def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool) -> DataType:
-    """Return the Delta type of an Arrow field, also if its metadata names an extension type."""
+    """Return the Delta type of an Arrow field.
+
+    The field's metadata may name an extension type that isn't registered in pyarrow.
+    """
     metadata = field.metadata or {}
     extension = metadata.get(EXTENSION_NAME_KEY, b"").decode()
     if extension in _VARIANT_NAMES:

@@ -93,7 +93,7 @@ def read_checkpoint_adds(
         with _read(engine, table, split, _with_stats(fields, form, parsed)) as batches:
             try:
                 first = next(batches, None)
-            except SchemaError:  # the checkpoint has these columns with another type
+            except SchemaError:  # the types of these columns differ in the checkpoint
                 continue
             if first is None:
                 return

@@ -23,7 +23,7 @@ def live_files_without_checkpoint(
     """Load the live files of a version from an older checkpoint and commits, as `ADD_TYPE`.
 
     Args:
-        source: the version, whose own checkpoint can't be read.
+        source: the version. The newest checkpoint at or below this version can't be read.
         error: the error of reading this checkpoint. It is raised again if older log files are
             missing or can't be read.
     """

@@ -118,7 +118,7 @@ def _json_objects(struct: Any) -> Any:
         members.append(pc.binary_join_element_wise(f"{name}:", value, ""))
     if not members:
         return pa.repeat(to_scalar("{}", pa.string()), len(struct))
-    # The first member is never null, because pyarrow loses rows in which all members are null.
+    # With the empty first member, no row has only null members; pyarrow would drop such a row.
     body = pc.binary_join_element_wise("", *members, ",", null_handling="skip")
     return pc.binary_join_element_wise("{", pc.utf8_slice_codeunits(body, 1), "}", "")
 

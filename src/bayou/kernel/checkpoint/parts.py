@@ -6,9 +6,9 @@ after the previous checkpoint, and completes the new checkpoint.
 
 If the table supports V2 checkpoints, the parts are sidecars with unique names. Otherwise they are
 files of a multi-part checkpoint, and all writers use the same file names. Two writers of a version
-would mix their parts, which would lose or duplicate files. The first writer therefore creates a
-claim file. A writer that finds this file, or a checkpoint file of the version, writes a checkpoint
-of a single file.
+may divide the live files differently. If each replaced some parts of the other, the checkpoint
+would miss or repeat live files. The first writer therefore creates a claim file. A writer that
+finds this file, or a checkpoint file of the version, writes a checkpoint of a single file.
 """
 
 from __future__ import annotations
@@ -167,10 +167,11 @@ def plan_checkpoint(
 
 
 def plan_parts(engine: Engine, state: TableState, max_parts: int) -> CheckpointPlan:
-    """Plan a checkpoint in parts like `plan_checkpoint`.
+    """Plan a checkpoint in parts, like `plan_checkpoint`, for a version that is already loaded.
 
     Args:
         state: result of `load_for_checkpoint`.
+        max_parts: see `plan_checkpoint`.
     """
     now = time.time_ns() // 1_000_000
     tombstone_cutoff = now - state.table_properties.deleted_file_retention_ms
@@ -206,8 +207,8 @@ def _claim(engine: Engine, state: TableState) -> str | None:
     """Create the claim file of a multi-part checkpoint and return its path.
 
     Return None if another writer has a claim file, or has written checkpoint files of this version.
-    The checkpoint files are listed after the claim file is created. After a writer has finished,
-    its claim file no longer exists, but the listing contains its checkpoint files.
+    The checkpoint files are listed after the claim file is created, to also find a writer that has
+    just finished: its claim file no longer exists, but the listing contains its checkpoint files.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):
@@ -254,9 +255,10 @@ def _part_path(state: TableState, number: int, parts: int) -> str:
 def _finish_multi_part(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write the first part: non-file actions, and the file actions of commits and JSON checkpoints.
+    """Write the first part: non-file actions, and the file actions that no other part contains.
 
-    Return the total size of all parts in bytes.
+    These file actions are in the commits after the previous checkpoint, or in the previous
+    checkpoint if it is a JSON file. Return the total size of all parts in bytes.
     """
     state = plan.state
     layout = _layout(state)
@@ -276,7 +278,7 @@ def _finish_multi_part(
 def _finish_sidecars(
     engine: Engine, plan: CheckpointPlan, parts: Sequence[WrittenPart], counts: RowCounts
 ) -> int:
-    """Write a sidecar with the file actions that no part contains, and then the top-level file.
+    """Write a sidecar with the file actions that `parts` don't contain, then the top-level file.
 
     Return the total size of all files of the checkpoint in bytes.
     """

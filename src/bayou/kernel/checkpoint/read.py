@@ -3,7 +3,7 @@
 Non-file actions are protocol, metadata, transactions and domains. File actions are adds and
 removes. A V1 checkpoint consists of Parquet files that contain all actions. The top-level file of a
 V2 checkpoint is a Parquet or JSON file that may reference sidecars (PROTOCOL.md, V2 Spec). A
-checkpoint with a classic file name may follow either spec.
+checkpoint with a classic file name may follow the V1 or the V2 spec.
 """
 
 from __future__ import annotations

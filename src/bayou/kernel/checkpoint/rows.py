@@ -50,7 +50,10 @@ class RowCounts:
 def metadata_rows(
     state: TableState, layout: CheckpointFormat, now: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the non-file actions: protocol, metadata, unexpired transactions and domains."""
+    """Yield the non-file actions: protocol, metadata, transaction identifiers and domains.
+
+    Transaction identifiers that have expired at `now` (ms since the epoch) are omitted.
+    """
     retention = state.table_properties.transaction_retention_ms
     transactions = [
         t

@@ -26,7 +26,7 @@ _FORMS: tuple[StatsForm, ...] = ("json", "struct")
 
 
 def base_checkpoint(engine: Engine, state: TableState) -> CheckpointContents | None:
-    """Return the contents of the checkpoint in a log segment; None if there is no checkpoint."""
+    """Return the contents of the checkpoint in the state's log segment; None if it has none."""
     checkpoint = state.log_segment.checkpoint
     if checkpoint is None:
         return None

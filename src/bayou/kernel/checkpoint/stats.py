@@ -62,7 +62,7 @@ def parse_stats(
 def parsed_partition_values(
     values: pa.Array[Any], columns: Mapping[str, DataType]
 ) -> pa.StructArray:
-    """Convert partition values to the types of their columns; an invalid value becomes null.
+    """Parse partition values to the types of their columns; an invalid value becomes null.
 
     Args:
         values: maps from physical name to serialized value.

@@ -1,8 +1,9 @@
 """Copies V2 checkpoints to a classic file name (PROTOCOL.md, Classic checkpoint, V2 Spec).
 
-Readers without support for V2 checkpoints ignore UUID-named checkpoints. If old commits were
-deleted, these readers report that there is no table. If the log has the copy, these readers read
-the protocol in the copy, and report that they don't support the reader feature `v2Checkpoint`.
+Readers without support for V2 checkpoints ignore UUID-named checkpoints. If the old commits were
+deleted, these readers find no protocol and report that there is no table. From a copy with a
+classic name, they read the protocol, and report that they don't support the reader feature
+`v2Checkpoint`.
 """
 
 from __future__ import annotations

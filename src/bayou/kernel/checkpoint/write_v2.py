@@ -15,7 +15,7 @@ from bayou.kernel.log.segment import log_path
 from bayou.protocol.file_names import SIDECAR_DIRECTORY, checkpoint_file_name
 
 _FILES = ("add", "remove")
-# Includes the always-null columns of file actions, which delta-spark requires.
+# The top-level file has no file actions, but delta-spark requires their columns.
 _TOP = pa.schema([*CHECKPOINT_SCHEMA, *SIDECAR_SCHEMA])
 _MAX_SIDECAR_ROWS = 1_000_000
 

@@ -59,8 +59,8 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
     """Return `schema` with each identity high water mark advanced to the mark in `other`.
 
-    A mark that is already further in `schema` stays. Further means higher, or lower if the column's
-    step is negative.
+    If the mark in `schema` is further than the mark in `other`, it stays. Further means higher, or
+    lower if the column's step is negative.
     """
     marks = {
         physical_name(f): identity.high_water_mark
@@ -123,7 +123,7 @@ _UNCLONED_PROPERTIES = frozenset(
     }
 )
 _UNCLONED_FEATURES = frozenset({*features.CATALOG_FEATURES, features.CHECKPOINT_PROTECTION})
-"""Table features that a clone doesn't get from its source, because they describe its log."""
+"""Table features that a clone doesn't get, because they describe the log of the source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +132,8 @@ class CloneMetrics(MetricsByName):
 
     Attributes:
         version: the clone's version.
-        num_removed_files, num_copied_files, removed_files_size, copied_files_size: files that a
-            deep clone removed and copied; always 0 for a shallow clone.
+        num_removed_files, num_copied_files, removed_files_size, copied_files_size: number and total
+            size of the files that a deep clone removed or copied; always 0 for a shallow clone.
     """
 
     version: int

@@ -41,7 +41,10 @@ from bayou.protocol.stats import FileStatistics
 
 _REQUESTS = 16
 _LOGS = frozenset({LOG_DIRECTORY, SINK_LOG_DIRECTORY})
-"""Names of log folders. The log lists the valid files of its parent folder."""
+"""Names of the log folders of Delta and Structured Streaming.
+
+Only the files that a log lists are valid files of the folder above the log.
+"""
 
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 
@@ -119,8 +122,8 @@ def merged_schema(
             merged = merge_schemas(folder, merged, _nullable(schema), from_parquet_files=True)
         except SchemaError as error:
             raise SchemaError(
-                f"{file.status.path}: the schema doesn't fit the other files of {folder}. {error} "
-                "Move the file away, or rewrite it.",
+                f"{file.status.path}: the file's schema can't be merged with the schemas of the "
+                f"other files in {folder}. {error} Move the file away, or rewrite it.",
                 table=folder,
                 column=error.column,
             ) from error

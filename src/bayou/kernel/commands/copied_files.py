@@ -153,7 +153,7 @@ class CopiedFiles:
         self.copied = self.copied_bytes = self.removed = self.removed_bytes = 0
 
     def copy(self, run: CopyFiles) -> None:
-        """Copy the files that the existing clone lacks, and set the attributes.
+        """Copy the source files that have no copy in the existing clone, and set the attributes.
 
         Raises:
             StorageError: a file can't be copied. Call `discard` to delete the copies.

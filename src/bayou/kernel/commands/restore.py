@@ -150,7 +150,7 @@ def _builder(
         )
     )
     if target.column_mapping == "none" and latest.column_mapping != "none":
-        # All files precede column mapping: they use the logical column names.
+        # All files of `target` precede column mapping, so they have the logical column names.
         builder = builder.with_files_checked()
     before = latest.domain_metadata.get(CLUSTERING_DOMAIN)
     after = clustering_domain(target.domain_metadata.get(CLUSTERING_DOMAIN))
@@ -179,8 +179,8 @@ def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[
     """Return the files of `target` that are live in both versions, but with different row ids.
 
     Dropping row tracking removes the row ids of files; enabling it again assigns new row ids. The
-    returned files must be added again with their old row ids. Otherwise, row ids of the restored
-    table would be missing or duplicate.
+    restore must add the returned files again with the row ids that they have in `target`. Otherwise
+    they would have no row ids, or row ids that restored files also have.
     """
     if not target.table_properties.row_tracking:
         return []

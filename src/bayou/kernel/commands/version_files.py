@@ -57,7 +57,8 @@ def files_without_keys(
 ) -> Iterator[ScanFile]:
     """Yield the live files whose keys aren't in `keys`.
 
-    If `counts` is set, all live files are added to it.
+    If `counts` is set, the number and size of all live files are added to it, including the files
+    whose keys are in `keys`.
     """
     with ScanBuilder(state).with_whole_adds().build().scan_files(engine) as batches:
         for batch in batches:
@@ -82,7 +83,7 @@ def check_files_exist(
     """Check that the data files and deletion vector files of a version exist.
 
     Args:
-        purpose: verb for the error message: `restored` or `cloned`.
+        purpose: participle for the error message: `restored` or `cloned`.
 
     Raises:
         DataFileError: a file is missing.

@@ -59,7 +59,7 @@ class FileChanges:
 _READDS_FILES = frozenset(
     {"COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL", "DROP FEATURE"}
 )
-"""Operations that write `add` actions of files that are already live."""
+"""Operations that add live files again, for example with row ids, and add no new files."""
 
 _REMOVES_NOTHING = frozenset({"Deletion Vector Tombstones"})
 """Operations that write `remove` actions of files that aren't live."""
@@ -78,8 +78,8 @@ class CommitEffect:
 
     Attributes:
         protocol, metadata: the new protocol and metadata; None if the commit doesn't change them.
-        metadata_before: metadata of the previous version; None if unknown. A previous checksum with
-            other metadata isn't used.
+        metadata_before: metadata of the previous version; None if unknown. If the metadata in the
+            previous version's checksum differs, this checksum isn't used.
         info_before: `commitInfo` of the previous version; None if unknown.
         domains: domain metadata that the commit sets, including removed domains.
     """

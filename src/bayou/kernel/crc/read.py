@@ -33,7 +33,7 @@ class FileTotals:
 
 
 def checksum_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
-    """Return the totals in `checksum`; None if it isn't the checksum of the segment's version.
+    """Return the totals in `checksum`; None if it is None, or describes an earlier version.
 
     Args:
         checksum: content of `segment.checksum`; None if this file is missing or invalid.
@@ -85,8 +85,8 @@ def read_checksum(
         latest: `commitInfo` of the segment's version; None if unknown.
 
     Returns:
-        The checksum; None if it is missing, can't be read, or describes another commit than the one
-        in the log.
+        The checksum. None if it is missing or can't be read, or if another writer has committed the
+        version that it describes.
     """
     listed = segment.checksum
     if listed is None or listed.file.size > _MAX_CHECKSUM_BYTES:
@@ -109,9 +109,10 @@ def usable_checksum(
 ) -> VersionChecksum | None:
     """Return a checksum that can be read instead of the checkpoint; None if there is none.
 
-    The checksum has protocol, metadata, transactions and domains, and is at least as new as the
-    checkpoint. A checksum with another protocol or metadata than the commits isn't used, because
-    some tools change a log without updating the checksum.
+    The checksum has protocol, metadata, transactions and domains, and its version is the
+    checkpoint's version or later. If the replayed commits set a protocol or metadata that differs
+    from the checksum of the segment's version, the checksum isn't used: some tools change a log
+    without updating the checksum.
     """
     if segment.checkpoint is None:
         return None

@@ -172,10 +172,11 @@ def _from_file_count(
 def _usable(
     engine: Engine, table: str, version: int, commit: CommitInfo | None = None
 ) -> VersionChecksum | None:
-    """Return a version's checksum; None if it is missing, incomplete or of another commit.
+    """Return a version's checksum; None if it is missing, incomplete, or of a different commit.
 
     Args:
-        commit: `commitInfo` of the version's commit. If None, it is read if needed.
+        commit: `commitInfo` of the version's commit, whose `txnId` the checksum must have. If None,
+            the commit is read if needed.
     """
     try:
         data = next(iter(engine.files.read_files([ByteRange(path=_path(table, version))])))

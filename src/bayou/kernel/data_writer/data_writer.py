@@ -57,7 +57,7 @@ def transform_logical_data(
     Missing columns get generated or default values, and constraints are checked.
 
     Raises:
-        SchemaError: a column of the rows isn't in the table, or has another type in the table.
+        SchemaError: a column of the rows isn't in the table, or has a different type in the table.
         ConstraintViolationError: a row violates a constraint.
     """
     rules = RowConstraints(engine, state)
@@ -99,13 +99,13 @@ def to_physical_batch(
 
 
 def _check_can_store_rows(state: TransactionState) -> None:
-    """Check that the table and each struct have a column of another type than void."""
+    """Check that the table and each struct have a data column whose type isn't void."""
     schema = state.data_schema
     if not schema.fields:
         raise SchemaError(
             f"{state.table}: rows can't be written, because all columns except partition columns "
             "have the type void (DELTA_CANNOT_WRITE_EMPTY_SCHEMA.TABLE_ALL_VOID_COLUMNS). Add a "
-            "column of another type, or change the type of a column.",
+            "column of a type other than void, or change the type of a column.",
             table=state.table,
         )
     for path, data_type, _ in nested_types(schema):
@@ -114,7 +114,7 @@ def _check_can_store_rows(state: TransactionState) -> None:
             raise SchemaError(
                 f"{state.table}: rows can't be written, because all fields of the struct {name!r} "
                 "have the type void (DELTA_CANNOT_WRITE_EMPTY_SCHEMA.STRUCT_ALL_VOID_FIELDS). Add "
-                "a field of another type, or change the type of a field.",
+                "a field of a type other than void, or change the type of a field.",
                 table=state.table,
                 column=name,
             )
@@ -196,7 +196,7 @@ def write_data(
     needs up to 256 MB of memory in addition to the buffers.
 
     Raises:
-        SchemaError: a column of the rows isn't in the table, or has another type in the table.
+        SchemaError: a column of the rows isn't in the table, or has a different type in the table.
         ConstraintViolationError: a row violates a constraint.
         StorageError: a file can't be written.
 

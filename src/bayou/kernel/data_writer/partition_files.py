@@ -30,7 +30,7 @@ class _SpilledRows:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         # Threads share the file and its position, so each read passes its offset.
-        file: Any = self.file  # the stubs have another signature of `read_at`
+        file: Any = self.file  # the stub of `read_at` is wrong
         data = file.read_at(self.size, self.offset)
         with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
             yield from stream

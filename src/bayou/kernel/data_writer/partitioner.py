@@ -21,9 +21,9 @@ PartitionKey: TypeAlias = tuple[str | None, ...]
 
 _PIECE_ROWS = 1 << 17
 _ZONELESS_KEY = b"bayou.partition_texts"
-"""Key in a batch's metadata for timestamp strings without a time zone.
+"""Key in a batch's metadata for partition values that are timestamps without a time zone.
 
-The value is a JSON object: logical name of the partition column -> string.
+The value is a JSON object: logical name of the partition column -> the string in the log.
 """
 
 
@@ -116,7 +116,10 @@ class PartitionSplitter:
         return slices
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """For each partition column, map the serialized timestamp to its string in `zoneless`."""
+        """Return a mapping for each partition column: serialized timestamp -> string in `zoneless`.
+
+        The mapping is empty for a column that isn't in `zoneless`.
+        """
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:
             original = zoneless.get(name)
@@ -139,7 +142,7 @@ def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _partition_codes(
     table: str, batch: pa.RecordBatch, columns: list[tuple[str, DataType]]
 ) -> tuple[pa.Array[Any], list[PartitionKey]]:
-    """Return a partition number for each row, and the keys of the partitions by number."""
+    """Return the index of each row's partition key, and the list of keys."""
     codes: pa.Array[Any] | None = None
     keys: list[PartitionKey] = [()]
     for name, data_type in columns:
@@ -177,6 +180,6 @@ def _serialize(
 def _used_codes(
     codes: pa.Array[Any], keys: list[PartitionKey]
 ) -> tuple[pa.Array[Any], list[PartitionKey]]:
-    """Renumber the partitions that have rows, and remove the keys of the other partitions."""
+    """Remove the keys of partitions without rows, and change the indexes `codes` accordingly."""
     encoded: Any = codes.dictionary_encode()
     return encoded.indices.cast(pa.int64()), [keys[c] for c in encoded.dictionary.to_pylist()]

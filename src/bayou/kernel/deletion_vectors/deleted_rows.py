@@ -1,7 +1,7 @@
 """Lists the deleted rows of many files, and the row groups that contain given rows.
 
-Deleted rows are (file number, row position) pairs. A reader that doesn't support deletion vectors
-can exclude these rows with an anti-join.
+Deleted rows are pairs: an integer that the caller chose for the file, and the row's position in the
+file. A reader that doesn't support deletion vectors can exclude these rows with an anti-join.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from bayou.kernel.scan.transform import data_file_errors
 from bayou.protocol.actions import DeletionVectorDescriptor
 
 VECTOR_SCHEMA = pa.schema([pa.field("file", pa.int32()), *DELETION_VECTOR_TYPE])
-"""Columns: the number of a file, which the caller chooses, and its deletion vector as in `add`."""
+"""Columns: an integer that the caller chooses for a file, and its deletion vector as in `add`."""
 
 DELETED_ROW_SCHEMA = pa.schema([("file", pa.int32()), ("position", pa.int32())])
-"""Columns: the file number in `VECTOR_SCHEMA`, and the 0-based position of a deleted row."""
+"""Columns: `file` of `VECTOR_SCHEMA`, and the 0-based position of a deleted row in this file."""
 
 
 def vector_batch(numbers: pa.Array[Any], vectors: Any) -> pa.RecordBatch:
-    """Combine file numbers and deletion vectors into a batch with the schema `VECTOR_SCHEMA`.
+    """Combine the columns of `VECTOR_SCHEMA` into a batch.
 
     Args:
-        numbers: file numbers, int32.
+        numbers: an int32 for each file, which the caller chooses.
         vectors: structs from the column `deletionVector` of scan files, without nulls.
     """
     return pa.RecordBatch.from_arrays([numbers, *vectors.flatten()], schema=VECTOR_SCHEMA)

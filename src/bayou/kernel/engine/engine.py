@@ -41,7 +41,7 @@ class EngineDescription:
     Attributes:
         kind: `arrow`, `memory`, or the import path of a custom engine's factory in the form
             `package.module:name`.
-        options: the argument of the factory.
+        options: options of the engine, which `from_description` passes to its factory.
 
     Examples:
         >>> from bayou.engines import from_description

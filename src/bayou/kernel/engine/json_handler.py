@@ -30,8 +30,8 @@ class JsonHandler(Protocol):
 
         A null string, a missing field and a JSON null become null. Fields that aren't in
         `output_schema` are ignored. All fields are nullable. Floats may be the strings `"NaN"`,
-        `"Infinity"` and `"-Infinity"`. A value becomes null if its JSON type doesn't fit the field,
-        or if it is a number out of range.
+        `"Infinity"` and `"-Infinity"`. A value becomes null if its JSON type doesn't match the type
+        of the field, or if it is a number out of the type's range.
 
         Args:
             selection: mask with one value for each string: true to parse the string. If the value

@@ -69,7 +69,7 @@ class ActionColumns:
     """`add` actions or `remove` actions as columns.
 
     Attributes:
-        commits: number of each action's commit, int32; the newest commit has number 0.
+        commits: index of each action's commit, counted from the newest commit (0); int32.
         keys: key string of each action: canonical path, `KEY_SEPARATOR` and deletion vector id.
         files: the actions, `ADD_TYPE` or `REMOVE_TYPE`.
     """
@@ -140,7 +140,8 @@ class ActionAccumulator:
         self.commit_info: CommitInfo | None = None
         self._store = store
         self._history: list[DatedMetadata] = []
-        # Version of each commit, newest first; None for a commit that may add old files.
+        # Version of each commit, newest first; None for a commit, such as a RESTORE, that may add
+        # files that were written before the commit.
         self._versions: list[int | None] = []
         self._adds: list[AddFile] = []
         self._removes: list[RemoveFile] = []

@@ -279,7 +279,7 @@ def read_history(
     """Return the history: a dict for each commit in the log, newest first.
 
     The first keys are `version` and `timestamp`. The timestamp is in ms since the epoch, and time
-    travel uses the same timestamp. The other keys are the other fields of `commitInfo`.
+    travel uses the same timestamp. The next keys are the fields of `commitInfo`.
 
     Args:
         limit: maximum number of commits; None for all.

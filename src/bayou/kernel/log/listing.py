@@ -105,7 +105,8 @@ class LogListing:
             case CommitFile(version=version):
                 self.commits[version] = status
             case ClassicCheckpoint() | MultiPartCheckpoint() | UuidCheckpoint() as file:
-                # A file is empty if its writer failed on a store without atomic writes.
+                # Empty checkpoint files are ignored: on a store without atomic writes, a writer
+                # that failed leaves one.
                 if status.size > 0 and status.path not in self._ignored_checkpoints:
                     self._add_checkpoint(file, status)
             case CompactedCommits(version=first, end_version=last) if not self._is_above(last):

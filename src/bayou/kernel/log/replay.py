@@ -229,7 +229,8 @@ def replay_newer_commits(
         domains={**before.domains, **since.domains},
         seen_keys=before.seen_keys.union(since.seen_keys),
         adds=_concatenate((*_unseen(before.adds, seen_keys), *since.adds)),
-        # This may drop too many paths, which only makes data skipping less effective.
+        # If a commit only changes a file's deletion vector, the path is dropped although the
+        # bounds are still exact. This only makes data skipping less effective.
         exact_double_files=double.filter(
             pc.invert(pc.is_in(double, value_set=seen_keys.paths.cast(pa.string())))
         ),

@@ -49,8 +49,8 @@ class LogSegment:
             modification time of the checkpoint.
         compacted: log compaction files of commits after the checkpoint, ascending and without
             overlap.
-        checksum: the newest version checksum of the checkpoint's version or a later version, up to
-            `version`; None if there is none.
+        checksum: the newest version checksum from the checkpoint's version up to `version`; None if
+            there is none.
     """
 
     table: str
@@ -158,7 +158,7 @@ def commit_files(
                     continue
                 if catalog is not None and file.version > ratified.latest_version:
                     break
-                # Log cleanup may have deleted commits that the catalog still has.
+                # The catalog may still have commits that log cleanup has deleted from the log.
                 for earlier in sorted(v for v in unpublished if v < file.version):
                     yield earlier, unpublished.pop(earlier)
                 yield file.version, unpublished.pop(file.version, status)

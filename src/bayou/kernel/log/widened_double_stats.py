@@ -48,8 +48,9 @@ class ChangeToDouble:
     """The newest change of a column from float to double.
 
     Attributes:
-        later: numbers of the commits after the change; the newest commit has number 0. Commits such
-            as RESTORE are left out, because they may add files that were written before the change.
+        later: indexes of the commits after the change, counted from the newest commit (0). Commits
+            such as RESTORE are left out, because they may add files that were written before the
+            change.
         time: time of the change, ms since the epoch.
     """
 
@@ -93,7 +94,8 @@ def exact_double_files(
     """Return the paths of the files that were written after a column changed from float to double.
 
     Args:
-        commits, keys: commit number and key string of each element of `adds`.
+        commits, keys: for each element of `adds`, the index of its commit, counted from the newest
+            commit (0), and its key string.
         all_keys: key strings of all adds and removes of the files in `adds`.
         change: the newest change. If None, the result is empty.
     """

@@ -115,7 +115,8 @@ def clean_up_log(
     if not expired:
         return LogCleanup(deleted=unfinished)
     write_compatibility_checkpoint(engine, state)
-    # The first file is deleted alone, because bulk deletes have no defined order.
+    # A bulk delete has no defined order. If it deleted a later file first, readers of old versions
+    # would report a corrupt log with a gap. Without the oldest file, they report a cleaned up log.
     engine.files.delete_files(expired[:1])
     engine.files.delete_files(expired[1:])
     staged = _expired_staged_commits(engine, state, checkpoint.version)
@@ -238,7 +239,8 @@ def _expired(engine: Engine, table: str, cutoff: int) -> list[str]:
 def _expired_staged_commits(engine: Engine, state: TableState, cutoff: int) -> list[str]:
     """List the staged commits of versions up to `cutoff` that the catalog no longer returns.
 
-    Readers read the staged commits that the catalog returns, even if they are published.
+    The staged commits that the catalog returns are retained, even if they are published, because
+    readers read them instead of the published commits.
     """
     table = state.path
     named: set[str] = set()

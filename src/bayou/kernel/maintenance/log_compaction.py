@@ -21,8 +21,8 @@ def is_compaction_due(version: int, interval: int) -> bool:
 def compact_log(engine: Engine, table: str, first: int, last: int) -> bool:
     """Write a log compaction file of the versions `first` to `last`, both included.
 
-    The file contains tombstones of files and domains, because an older checkpoint may contain the
-    files and domains. It doesn't contain `commitInfo` and `cdc` actions.
+    The file contains tombstones of files and domains, because readers need them to drop files and
+    domains of an older checkpoint. It doesn't contain `commitInfo` and `cdc` actions.
 
     Returns:
         True if the file was written, False if it exists already.

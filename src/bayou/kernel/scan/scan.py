@@ -129,8 +129,9 @@ class ScanBuilder:
     def with_dictionary_columns(self, names: Iterable[str]) -> ScanBuilder:
         """Return these columns as dictionary arrays of strings.
 
-        Strings with few different values are read faster as dictionary arrays. Names of other
-        columns than top-level columns of type string in the data files have no effect.
+        Strings with few different values are read faster as dictionary arrays. Only top-level
+        columns of type string in the data files are returned in this form; all other names in
+        `names` have no effect.
         """
         builder = copy.copy(self)
         builder._dictionary_columns = tuple(names)
@@ -148,8 +149,8 @@ class ScanBuilder:
 
         Raises:
             PredicateError: the filter can't be parsed, or references an unknown column.
-            SchemaError: a column of the read schema isn't in the table, or has another type in the
-                table.
+            SchemaError: a column of the read schema isn't in the table, or has a different type in
+                the table.
             UnsupportedFeatureError: row ids are requested of a table without row tracking.
         """
         source = ScanSource.of(self._state)
@@ -359,7 +360,11 @@ class Scan:
     def _check_totals(
         self, files: CloseableIterator[ScanFileBatch], totals: FileTotals
     ) -> Iterator[ScanFileBatch]:
-        """Yield the files, and log a warning if the version checksum has other totals."""
+        """Yield the files; log a warning if their number or total size differs from `totals`.
+
+        Args:
+            totals: number and total size of the live files in the version checksum.
+        """
         number = size = 0
         with files:
             for batch in files:

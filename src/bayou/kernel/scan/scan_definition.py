@@ -135,7 +135,8 @@ def _feature_columns(state: TableState) -> tuple[str, ...]:
     protocol = state.protocol
     table_features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     columns: list[str] = []
-    # The checkpoint may be older than the removal of the feature from the protocol.
+    # A key with a deletion vector id shows that deletion vectors were in use. The checkpoint may
+    # then contain them, even if the feature was removed from the protocol since.
     if features.DELETION_VECTORS in table_features or state.replay_state.seen_keys.has_vectors:
         columns.append("deletionVector")
     if features.ROW_TRACKING in table_features:

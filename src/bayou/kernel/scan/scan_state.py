@@ -201,7 +201,9 @@ class ScanState:
             return None
 
     def _in_result(self, field: pa.Field[Any], name: str | None = None) -> pa.Field[Any]:
-        """Return a field with the type in which its values are returned.
+        """Return `field` with the Arrow type of its values in the scan's rows.
+
+        This is a dictionary of strings for `dictionary_columns`; other types stay unchanged.
 
         Args:
             name: the logical name of the column if `field` has the physical name.

@@ -73,9 +73,8 @@ def read_scan_file(
     rows can match the scan's filter. The rows of other row groups aren't filtered.
 
     Args:
-        first_row_group: number of the first row group to read.
-        end_row_group: number of the row group after the last one to read. If None, the file is read
-            to its end.
+        first_row_group: index of the first row group to read.
+        end_row_group: index after the last row group to read. If None, the file is read to its end.
         vectors: deletion vectors that `prefetch_vectors` has read. If they don't include the file's
             deletion vector, this function reads it.
 
@@ -125,7 +124,7 @@ def data_file_errors(table: str, path: str) -> Iterator[None]:
         ) from error
     except SchemaError as error:
         raise DataFileError(
-            f"{table}: data file {path} doesn't fit the table's schema: {error}",
+            f"{table}: data file {path} doesn't match the table's schema: {error}",
             table=table,
             file=path,
         ) from error

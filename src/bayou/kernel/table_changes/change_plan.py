@@ -147,7 +147,8 @@ class ChangePlan:
         """Check that the files that a commit removes have the columns of `read_state`.
 
         A commit that changes the schema can also remove files, for example a RESTORE. With column
-        mapping, their columns can have other physical names, and would be read as nulls.
+        mapping, the physical names of a column in these files and in `read_state` can differ. The
+        column would then be read as nulls.
         """
         table, version = self.read_state.path, commit.version
         if version == 0 or next(commit.decoded(Metadata), None) is None:
@@ -160,9 +161,10 @@ class ChangePlan:
         if name is not None:
             raise ChangeDataFeedError(
                 f"{table}: the changes of version {version} can't be read, because it removes "
-                f"files of version {version - 1}, in which column {name!r} has another physical "
-                f"name. Compare the rows of versions {version - 1} and {version}, and start at "
-                f"version {version + 1} or later.",
+                f"files of version {version - 1}, in which column {name!r} has a different "
+                f"physical name than in version {self.read_state.version}. Compare the rows of "
+                f"versions {version - 1} and {version}, and start at version {version + 1} or "
+                "later.",
                 table=table,
                 version=version,
             )
@@ -253,7 +255,8 @@ class ChangePlan:
     def _prune(self, engine: Engine, files: list[ChangeFile]) -> Iterator[ChangeFile]:
         """Select the files that may contain a matching row, by partition values and statistics.
 
-        Files with other partition columns than `read_state` are always selected.
+        A file is always selected if its partition columns differ from those of `read_state`,
+        because `scan` can't compare its partition values.
         """
         state = self.read_state
         partitions = {physical_name(f) for f in state.schema if f.name in state.partition_columns}

@@ -77,8 +77,8 @@ class ChangeScanBuilder:
 
         Raises:
             PredicateError: the filter can't be parsed, or references an unknown column.
-            SchemaError: a column of the read schema isn't in the table, or has another type in the
-                table.
+            SchemaError: a column of the read schema isn't in the table, or has a different type in
+                the table.
         """
         predicate = self._filter
         if isinstance(predicate, str):

@@ -307,7 +307,8 @@ def load_commit_range(
     try:
         _check_complete(engine, table, start, end, [v for v, _ in listed], catalog=catalog)
     except CorruptTableError:
-        # A listing that isn't atomic may miss a concurrent commit and contain the next one.
+        # The log is listed again, because a listing that isn't atomic may miss a concurrent commit
+        # but contain the next one.
         listed = list_commits(engine, table, start, end, catalog=catalog)
         _check_complete(engine, table, start, end, [v for v, _ in listed], catalog=catalog)
     times = [time for version, time in monotonic_times(listed) if version >= start]

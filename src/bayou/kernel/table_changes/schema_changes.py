@@ -183,11 +183,13 @@ def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
 
 
 def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = False) -> str | None:
-    """Return why rows with the metadata `data` can't be read with the metadata `read`.
+    """Return why rows that were written under one metadata can't be read with another.
 
     Return None if they can be read.
 
     Args:
+        data: the metadata under which the rows were written.
+        read: the metadata whose schema the returned rows have.
         widens: whether a column may have a wider type in `read` than in `data`.
     """
     before, after = _shape(table, data), _shape(table, read)
@@ -229,7 +231,7 @@ def widens_types(protocol: Protocol) -> bool:
 
 
 def with_metadata(state: TableState, metadata: Metadata, protocol: Protocol) -> TableState:
-    """Return a copy of a table state with other metadata and protocol but the same files."""
+    """Return a copy of a table state with new metadata and a new protocol, but the same files."""
     schema = table_schema(state.path, metadata)
     check_readable(state.path, protocol, metadata, schema, managed=state.catalog is not None)
     return TableState(

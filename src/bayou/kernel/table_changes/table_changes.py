@@ -314,8 +314,8 @@ def read_change_file(
     remaining filter.
 
     Args:
-        vectors: deletion vectors that `prefetch_vectors` has read. Other deletion vectors are read
-            by this function.
+        vectors: deletion vectors that `prefetch_vectors` has read. If a deletion vector of the file
+            isn't among them, this function reads it.
 
     Returns:
         Non-empty batches with `state.logical_arrow_schema`.
@@ -371,8 +371,8 @@ def read_change_file(
 def _state_for(state: ScanState, file: ScanFile) -> ScanState:
     """Return the scan state for a file.
 
-    The file may have other partition columns than the table: the columns that have a partition
-    value in the file's `add`.
+    The file's partition columns are the columns that have a partition value in its `add`. They may
+    differ from the table's partition columns.
     """
     partition_columns = tuple(
         f.name for f in state.logical_schema if state.partition_key(f) in file.partition_values

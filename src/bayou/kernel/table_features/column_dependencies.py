@@ -45,7 +45,9 @@ def check_not_referenced(
 
     Args:
         change: participle of the change for error messages, such as "dropped".
-        problem: end of the error condition; `DATA_TYPE_MISMATCH` for a change by schema evolution.
+        problem: last words of the error condition in the message, such as
+            `DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE`; `DATA_TYPE_MISMATCH` if schema evolution
+            makes the change.
     """
     for owner, sql in _expressions(state):
         try:

@@ -78,8 +78,8 @@ def with_ids_of(schema: StructType, replaced: StructType) -> StructType:
     """Return the new schema of a table, with ids and physical names of the schema that it replaces.
 
     As in delta-spark, a field gets the id and the physical name of the field with the same path and
-    type in `replaced`.
-    Readers of the replaced schema, such as streams, can then read files of the new schema.
+    type in `replaced`. Readers of the replaced schema, such as streams, can then read files of the
+    new schema.
     """
     by_name = {field.name.lower(): field for field in replaced}
     return StructType(tuple(_with_ids_of(f, by_name.get(f.name.lower())) for f in schema))

@@ -35,7 +35,10 @@ from bayou.protocol.schema import (
 from bayou.protocol.type_widening import is_iceberg_promotion, is_widening, type_changes
 
 COMPAT_VERSION_TAG: Final = "ICEBERG_COMPAT_VERSION"
-"""Tag of `add` actions: the version that the file's writer followed, from version 2 on."""
+"""Tag of `add` actions. Its value is the compatibility version that the file's writer followed.
+
+Files of version 1 don't have the tag.
+"""
 
 ROW_ID_FIELD_ID: Final = 2147483540
 """Parquet field id of materialized row ids, Iceberg's `_row_id`; from version 3 on."""
@@ -106,7 +109,8 @@ def with_required_properties(
         replaces: whether the table is replaced, or its files are rewritten for the version.
 
     Raises:
-        IcebergCompatError: a required property has another value, or can't be set automatically.
+        IcebergCompatError: a required property has a value that the version doesn't allow, or can't
+            be set automatically.
     """
     version = iceberg_compat_version(after)
     result = dict(after)

@@ -259,10 +259,11 @@ def only_enables_features(before: Metadata, after: Metadata) -> bool:
 
 
 def _only_adds_ids(before: str, after: str) -> bool:
-    """Whether enabling column mapping only adds ids, so that files with logical names still fit.
+    """Whether all logical and physical names of the schema `after` are the names in `before`.
 
-    A RESTORE to a version with column mapping can also restore other physical names. Readers don't
-    find these names in files that were written without column mapping.
+    This is the case if column mapping was enabled by a table property. Files that were written
+    without column mapping then have the names that readers look for. A RESTORE to a version with
+    column mapping can also restore physical names that these files don't have.
     """
     old, new = StructType.from_json(before), StructType.from_json(after)
     logical = without_mapping(new)

@@ -106,8 +106,8 @@ class TransactionBuilder:
     def with_schema(self, schema: StructType) -> TransactionBuilder:
         """Set the schema of a new table, or of the rows to write to an existing table.
 
-        Rows that are written to an existing table must fit the table's schema; see
-        `with_schema_evolution`.
+        Rows for an existing table must have only columns of the table, with types that can be
+        written to these columns, unless `with_schema_evolution` allows new columns and wider types.
         """
         builder = copy.copy(self)
         builder._schema = schema
@@ -223,7 +223,7 @@ class TransactionBuilder:
     def with_metadata(self, metadata: Metadata) -> TransactionBuilder:
         """Replace the table's `metaData` action; the builder's other changes apply to the new one.
 
-        The caller must have checked that the table's files fit the new metadata.
+        The caller must have checked that the table's files can be read with the new metadata.
         """
         builder = copy.copy(self)
         builder._metadata = metadata
@@ -314,8 +314,8 @@ class TransactionBuilder:
         """Allow rows with additional columns, which are added to the table as nullable columns.
 
         Args:
-            automatic_widening: rule for the columns that are widened to the types of the rows;
-                applies only to tables with type widening.
+            automatic_widening: rule for which columns are widened to the types that they have in
+                the written rows; applies only to tables with type widening.
         """
         builder = copy.copy(self)
         builder._schema_evolution = enabled
@@ -416,7 +416,7 @@ class TransactionBuilder:
 
         Raises:
             TableNotFoundError: the table doesn't exist, and no schema for a new table was set.
-            SchemaError: schema or partition columns are invalid, or don't fit the table.
+            SchemaError: schema or partition columns are invalid, or don't match the existing table.
             TablePropertyError: a property is unknown or has an invalid value.
             UnsupportedFeatureError: the table requires an unsupported writer feature.
             ProtocolChangedError: `with_table_created` is set, and another writer has created the

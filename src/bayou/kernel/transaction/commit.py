@@ -117,7 +117,7 @@ _MAX_PAUSE_SECONDS = 0.5
 _STORAGE_RETRIES = 5
 
 _GAP_CHECK_SECONDS = 5.0
-"""Seconds between the read of the table and the commit, above which `_check_gap` runs.
+"""If more seconds than this pass between reading the table and the commit, `_check_gap` runs.
 
 After the read, log cleanup may have deleted commits, because the retention is short or a clock is
 ahead. The table may also have been recreated, or its log replaced by an older copy.

@@ -371,7 +371,7 @@ def isolation_level(table_level: str, operation: Operation, *, no_data_changed: 
     """Return the isolation level of a commit, which may differ from the table's level.
 
     As in delta-spark, most commits that change no rows have the level SnapshotIsolation. A RESTORE
-    always has the level Serializable; with another level, the restored table could contain files
+    always has the level Serializable. With a weaker level, the restored table could contain files
     that another writer added during the RESTORE.
 
     Args:

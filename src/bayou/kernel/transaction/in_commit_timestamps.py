@@ -32,7 +32,7 @@ def in_commit_timestamp(
     previous = commit_timestamp(state)
     for winner in winners:
         timestamp = in_commit_time(winner.actions)
-        # Readers also increase a file time that isn't later than the previous timestamp.
+        # The timestamp of a commit without `inCommitTimestamp` is computed as readers compute it.
         previous = max(_file_time(winner), previous + 1) if timestamp is None else timestamp
     return max(now, previous + 1)
 

@@ -39,8 +39,8 @@ class MetadataRequest:
         schema: schema of a new table, or of the rows to write to an existing table. If None, the
             schema isn't changed.
         evolves: whether new columns of the rows are added to the table.
-        automatic_widening: rule for the columns that are widened to the types of the rows; applies
-            only if `evolves` is set.
+        automatic_widening: rule for which columns are widened to the types that they have in the
+            rows; applies only if `evolves` is set.
         replaces: whether to replace the table's schema and partition columns.
         set_properties, removed_properties: properties to set, and keys of properties to remove. The
             keys are spelled as in the log.
@@ -237,7 +237,8 @@ def _replace_schema(
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
     if without_mapping(state.schema) == schema:
         return state.schema
-    has_ids = without_mapping(schema) != schema  # those could equal ids of the replaced schema
+    # If the new schema has ids, none are taken from the replaced schema: they could be equal.
+    has_ids = without_mapping(schema) != schema
     return schema if has_ids else with_ids_of(schema, state.schema)
 
 

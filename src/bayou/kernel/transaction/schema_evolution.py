@@ -2,9 +2,10 @@
 
 Column names are case-insensitive. As in delta-spark, an append doesn't cast: the rows must have the
 types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`). Parquet stores byte, short and int in
-the same way, so values of a narrower type fit, and schema evolution changes a column to the wider
-type. With type widening, a column can also change to other wider types. A column of type void,
-which has only nulls, can change to any type. A MERGE casts values to the column's type.
+the same way. Of these three types, values of a narrower type than the column's are accepted, and
+schema evolution changes a column to the wider type. With type widening, a column can also change to
+other wider types. A column of type void, which has only nulls, can change to any type. A MERGE
+casts values to the column's type.
 """
 
 from __future__ import annotations
@@ -96,7 +97,11 @@ def check_new_table(
 
 
 def check_fits(table: str, current: StructType, incoming: StructType) -> None:
-    """Check that, without schema evolution, rows with the schema `incoming` fit a table."""
+    """Check that rows with the schema `incoming` can be written without schema evolution.
+
+    Args:
+        current: the table's schema.
+    """
     merged = merge_schemas(table, current, incoming, mapped=True, merges_int32=True)
     if merged != current:
         existing = {path for path, _ in _paths(current, "")}
@@ -189,7 +194,8 @@ def merge_schemas(
 
     Args:
         mapped: whether column mapping is enabled, so that names may contain any character.
-        widening: which columns are widened to their types in `incoming`; None for no columns.
+        widening: rule for which columns are widened to their types in `incoming`; None to widen no
+            columns.
         merges_int32: whether byte, short and int merge into the wider type.
         from_parquet_files: whether both are schemas of Parquet files that are converted to a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
@@ -213,7 +219,13 @@ def widening_rule(configuration: Mapping[str, str], mode: AutomaticWidening) -> 
 
 
 def widened_type(current: DataType, incoming: DataType, rule: WideningRule) -> DataType:
-    """Return a column's type after schema evolution, without the new fields of the rows."""
+    """Return the type to which `rule` widens a column of type `current`.
+
+    Struct fields that only `incoming` has aren't added.
+
+    Args:
+        incoming: type of the column in the written rows.
+    """
     match current, incoming:
         case StructType(), StructType():
             fields = [(field, incoming.get(field.name)) for field in current]
@@ -240,10 +252,11 @@ def widened_type(current: DataType, incoming: DataType, rule: WideningRule) -> D
 class SchemaMerge:
     """Merges the schema of rows into a table's schema.
 
-    A column of type void gets the type of the rows.
+    A column of type void gets the type that it has in the rows.
 
     Attributes:
-        widening: which columns are widened to the types of the rows; None for no columns.
+        widening: rule for which columns are widened to the types that they have in the rows; None
+            to widen no columns.
         casts: whether values are cast to their column's type and rows may lack columns, as in a
             MERGE. If False, the rows must have the columns' types or types that `widening` allows.
         merges_int32: whether byte, short and int merge into the wider type.
@@ -323,7 +336,7 @@ class SchemaMerge:
             case _ if current in INT32_TYPES and incoming in INT32_TYPES and self._merges_int32:
                 return max(current, incoming, key=INT32_TYPES.index)
             case _ if incoming == VOID:
-                return current  # nulls fit any type
+                return current  # a column of any type can contain nulls
             case _:
                 raise SchemaError(
                     f"{self.table}: column {path!r} has type {current}, but the data has "

@@ -81,7 +81,11 @@ class Alteration:
 
 
 def with_schema(state: TableState, schema: StructType, **changes: object) -> Metadata:
-    """Return the table's metadata with a new schema; `changes` are new values of other fields."""
+    """Return the table's metadata with a new schema.
+
+    Args:
+        changes: new values of fields of `Metadata`, by field name.
+    """
     return msgspec.structs.replace(state.metadata, schema_string=schema.to_json(), **changes)
 
 

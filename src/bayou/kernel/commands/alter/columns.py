@@ -188,7 +188,7 @@ def rename_column(
 ) -> AlterationMetrics:
     """Rename a column or nested field; partition and clustering columns are renamed, too.
 
-    The new name can differ from the old name only in case.
+    A new name that differs from the old name only in case is allowed.
     """
     _require_mapping(state, "renamed")
     table = state.path

@@ -206,7 +206,7 @@ def _clean_up(dropping: FeatureDrop, now: int) -> None:
 def _lower_once_clean(
     dropping: FeatureDrop, removal: FeatureRemoval, *, truncate_history: bool
 ) -> None:
-    """Remove the feature from the protocol, based on a version that doesn't use the feature.
+    """Remove the feature from the protocol, if the latest version doesn't use the feature.
 
     If a concurrent commit conflicts, the table is reloaded and checked again. If another writer has
     started to use the feature again, an error is raised.

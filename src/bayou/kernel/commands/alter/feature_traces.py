@@ -209,7 +209,12 @@ def _tombstones(engine: Engine, state: TableState) -> Iterator[Any]:
 
 
 def _differs(arrow_type: Any, data_type: DataType) -> bool:
-    """Whether a file's column, or a field inside it, has another type than the table's column."""
+    """Whether the type of a file's column, or of a field inside it, differs from the table's type.
+
+    Args:
+        arrow_type: type of the column in the file.
+        data_type: type of the column in the table.
+    """
     match data_type:
         case StructType() if pa.types.is_struct(arrow_type):
             return any(

@@ -35,8 +35,8 @@ def replace_columns(
 ) -> AlterationMetrics:
     """Replace a table's columns by the columns in `columns`.
 
-    Columns are matched by name. Existing columns keep their data; they may be reordered, get
-    another comment, and become nullable. New columns must be nullable. If column mapping is
+    Columns are matched by name. Existing columns keep their data; they may be reordered, get a
+    different comment, and become nullable. New columns must be nullable. If column mapping is
     enabled, existing columns that aren't in `columns` are dropped. If type widening is enabled,
     types may become wider. A column of type void may get any type. The same rules apply to struct
     fields.
@@ -79,7 +79,7 @@ class _Replacement:
 
     Attributes:
         dropped: paths of existing columns and fields that the request doesn't contain.
-        retyped: paths of columns and fields that get another type.
+        retyped: paths of columns and fields whose type changes.
     """
 
     state: TableState

@@ -2,7 +2,7 @@
 
 With schema evolution, source columns and struct fields that a clause assigns are added to the
 table. Existing columns keep their types, and assigned values are cast to these types. If the table
-has type widening, columns may be widened to the types of the source instead.
+has type widening, an existing column may instead be widened to the type of its source column.
 """
 
 from __future__ import annotations
@@ -90,9 +90,10 @@ def update_values(
     *,
     schema_evolution: bool,
 ) -> tuple[ColumnValue, ...]:
-    """Return the values of an updated row, one for each column of the schema `after`.
+    """Return how an UPDATE clause computes a row: one `ColumnValue` for each column of `after`.
 
     Args:
+        before, after: the table's schema before and after the merge.
         schema_evolution: whether struct fields that a value lacks become NULL. If False, they are
             an error.
     """
@@ -274,7 +275,8 @@ def evolved_schema(
     Args:
         assigned: paths that clauses assign by name.
         all_columns: whether a clause assigns all source columns.
-        widening: which columns are widened to the types of the source; None for no columns.
+        widening: rule for which columns are widened to the types of their source columns; None to
+            widen no columns.
     """
     paths = [tuple(name.lower() for name in path) for path in assigned]
     added = _assigned_columns(source, (), paths, all_columns=all_columns)

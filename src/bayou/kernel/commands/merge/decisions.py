@@ -154,7 +154,10 @@ class Decisions:
         yield from map(_combined, (s for s in pending if s.parts))
 
     def _is_done(self) -> bool:
-        """Whether reading more files can't change the result."""
+        """Whether the result is complete, so that no more files need to be read.
+
+        A merge that only inserts rows is complete if each source row that can match has a match.
+        """
         return self._plan.only_inserts and self.matched.includes(self._matcher.candidates)
 
     def _decide(

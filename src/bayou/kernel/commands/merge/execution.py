@@ -83,7 +83,7 @@ class MergeOperation:
             self._plan.condition, self.source.matcher, table.partition_columns
         )
         if not self._plan.not_matched_by_source:
-            # Row groups without a match can be skipped.
+            # Rows without a match don't change, so row groups without a match can be skipped.
             builder = builder.with_filter(self._matching)
             task = replace(task, scan_state=builder.build().scan_state(engine))
         self.task = task

@@ -45,8 +45,9 @@ class Pairs:
 class SourceKeys:
     """Hash table of the source's join keys; immutable.
 
-    Each distinct key has a number. If there are several key columns, the distinct combinations are
-    numbered again after each column, so that the numbers stay small.
+    Each distinct key has an integer id. If there are several key columns, ids are assigned column
+    by column: to the distinct values of the first column, then to the distinct combinations of the
+    first two columns, and so on. There are never more ids than source rows.
 
     Args:
         columns: the key columns of the source rows that can match; at least one row.

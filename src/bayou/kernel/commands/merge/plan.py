@@ -67,8 +67,8 @@ class MergeDefinition:
     Attributes:
         clauses: WHEN clauses. Clauses of one kind are evaluated in this order.
         schema_evolution: whether to add the source columns that clauses assign and the table lacks.
-        automatic_widening: rule for the columns that schema evolution widens to the source's types;
-            applies only to tables with type widening.
+        automatic_widening: rule for which columns schema evolution widens to the types of their
+            source columns; applies only to tables with type widening.
         write_parameters: if set, the history shows the operation WRITE with these
             `operationParameters` instead of MERGE. Used by writes that replace matching rows.
     """
@@ -108,7 +108,7 @@ class PlannedClause:
     """A resolved clause over joined rows.
 
     Attributes:
-        condition: condition for the clause; None if the clause has no condition.
+        condition: condition of the clause (`WHEN MATCHED AND ...`); None if it has none.
         values: one value for each column of the resulting schema; empty for a delete.
         paths: columns and nested fields that the clause sets, in the order of its assignments.
             Columns that an INSERT sets to DEFAULT are omitted.
@@ -154,7 +154,8 @@ class MergePlan:
         """Resolve the names, types and values of a merge, and return its plan.
 
         Args:
-            widening: rule for the columns that schema evolution widens to the source's types.
+            widening: rule for which columns schema evolution widens to the types of their source
+                columns; None to widen no columns.
         """
         check_clauses(definition.clauses)
         names = JoinedColumns(
@@ -508,7 +509,7 @@ class _Planner:
 
 
 def _schema_path(schema: StructType, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return a path in the schema's spelling; None if the schema doesn't have the path."""
+    """Return a path with names spelled as in the schema; None if the schema has no such path."""
     names: list[str] = []
     level: object = schema
     for name in path:

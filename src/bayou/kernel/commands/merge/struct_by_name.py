@@ -100,7 +100,7 @@ def cast_to_column(
     if (original is None and _same(value_type, target_type)) or is_stored_form(
         target_type, value_type
     ):
-        return values  # row checks reorder the two fields of a variant
+        return values  # the fields of a variant may have any order: `conform_variants` orders them
     match value_type, target_type:
         case StructType(), StructType():
             return _struct(target, values, value_type, original)

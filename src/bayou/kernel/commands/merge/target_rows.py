@@ -52,7 +52,8 @@ def may_match(
     """Return a predicate that is true for each matching target row; None if every row may match.
 
     Args:
-        matcher: the source's join keys. If None, the predicate is derived without join keys.
+        matcher: the source rows that can match, with their join keys. If None, the predicate is
+            derived from the conditions only.
         bounds_only: whether `matcher` contains only the minimum and maximum of each join key.
     """
     if matcher is not None and matcher.is_empty:
@@ -108,7 +109,11 @@ def _own_names(predicate: Predicate) -> Predicate:
 def _key_bounds(
     key: JoinKey, values: pa.Array[Any], partitions: Collection[str], *, bounds_only: bool
 ) -> Iterator[Predicate]:
-    """Yield predicates. Each is true for all target rows whose key equals a key of the source."""
+    """Yield predicates on target columns that are true if `key` equals one of the source's keys.
+
+    Args:
+        values: the source's values of `key`.
+    """
     if values.null_count:  # `<=>` matches NULL, but bounds and IN don't
         return
     try:

@@ -34,7 +34,10 @@ def by_partition(state: TransactionState, files: Iterable[ScanFile]) -> list[lis
 
 
 def pack(files: Iterable[ScanFile], max_bytes: int) -> Iterator[list[ScanFile]]:
-    """Group consecutive files into bins of at most `max_bytes`; a larger file gets its own bin."""
+    """Group consecutive files into bins with a total size of at most `max_bytes`.
+
+    A file that is larger than `max_bytes` gets its own bin.
+    """
     current: list[ScanFile] = []
     size = 0
     for file in files:

@@ -43,7 +43,8 @@ def plan_clustering(
     A cube is a set of files whose rows an earlier OPTIMIZE sorted together.
 
     Args:
-        full: whether to also rewrite files that were clustered by other columns.
+        full: whether to also rewrite files that were clustered by columns other than the table's
+            current clustering columns.
         cube_bytes: maximum size of a new cube.
         large_cube_bytes: minimum size of cubes that aren't rewritten.
     """

@@ -50,7 +50,7 @@ def plan_optimize(
     Args:
         where: condition on partition columns that selects partitions.
         target_bytes: maximum total size of files that are merged into one. If None, this is
-            `delta.targetFileSize` or, if that isn't set, the default.
+            `delta.targetFileSize` or, if that isn't set, `DEFAULT_TARGET_BYTES`.
         min_bytes: files smaller than this are compacted. If None, this is `target_bytes`.
         max_deleted_rows_ratio: files with a higher ratio of deleted rows are rewritten.
     """
@@ -150,7 +150,8 @@ def plan_zorder(
 def target_size(state: TableState, requested: int | None) -> int:
     """Return the size of new files in bytes.
 
-    If `requested` is None, this is `delta.targetFileSize` or, if that isn't set, the default.
+    If `requested` is None, this is `delta.targetFileSize` or, if that isn't set,
+    `DEFAULT_TARGET_BYTES`.
     """
     if requested is not None and (type(requested) is not int or requested <= 0):
         raise ArgumentError(

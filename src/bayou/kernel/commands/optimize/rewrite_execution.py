@@ -66,7 +66,7 @@ class RewritePlan:
 
     Attributes:
         where: condition that selected the partitions. If None, all partitions were selected.
-        items: disjoint groups of files that are rewritten together.
+        items: disjoint groups of files. The files of a group are rewritten together.
         considered: number of live files in the selected partitions.
         partitions: number of partitions with rewritten files.
         started: start time in milliseconds since the epoch.
@@ -86,7 +86,7 @@ class RewritePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult:
-    """An item of a plan, and the `add` actions of the new files that replace its files."""
+    """An item of a plan, and the `add` actions of the new files that replace the item's files."""
 
     item: RewriteTask
     added: tuple[AddFile, ...]

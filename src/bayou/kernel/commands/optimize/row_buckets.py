@@ -1,4 +1,4 @@
-"""Buckets of rows that spill to the local disk."""
+"""Rows of a sorted rewrite in buckets, which are spilled to the local disk if memory is full."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from bayou.errors import StorageError
 from bayou.kernel.arrow.compute import pc
 
 _POSITION = "position"
-"""Name of the last column of spilled files, which contains the positions."""
+"""Name of the last column of `GroupedRows.rows`, with the rows' positions on the curve."""
 
 
 class GroupedRows(NamedTuple):
-    """The rows of a batch in the order of their buckets, with the positions as last column.
+    """The rows of a batch in the order of their buckets.
 
     Attributes:
-        buckets: numbers of the buckets.
-        ends: for each bucket, the index of the row after its last row.
+        rows: the rows. The last column contains their positions on the curve.
+        buckets: ascending numbers of the buckets that contain the rows.
+        ends: for each of `buckets`, the index in `rows` after the bucket's last row.
     """
 
     rows: pa.RecordBatch
@@ -86,7 +87,7 @@ class RowBuckets:
             self._spill()
 
     def take(self, number: int) -> tuple[pa.Table, pa.ChunkedArray[Any]]:
-        """Remove the rows of a bucket; return the rows and their positions."""
+        """Remove the rows of bucket `number`; return the rows and their positions on the curve."""
         parts: list[pa.RecordBatch] = []
         if number in self._files:
             parts += self._from_disk(number)

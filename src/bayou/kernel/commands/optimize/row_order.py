@@ -4,10 +4,11 @@ Points that are close on the curve are close in every dimension, so that files c
 have narrow bounds for all ordering columns.
 
 A first pass over the ordering columns draws a sample and counts the rows. The sample divides the
-values of each column into ranges of about equal row counts. A row's coordinates are the numbers of
-the ranges that contain the row's values; they determine the row's position on the curve. The
-positions of the sampled rows divide the rows into buckets. A second pass assigns each row to its
-bucket (spilled to the local disk if needed), and the buckets are sorted one by one.
+values of each column into ranges of about equal row counts. A row has one coordinate for each
+column: the index of the range that contains the row's value. The coordinates determine the row's
+position on the curve. The positions of the sampled rows divide the rows into buckets. A second pass
+assigns each row to its bucket (spilled to the local disk if needed), and the buckets are sorted one
+by one.
 """
 
 from __future__ import annotations
@@ -206,7 +207,10 @@ class RowSample:
         )
 
     def _thinned(self, fraction: float) -> pa.RecordBatch | None:
-        """Return about `fraction` of the files' rows, out of `rows`; None if there are none."""
+        """Return a random part of `rows` that contains about `fraction` of the files' rows.
+
+        Return all of `rows` if they are a smaller fraction; None if there are no rows.
+        """
         if self.rows is None or fraction >= self.fraction:
             return self.rows
         drawn = pc.random(self.rows.num_rows, initializer=self.num_rows)
@@ -296,7 +300,7 @@ def add_rows(
     first = next(filled, None)
     if first is None:
         return
-    # Each thread has a batch and its sorted copy, and one more result waits.
+    # Each thread holds a batch and its sorted copy, and one more result waits for the caller.
     threads = max(1, min(pa.cpu_count(), memory_bytes // (2 * first.nbytes + 1) - 1))
     with map_ahead(grouped, chain([first], filled), threads) as groups:
         for rows in groups:

@@ -106,7 +106,7 @@ def write_ordered(
 
 
 def with_files(task: RewriteTask, numbers: Sequence[int]) -> RewriteTask:
-    """Return a copy of `task` that has only the files at the indexes `numbers`."""
+    """Return a copy of `task` with only some of its files: those at the indexes `numbers`."""
     return replace(task, files=tuple(task.files[number] for number in numbers))
 
 

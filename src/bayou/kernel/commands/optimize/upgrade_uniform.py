@@ -90,7 +90,7 @@ def plan_upgrade(
     *,
     target_bytes: int | None = None,
 ) -> RewritePlan:
-    """Plan the rewrite of all files that don't have the tag of an Iceberg compatibility version.
+    """Plan the rewrite of all files whose tag `ICEBERG_COMPAT_VERSION` isn't `version`.
 
     Args:
         version: the Iceberg compatibility version.
@@ -169,7 +169,7 @@ def _rewrite(
     engine_info: str,
     target_bytes: int | None,
 ) -> OptimizeMetrics:
-    """Rewrite files until all files have the tag of the Iceberg compatibility version.
+    """Rewrite files until the tag `ICEBERG_COMPAT_VERSION` of all files is `version`.
 
     Returns the metrics of the first rewrite. Later rewrites only concern files that other writers
     added meanwhile.

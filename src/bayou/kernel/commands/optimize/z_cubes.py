@@ -40,8 +40,14 @@ _FILE_FIELDS: list[pa.Field[Any]] = [
     pa.field("size", pa.int64()),
 ]
 _FILE_SCHEMA = pa.schema(_FILE_FIELDS)
-"""Columns: the id of a file's cube; whether the file was clustered by other columns or by another
-provider; whether the file's cube was sorted by the table's clustering columns; size in bytes."""
+"""The cube of each file.
+
+- `cube`: id of the file's cube; null if the file is in no cube.
+- `other`: whether the cube was sorted by columns other than the table's clustering columns, or the
+  file has a `clusteringProvider` other than `CLUSTERING_PROVIDER`.
+- `matches`: whether the cube was sorted by the table's clustering columns.
+- `size`: size of the file in bytes.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +104,9 @@ def files_to_cluster(
 
     Args:
         batches: all live files, in `SCAN_SCHEMA`.
-        full: whether to also select files that were clustered by other columns, and files whose
-            `clusteringProvider` isn't `CLUSTERING_PROVIDER`.
+        columns: the table's clustering columns.
+        full: whether to also select files that were clustered by columns other than `columns`, and
+            files whose `clusteringProvider` isn't `CLUSTERING_PROVIDER`.
     """
     live_batches = [batch.selected() for batch in batches]
     cube_batches = [_cubes(batch, tuple(columns)) for batch in live_batches]
@@ -115,7 +122,8 @@ def files_to_cluster(
             others, names = (cubes.column(n).filter(mask).to_pylist() for n in ("other", "cube"))
             selected = ScanFileBatch(batch, mask).rows()
             for other, name, file in zip(others, names, selected, strict=True):
-                # Differently clustered files come first, then new files, then cube by cube.
+                # Files of other clustering columns come first, then files without a cube, then the
+                # small cubes one by one.
                 order = (0, "") if other else (1, "") if name is None else (2, name)
                 chosen.append((*order, file))
     chosen.sort(key=lambda entry: entry[:2])

@@ -30,7 +30,7 @@ class RowChanges(PickledTask):
         num_vectors_added: files that get their first deletion vector.
         num_vectors_updated: files whose deletion vector is replaced.
         num_vectors_removed: removed files that had a deletion vector.
-        scan_seconds: duration of the row search; the maximum of all workers.
+        scan_seconds: duration of the search for matching rows; the longest of all workers.
     """
 
     added: list[AddFile] = field(default_factory=list)

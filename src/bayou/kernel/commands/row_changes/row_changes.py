@@ -245,9 +245,12 @@ class _RowChangeWriter:
     def _num_rows(self, file: ScanFile, deleted: BitMap64) -> int:
         """Return the number of rows in a file, including deleted rows.
 
-        Statistics of other writers may count too few rows. If all rows that they count are deleted,
-        the row count in the Parquet footer is used instead. Otherwise, the file would be removed
-        together with the rows that weren't counted.
+        The statistics of other writers may count too few rows. If `deleted` contains all counted
+        rows, or a position after them, the row count in the Parquet footer is used instead.
+        Otherwise, the file would be removed together with the rows that weren't counted.
+
+        Args:
+            deleted: positions of the rows that are deleted after the change.
         """
         num_records = file.num_records
         if (
@@ -334,7 +337,8 @@ class _RowChangeWriter:
     def _changed(self, change: FileChange, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Record deleted and updated rows as change data; yield new versions of the updated rows.
 
-        If `new_versions` isn't set, the caller has the updated rows, and nothing is yielded.
+        If `new_versions` is None, nothing is yielded, because `updated_rows` returns the new
+        versions.
         """
         not_updated = read.selection_vector(change.updated, batch.column(ROW_INDEX_COLUMN))
         if not_updated is None:

@@ -136,7 +136,8 @@ class CandidateFiles:
     def _uncertain_paths(self, engine: Engine, batch: ScanFileBatch) -> frozenset[str] | None:
         """Return the paths of the files that may have a row that doesn't match the condition.
 
-        All rows of the other files match. Returns None if the files can't be distinguished.
+        All rows of the other files match. If the result is None, nothing is known: each file may
+        have a row that doesn't match.
         """
         if self.search.condition is None:
             return frozenset()

@@ -55,7 +55,10 @@ class RowChangeState(PickledTask):
 
     @property
     def needs_old_rows(self) -> bool:
-        """Whether the old rows must be read, even if all columns of the new rows are known."""
+        """Whether old rows must be read, even if the new values don't depend on the old values.
+
+        They must be read to copy them to a new file, to record change data, or to keep row ids.
+        """
         return not self.deletion_vectors or self.change_data_feed or self.row_tracking
 
     @cached_property

@@ -194,7 +194,11 @@ class HeldLease:
             self._renewed = began
 
     def _delete_old_leases(self) -> None:
-        """Delete leases whose heartbeat is a day older than the heartbeat of this lease."""
+        """Delete the leases of killed vacuums.
+
+        These are the leases whose files are all at least a day older than the heartbeat file of
+        this lease, by modification time.
+        """
         files = self._engine.files
         with suppress(BayouError):
             now = files.status(self.lease.heartbeat_path).modification_time
@@ -211,7 +215,8 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
 
     This waits a minute. A vacuum whose heartbeat doesn't change in this minute was killed. Unless
     `dry_run` is True, the vacuum is ended. A vacuum that has read a version before `version` is
-    ignored, because it deletes no file of `version`.
+    ignored, because it deletes no file of `version`: each of these files is either live in the
+    version that the vacuum has read, or newer than the vacuum's cutoff.
 
     Raises:
         CommitConflictError: a vacuum is running.

@@ -119,7 +119,8 @@ class ListingFilter:
         self._other_tables: set[str] = set()
         self._candidates: list[pa.RecordBatch] = []
         self._rows = 0
-        # Each comparison builds a hash table of all referenced files.
+        # Many files are compared at once, because each comparison builds a hash table of all
+        # referenced files.
         self._max_candidates = max(_MIN_COMPARED, len(referenced) // _COMPARED_FRACTION)
         self._unreferenced: list[pa.Table] = []
 

@@ -104,7 +104,7 @@ def plan_full(
 
 
 def plan_lite(engine: Engine, state: TableState, before: int) -> VacuumPlan:
-    """Plan the deletion of the files that commits removed before a cutoff (ms since the epoch)."""
+    """Plan the deletion of the files that commits removed before the time `before` (ms)."""
     table = state.path
     end = last_version_at_or_before(engine, state, before)
     last = _last_vacuum(engine, table)

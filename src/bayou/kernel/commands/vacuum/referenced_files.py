@@ -179,11 +179,11 @@ def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 
 
 def _below(folder: TableFolder, paths: Any) -> list[str]:
-    """Return paths that the log references; VACUUM must retain these paths.
+    """Convert paths in the log to paths relative to the table, which VACUUM must retain.
 
     The result has each path twice: as written in the log, and decoded with links resolved. Both are
-    needed, because some writers don't encode a percent sign. For a file outside the table, the
-    decoded path is replaced by `_in_any_folder`.
+    needed, because some writers don't encode a percent sign. If a decoded path is outside the
+    table, the result has `//<file name>` instead, which references all files with this name.
     """
     files: list[Any] = paths.to_pylist()
     special = pc.match_substring_regex(paths, _SPECIAL)
@@ -198,9 +198,10 @@ def _below(folder: TableFolder, paths: Any) -> list[str]:
 
 
 def _vector_files(folder: TableFolder, vectors: pa.StructArray) -> list[str]:
-    """Return the paths of the files that contain the deletion vectors `vectors`.
+    """Return the relative paths of the files that contain the deletion vectors `vectors`.
 
-    For a file outside the table, the path is replaced by `_in_any_folder`.
+    If a file is outside the table, the result has `//<file name>` instead, which references all
+    files with this name.
     """
     pairs = pc.unique(
         pc.binary_join_element_wise(

@@ -130,7 +130,8 @@ def vacuum(
             False, this process lists the folder to find these logs.
         records_history: whether to commit VACUUM START and VACUUM END.
     """
-    # Computed before the version is read, so files of later versions are newer than the cutoff.
+    # The time is taken before the latest version is read. Files that later commits add are
+    # therefore newer than the cutoff and aren't deleted.
     now = current_time_ms()
     state = load_table_state(engine, table, catalog=catalog)
     check_writable(state.path, state.protocol, state.metadata, state.schema)
@@ -175,7 +176,7 @@ def vacuum(
             if plan.last_version is not None:
                 record_lite(engine, state.path, plan.last_version)
         except BayouError:
-            if delete_files is None:  # otherwise tasks on executors may still be running
+            if delete_files is None:  # with `delete_files`, tasks may still be deleting files
                 held.release()
             try:
                 history.commit_end("FAILED", {})
@@ -316,7 +317,7 @@ def _delete(
             delete_files(batches, held.lease)
         else:
             list(pool.map(held.delete_files, batches))
-        # Removing a folder that had many files is slow on a local disk.
+        # In parallel, because removing a folder that had many files is slow on a local disk.
         for _, level in groupby(_with_parents(table, {*folders, *plan.folders}), _depth):
             list(pool.map(lambda folder: engine.files.delete_empty_folders([folder]), level))
     return plan.files.num_rows + len(plan.folders)

@@ -159,7 +159,7 @@ def commit_write(
         is_recorded(snapshot, write) or (plan.read_version is None and write.mode is _IGNORE)
     ):
         return WriteResult(version=snapshot.version, files_committed=False)
-    # If another writer has created the table, it has its own metadata with the same columns.
+    # If another writer has created the table, this commit must not replace the table's metadata.
     created_meanwhile = plan.read_version is None and snapshot is not None
     metadata = None if created_meanwhile else plan.metadata
     try:
@@ -219,9 +219,9 @@ def _base_snapshot(
     """Return the snapshot that the commit is based on; None if the commit creates the table.
 
     The snapshot has the plan's read version. If another writer created the table after the write
-    was planned, the snapshot has the latest version. In this case, the new table must have the
-    columns and partitioning that this write would have created, because the tasks' files have
-    them. If it has other columns or partitioning, `MetadataChangedError` is raised.
+    was planned, the snapshot has the latest version. In this case, the table must have the same
+    columns and partitioning as the tasks' files, which were written for a new table. If they
+    differ, `MetadataChangedError` is raised.
     """
     if plan.read_version is not None:
         planned = table.snapshot_as_of_version(engine, plan.read_version)

@@ -261,7 +261,10 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
 
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
-    """Return `data`, with the table's types for columns that have only untyped nulls."""
+    """Return the schema `data` with columns of type void changed to their type in the table.
+
+    Arrow data has such columns if all their values are null and they have no type.
+    """
     by_name = {f.name.lower(): f for f in table_schema}
     return StructType(
         tuple(

@@ -36,8 +36,8 @@ class TableWrite:
         checks_new_rows: whether new rows must satisfy `replace_where`.
         dynamic_partitions: whether an overwrite replaces only the partitions of the written rows.
         merge_schema: whether columns that the table lacks are added to the table.
-        automatic_widening: rule for the columns that `merge_schema` widens to the types of the
-            rows; applies only to tables with type widening.
+        automatic_widening: rule for which columns `merge_schema` widens to the types that they have
+            in the written data; applies only to tables with type widening.
         overwrite_schema: whether an overwrite replaces the schema and partition columns.
         data_change: False if the write only rearranges rows of the table.
         max_records_per_file: maximum number of rows of a data file.

@@ -171,7 +171,7 @@ class _ColumnRange(Range):
             )
             for side in ("minValues", "maxValues")
         ]
-        # Writers treat NaN in bounds differently.
+        # Bounds don't show whether a file contains NaN, because writers treat NaN differently.
         unknown = pc.or_(pc.invert(few), pc.is_nan(value))
         return pc.or_(unknown, pc.fill_null(pc.or_kleene(*matches_bound), True))
 

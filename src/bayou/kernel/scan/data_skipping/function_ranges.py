@@ -53,9 +53,15 @@ def function_range(
 def directions(
     expression: Function | Cast, constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity of a function or cast in each operand; None if it isn't monotonic.
+    """Return how a function or cast changes when one of its operands increases.
 
-    The values are 1, -1 or 0, as in `Function.monotonicity`.
+    The result has a value for each operand: 1 if the function never decreases, -1 if it never
+    increases, 0 if the operand is a constant. If an operand has none of these effects, the whole
+    result is None.
+
+    Args:
+        constants: value of each operand; None for an operand that isn't a constant.
+        types: types of the operands.
     """
     if isinstance(expression, Cast):
         ordered = (kind_of(types[0]), kind_of(expression.data_type)) in _ORDERED_CASTS
@@ -69,8 +75,8 @@ def directions(
 def null_behavior(expression: Function | Cast) -> str:
     """Return how a NULL operand affects whether the expression is NULL.
 
-    `exact`: the expression is NULL if and only if an operand is NULL. `more`: it is also NULL for
-    some other operands. `own`: other rules.
+    `exact`: the expression is NULL if and only if an operand is NULL. `more`: it is NULL if an
+    operand is NULL, and for some operands that aren't NULL. `own`: neither of these rules applies.
     """
     if isinstance(expression, Cast):
         return "more" if expression.safe else "exact"

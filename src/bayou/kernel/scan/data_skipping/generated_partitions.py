@@ -302,9 +302,10 @@ def _is_total_cast(source: DataType, target: DataType) -> bool:
 
 
 def _direction(expression: Expression, schema: StructType) -> int | None:
-    """Return the monotonicity of an expression in the source column.
+    """Return how an expression changes when the value of the source column increases.
 
-    The result is 1 (never decreasing), -1 (never increasing), 0 (constant) or None (none of them).
+    The result is 1 if it never decreases, -1 if it never increases, 0 if it is constant, and None
+    if none of these is known.
     """
     match expression:
         case Column():

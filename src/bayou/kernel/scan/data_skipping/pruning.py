@@ -140,7 +140,8 @@ class Pruning:
         except EvaluationError:
             if seen_keys is None:
                 raise
-        # The evaluation may have failed for a file that is no longer live.
+        # If the evaluation fails for a file that is no longer live, the error doesn't matter. It is
+        # repeated for the live files only.
         live = seen_keys.unseen_mask(adds)
         return self._plan.select(
             partitions, stats, num_rows=len(adds), selection=live, exact_doubles=exact
@@ -170,7 +171,8 @@ class Pruning:
             try:
                 arrays[name] = self._parse(name, serialized, field.data_type)
             except (ValueError, ArithmeticError):
-                # A file that is no longer live may be older than a change of the column's type.
+                # A file that is no longer live may be older than a change of the column's type, so
+                # that its value can't be parsed. Only the values of live files are parsed.
                 live = None if seen_keys is None else seen_keys.unseen_mask(adds)
                 if live is not None:
                     serialized = pc.if_else(live, serialized, to_scalar(None, serialized.type))

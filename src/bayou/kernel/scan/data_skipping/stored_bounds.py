@@ -59,7 +59,10 @@ def stored_type(data_type: DataType) -> pa.DataType | None:
 
 
 def cast_bounds(values: Datum, arrow_type: pa.DataType) -> Datum:
-    """Cast bounds to a type by the rules of comparisons; integers that don't fit become null."""
+    """Cast bounds to the type in which they are compared.
+
+    An integer outside the range of `arrow_type` becomes null, which means unknown.
+    """
     if values.type == arrow_type:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_floating(arrow_type):
@@ -107,7 +110,8 @@ def widen_decimal_bounds(values: Datum, data_type: DecimalType, *, upper: bool) 
     precision, scale = data_type.precision, data_type.scale
     wide_type = pa.decimal256(precision + 2, scale)
     error = pc.multiply(pc.abs(pc.cast(values, pa.float64())), _DOUBLE_ERROR)
-    # The margin may be truncated to the scale, because bounds and values are multiples of it.
+    # The margin may be truncated to a multiple of 10**-scale, because bounds and values are
+    # multiples of 10**-scale.
     margin = pc.cast(error, wide_type, safe=False)
     wide = pc.cast(values, wide_type)
     bounds = pc.add(wide, margin) if upper else pc.subtract(wide, margin)

@@ -54,7 +54,7 @@ from bayou.protocol.schema import BOOLEAN
 
 
 class TriState:
-    """Determines for each file whether a predicate may be true, and may be false, for its rows."""
+    """Determines for each file whether a predicate may be true, or false, for some of its rows."""
 
     def __init__(
         self,
@@ -272,8 +272,8 @@ class TriState:
         """Evaluate a condition that references only partition columns: one result for each file.
 
         Returns:
-            The results, and a mask of the files without an error. None for AND, OR, NOT, a column
-            or a constant, and for expressions that aren't boolean or that reference other columns.
+            The results, and a mask of the files without an error. None if the predicate is AND, OR,
+            NOT, a column or a constant, if it isn't boolean, or if it references a data column.
         """
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
