@@ -30,6 +30,8 @@ from bayou.redaction import without_secrets
         ("AccountKey=SECRET==;x", "AccountKey=***;x"),
         ("Authorization: Basic SECRET", "Authorization: Basic ***"),
         ("'Authorization': 'Bearer SECRET'", "'Authorization': 'Bearer ***'"),
+        ("invalid authentication Bearer ya29.a0-SEC_RET", "invalid authentication Bearer ***"),
+        ("refused (Basic dXNlcjpTRUNSRVQ=)", "refused (Basic ***)"),
         ("x-amz-security-token: SECRET", "x-amz-security-token: ***"),
         ('{"password": "SEC RET", "a": 1}', '{"password": ***, "a": 1}'),
         ('{"sasl.password":"SECRET"}', '{"sasl.password":***}'),
@@ -85,6 +87,8 @@ def test_secrets_are_removed(text, shown):
         "the columns 'token', 'password' and 'a' 'b'",
         '{"name": "password", "type": "string"}',
         "Authorization: is missing",
+        "the server wants Bearer authentication, not Basic authentication",
+        "a basic understanding",
         "--set connector.storage.secret-key=... --set a=b",
     ],
 )

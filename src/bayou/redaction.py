@@ -82,6 +82,13 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         rf"\1{HIDDEN}",
     ),
+    # the value of the header Authorization without its name; not "Bearer authentication"
+    (
+        re.compile(
+            r"(\b(?i:Basic|Bearer) +)(?=[\w.~+/-]{0,2000}(?:\d|[a-z][A-Z]|=))[\w.~+/=-]{12,}"
+        ),
+        rf"\1{HIDDEN}",
+    ),
     (
         re.compile(r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(?=-----END|\Z)", re.DOTALL),
         rf"\1{HIDDEN}",
@@ -89,7 +96,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-_HAS_SEPARATOR = re.compile(r"://|=|:|->|%|-----BEGIN|\s[\"']")
+_HAS_SEPARATOR = re.compile(r"://|=|:|->|%|-----BEGIN|\s[\"']|\b(?:Basic|Bearer) ", re.IGNORECASE)
 
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
