@@ -95,11 +95,11 @@ class UpsertKeys:
 def last_of_each_key(
     keys: UpsertKeys, rows: pa.Table, deleted: pa.Table, orderings: pa.Table
 ) -> pa.Table:
-    """Return the rows of a batch that may change the target or the deleted keys table.
+    """Return the rows of a batch that may change the target or the table of deleted keys.
 
     Args:
         rows: the batch, with the column `DELETED`.
-        deleted: rows of the deleted keys table, with the columns `keys.all_columns` and `BARE`.
+        deleted: rows of the table of deleted keys, with the columns `keys.all_columns` and `BARE`.
             They may include deletes of a batch that isn't committed to the target yet.
         orderings: rows of the target whose keys are in `keys_of_tombstones`, with the columns
             `keys.all_columns` except Kafka's timestamp. A bare tombstone with the key and the
@@ -224,7 +224,7 @@ def key_numbers(columns: Sequence[Any]) -> Any:
 
 
 _ROW, _GONE, _KNOWN = 0, 1, 2
-"""Values of the column `_KIND`: a row of the batch, of the deleted keys table, of the target."""
+"""Values of the column `_KIND`: a row of the batch, of the deleted keys, or of the target."""
 
 
 def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any) -> Any:
@@ -252,7 +252,7 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
     arrival = pc.sort_indices(everything, sort_keys=arrival_keys)
     arrival = pc.inverse_permutation(arrival.cast(pa.int64())).cast(pa.int64())
     of_batch = pc.equal(kinds, _ROW)
-    # Rows of the target and of the deleted keys table arrived before the rows of the batch.
+    # Rows of the target and of the table of deleted keys arrived before the rows of the batch.
     arrival = pc.if_else(of_batch, arrival, -1)
     last_tombstone = _per_key(ids, pc.if_else(bare, arrival, None), "max")
     is_last = pc.fill_null(pc.equal(arrival, last_tombstone), False)
@@ -273,7 +273,7 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
 def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     """Return a mask of the batch's rows that arrived before a bare tombstone of their key.
 
-    The tombstone is in the deleted keys table. A row of a replayed dead letter can have arrived
+    The tombstone is in the table of deleted keys. A row of a replayed dead letter can have arrived
     before it. Such a row must not restore the key, even if its ordering value is higher, because
     the tombstone's ordering value was computed without the dead letter. The mask selects only rows
     in the tombstone's Kafka partition.
@@ -334,7 +334,7 @@ def _per_key(ids: Any, values: Any, function: str) -> Any:
 
 
 def _with_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
-    """Add the missing columns of a batch to rows of the target or of the deleted keys table.
+    """Add the missing columns of a batch to rows of the target or of the table of deleted keys.
 
     The column `DELETED` is true, `_KIND` is `kind`, and all other missing columns are null.
     """

@@ -130,9 +130,8 @@ def test_the_payload_of_a_connect_envelope_is_the_key_whatever_its_type(tmp_path
     envelopes = [{"schema": {"type": "any"}, "payload": payload} for payload in (5, "a", None)]
     rows.send(*((envelope, None) for envelope in envelopes))
     assert rows.column("id") == ["true"]
-    assert rows.reasons() == [
-        "the record has no value, and its Kafka key is null. The key must have the value of 'id'"
-    ]
+    reason = "the record has no value, and its Kafka key is null. To delete a row, the key must "
+    assert rows.reasons() == [f"{reason}contain the row's 'id'"]
     rows.send((b"true", None))
     assert rows.column("id") == []
 

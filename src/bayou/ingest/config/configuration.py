@@ -276,8 +276,8 @@ class Configuration:
     def find_table(self, name: str) -> str | None:
         """Return the path of the table of a topic, or of a section whose topics share a table.
 
-        `name` is compared as in `find_topic`, and with the names and paths of the tables of
-        `route-by`. The result is None if nothing matches.
+        `name` is a key, table name or table path that `find_topic` finds, or the name or path of a
+        table of `route-by`. The result is None if nothing matches.
         """
         for section in self.patterns:
             if name == section.key and section.config.shares_table:
@@ -380,7 +380,7 @@ def auxiliary_tables(topic: Topic) -> dict[str, str]:
         ledger_path(table): "migration ledger",
     }
     if topic.config.destination.upsert_keys:
-        tables[deleted_keys_path(table)] = "deleted keys table"
+        tables[deleted_keys_path(table)] = "table of deleted keys"
     return tables
 
 

@@ -54,5 +54,5 @@ def dead_letters_path(table_path: str) -> str:
 
 
 def deleted_keys_path(table_path: str) -> str:
-    """Return the path of the deleted keys table of a target table with upserts."""
+    """Return the path of the table that stores the deleted keys of a target table."""
     return f"{table_path.rstrip('/')}_deleted_keys"

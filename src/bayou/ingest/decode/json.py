@@ -55,9 +55,10 @@ class DecodePlan:
             of a record has a wider type for it.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.
         reserved: lowercase paths (`name`, `place.city`) that can't become columns. Records with
-            unknown fields at these paths are refused.
-        over_limit: the paths in `reserved` that are refused because the batch has too many new
-            fields; used in messages.
+            unknown fields at these paths are refused, unless `ignore` drops the fields.
+        over_limit: subset of `reserved`: the paths that can't become columns only because the
+            records of the batch have more new fields than `max-new-columns`. Determines which
+            reason is reported for a refused record.
         inputs: lowercase names of top-level fields that are discovered even if `discover` is False.
         skipped: lowercase names of top-level fields that are treated as missing.
         only: lowercase names of the top-level fields to read; all other fields are treated as

@@ -2,7 +2,7 @@
 
 Avro, Protobuf and JSON schemas can define a type once and use it for many fields, but a table has
 separate columns for each use. A schema of a few kilobytes can therefore have a billion columns, for
-example if it has thirty types, and each type has two fields of the previous type.
+example if it defines thirty types, each with two fields whose type is the type defined before it.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class _Records:
         Args:
             before: rows of earlier records.
             after: rows of later records.
-            deleted: the deleted keys table, which has the ordering values of tombstones. The
+            deleted: the table of deleted keys, which has the ordering values of tombstones. The
                 records don't determine these values: a tombstone may have deleted a row that didn't
                 come from Kafka, or dead letters may have been replayed after the tombstone.
         """
@@ -197,7 +197,7 @@ class _Records:
 
 
 def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
-    """Read the deleted keys table, and add the column `DELETED` with the value true."""
+    """Read the table of deleted keys, and add the column `DELETED` with the value true."""
     options = configuration.connector.storage.storage_options()
     handle = table(deleted_keys_path(topic.table_path), options)
     columns = {_PARTITION: pa.array([], pa.int32()), _OFFSET: pa.array([], pa.int64())}

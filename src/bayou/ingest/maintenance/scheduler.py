@@ -206,8 +206,8 @@ class TopicMaintenance:
     def _maintain(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
         """Run a task and return its report; None if the task isn't due.
 
-        For an upsert, the task also runs for the deleted keys table. If it fails there, the report
-        of the failure is returned.
+        For an upsert, the task also runs for the table of deleted keys. If it fails there, the
+        report of the failure is returned.
 
         Args:
             final: whether the pipeline writes no more batches.
@@ -257,10 +257,10 @@ class TopicMaintenance:
         return report
 
     def _forget(self, *, final: bool) -> MaintenanceReport | None:
-        """Remove deleted keys that exceed their retention, and vacuum the deleted keys table daily.
+        """Remove deleted keys that exceed their retention, and vacuum their table daily.
 
-        The vacuum runs even without `enable-vacuum`. Without a deleted keys table, the result is
-        None.
+        The vacuum runs even without `enable-vacuum`. If the table of deleted keys doesn't exist,
+        the result is None.
 
         Args:
             final: whether the pipeline writes no more batches.

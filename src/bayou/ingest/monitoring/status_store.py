@@ -118,7 +118,7 @@ class StatusStore:
         with self._lock:
             topic = self._topics[event.topic]
             topic.maintained(event.task, result, at)
-            if event.table_path == topic.table_path:  # not the deleted keys table
+            if event.table_path == topic.table_path:  # not the table of deleted keys
                 topic.saw_version(event.version)
 
     def positions(self, topic: str) -> Mapping[int, int]:

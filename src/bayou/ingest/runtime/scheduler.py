@@ -45,7 +45,8 @@ class Scheduler:
     """Runs the micro-batches of many topics until `stop`.
 
     Args:
-        spark: the session; while it starts, a `StartupSession` until `use` is called.
+        spark: the Spark session. If Spark hasn't started yet, a `StartupSession`, which `use`
+            replaces.
         ends: reads the end offsets of topics from the brokers.
         once: if True, each topic stops at the end offsets of its first poll.
         clock: monotonic seconds; measures flush intervals and the pauses before retries.

@@ -66,7 +66,7 @@ class TopicRestarts:
         return True
 
     def end(self) -> None:
-        """Wait for preparations in progress, and abandon the topic runs that they prepare."""
+        """Wait for each preparation to finish, and abandon the topic run that it has prepared."""
         for preparation in self._preparations.values():
             preparation.task.finish()
             preparation.run.abandon()

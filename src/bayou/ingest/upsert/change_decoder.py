@@ -277,8 +277,8 @@ class ChangeReader:
             value = string
         if value is None:
             raise _UnfitError(
-                "the record has no value, and its Kafka key is null. The key must have the value "
-                f"of {columns[0]!r}"
+                "the record has no value, and its Kafka key is null. To delete a row, the key "
+                f"must contain the row's {columns[0]!r}"
             )
         return self._encode_key({columns[0]: value})
 

@@ -33,14 +33,14 @@ from bayou.protocol.sql import quote_identifier
 from bayou.protocol.type_widening import is_widening
 
 REMEMBERED_AT = "_remembered_at"
-"""Timestamp column of the deleted keys table: the time at which the delete was written."""
+"""Timestamp column of the table of deleted keys: the time at which the delete was written."""
 
 _KAFKA_TIMESTAMP = "_kafka_timestamp"
 _BOUNDED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date, pa.types.is_timestamp)
 
 
 class DeletedKeys:
-    """The deleted keys table of the target at `table_path`."""
+    """The table of deleted keys of the target at `table_path`."""
 
     def __init__(
         self, engine: Engine, table_path: str, keys: UpsertKeys, *, engine_info: str

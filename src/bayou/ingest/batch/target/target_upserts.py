@@ -39,7 +39,7 @@ class TargetUpserts:
         self._target = target
 
     def last_of_each_key(self, rows: pa.Table) -> pa.Table:
-        """Return the last row of each key, and the deletes to record in the deleted keys table.
+        """Return the last row of each key, and the deletes to record in the table of deleted keys.
 
         Args:
             rows: rows of the target, with the additional column `DELETED`.
@@ -48,7 +48,7 @@ class TargetUpserts:
         return self._table().last_of_each_key(self._snapshot, rows)
 
     def clear_deleted_keys(self) -> None:
-        """Clear the deleted keys table if the target doesn't exist yet.
+        """Clear the table of deleted keys if the target doesn't exist yet.
 
         The deleted keys are from an earlier table at the target's path. If another process has
         created the target in the meantime, nothing is cleared, and this process fails to create the
