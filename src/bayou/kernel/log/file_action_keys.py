@@ -52,7 +52,7 @@ class FileActionKeys:
 
     @classmethod
     def from_keys(cls, keys: Iterable[FileKey]) -> FileActionKeys:
-        """Create the columns from keys. Paths can have any encoding that is valid in a log."""
+        """Create an object from keys. Paths can have any encoding that is valid in a log."""
         spelled = sorted(
             {(name, dv_id or "") for path, dv_id in keys for name in equivalent_paths(path)}
         )
@@ -63,7 +63,12 @@ class FileActionKeys:
 
     @classmethod
     def from_columns(cls, paths: pa.Array[Any], keys: pa.Array[Any]) -> FileActionKeys:
-        """Create the columns from the path and the key string of each file action."""
+        """Create an object from file actions.
+
+        Args:
+            paths: the path of each action.
+            keys: the key string of each action, in the order of `paths`.
+        """
         if len(paths) < _MIN_COLUMNAR_KEYS:
             return cls._from_strings(paths, keys)
         has_single_spelling = pc.match_substring_regex(paths, _SINGLE_SPELLING)

@@ -27,7 +27,7 @@ class ScanSource:
     """The properties and log files of a table version that a scan needs.
 
     Attributes:
-        columns: optional fields of `add` that the scan reads; `stats` isn't among them.
+        columns: optional fields of `add` that the scan reads, without `stats`.
         seen_keys: keys of the files that the commits after the checkpoint added or removed.
         tail: live files that aren't in the checkpoint's Parquet files, mostly files of later
             commits; None if this object was deserialized.

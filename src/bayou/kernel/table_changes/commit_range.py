@@ -177,8 +177,8 @@ class CommitRange:
         Args:
             action_set: requested kinds of actions.
             start_snapshot: snapshot of `start_version`. Loading this snapshot checks the protocol
-                of `start_version`; this method checks only the protocols that commits of the range
-                set.
+                of `start_version`. This method checks only the `protocol` actions in the commits of
+                the range.
 
         Returns:
             Batches of one commit each, with `action_schema(action_set)`: `version` and `timestamp`

@@ -314,8 +314,8 @@ def read_change_file(
     remaining filter.
 
     Args:
-        vectors: deletion vectors that `prefetch_vectors` has read. If a deletion vector of the file
-            isn't among them, this function reads it.
+        vectors: deletion vectors that `prefetch_vectors` has read. This function reads the other
+            deletion vectors of the file.
 
     Returns:
         Non-empty batches with `state.logical_arrow_schema`.

@@ -60,7 +60,11 @@ class MergeTask(PickledTask):
         return replace(self, state=self.state.for_writer(index, count))
 
     def prepare(self, source: MergeSource) -> PreparedSource:
-        """Hash the keys of all source rows; each worker needs the same rows in the same order."""
+        """Hash the join keys of the source rows.
+
+        Results of workers contain row numbers of the source. Therefore, each worker must pass all
+        source rows, in the same order.
+        """
         names = [f"{SOURCE}.{name}" for name in source.rows.schema.names]
         rows = source.rows.rename_columns(names)
         return PreparedSource(rows, Matcher(self.plan.condition, self.plan.names.schema, rows))

@@ -313,7 +313,7 @@ def _is_complete(listed: pa.RecordBatch) -> Any:
 
 
 def _below(listed: pa.RecordBatch, spelling: str, root: str) -> pa.RecordBatch:
-    """Return the rows whose path begins with `spelling/`, with `root` in place of `spelling`."""
+    """Return the rows whose path begins with `spelling/`, and replace this prefix by `root/`."""
     prefix = f"{spelling.rstrip('/')}/"
     below: Any = listed.filter(pc.starts_with(listed.column("path"), prefix))
     names = pc.utf8_slice_codeunits(below.column("path"), len(prefix))
