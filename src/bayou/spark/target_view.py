@@ -170,8 +170,8 @@ class TargetView:
             if snapshot.schema.get(name) is None:
                 raise self._error(
                     f"Can't resolve column {name} in root. The view has this column, but the table "
-                    f"{snapshot.path} doesn't (DELTA_CANNOT_RESOLVE_COLUMN). Name the table "
-                    "instead of the view."
+                    f"{snapshot.path} doesn't (DELTA_CANNOT_RESOLVE_COLUMN). Write the "
+                    "table's name instead of the view's."
                 )
 
     def check_generated(self, snapshot: Snapshot, operation: str) -> None:
@@ -180,8 +180,8 @@ class TargetView:
             raise self._error(
                 f"{operation} command on a temp view referring to a Delta table that contains "
                 "generated columns is not supported "
-                "(DELTA_OPERATION_ON_TEMP_VIEW_WITH_GENERATED_COLS_NOT_SUPPORTED). Name the table "
-                f"{snapshot.path} instead of the view."
+                "(DELTA_OPERATION_ON_TEMP_VIEW_WITH_GENERATED_COLS_NOT_SUPPORTED). Write "
+                f"delta.`{snapshot.path}` instead of the view's name."
             )
 
     def check_merge(self, snapshot: Snapshot) -> None:
@@ -203,7 +203,8 @@ class TargetView:
             )
             raise self._error(
                 f"the view doesn't have the columns of the table {snapshot.path}. {difference} "
-                "(DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS). Name the table instead of the view."
+                "(DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS). Write the table's name instead of the "
+                "view's."
             )
         self.check_written(snapshot)
 

@@ -56,8 +56,8 @@ def column_sql(spark: Any, column: Any) -> str | None:
 def conjunct_sqls(spark: Any, column: Any) -> list[str]:
     """The SQL of each conjunct of a classic Column; conjuncts without SQL are omitted.
 
-    The list is empty if a conjunct contains a subquery. The subquery can read rows of the same
-    table that don't match the conjuncts, so that they don't describe all rows to read.
+    The conjuncts describe the rows that a command reads. The list is empty if a conjunct contains a
+    subquery, because the subquery may read other rows of the same table.
     """
     try:
         return list(_conjuncts(CatalystExpression.of(spark, column)))

@@ -45,8 +45,8 @@ class RowExpression:
     def conjuncts(self) -> list[Predicate]:
         """The conjuncts that the kernel can parse.
 
-        The list is empty if the expression contains a subquery. The subquery can read rows of the
-        same table that don't match the conjuncts, so that they don't describe all rows to read.
+        The conjuncts describe the rows that a command reads. The list is empty if the expression
+        contains a subquery, because the subquery may read other rows of the same table.
         """
         strings = self.conjunct_sqls if self.sql is None else (self.sql,)
         if any(token.is_keyword("SELECT") for string in strings for token in tokenize(string)):

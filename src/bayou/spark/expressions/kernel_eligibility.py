@@ -91,7 +91,7 @@ def check_no_view(target: TargetTable, expression: RowExpression) -> None:
     if target.view is not None:
         raise PredicateError(
             f"{target.view.name}: {expression.display_string} can't be evaluated with the columns "
-            "of the view. Name the table instead of the view.",
+            "of the view. Write the table's name instead of the view's.",
             expression=expression.display_string,
         )
 

@@ -300,8 +300,9 @@ def matches_session(
     """Whether kernel and session give the same value for an expression.
 
     Args:
+        expression: a condition, or a value that UPDATE or MERGE assigns to a column.
         schemas: the columns of the expression.
-        assigned: for a value, the type of the column to which it is assigned; None for a condition.
+        assigned: the type of the column to which the value is assigned; None for a condition.
     """
     schemas = tuple(schemas)
     if inexact_function(expression) is not None:
@@ -355,7 +356,8 @@ def check_client_evaluates(
 
     Args:
         sql: the SQL of the expression.
-        assigned: for a value, the type of the column to which it is assigned; None for a condition.
+        expression: a condition, or a value that UPDATE or MERGE assigns to a column.
+        assigned: the type of the column to which the value is assigned; None for a condition.
     """
     schemas = tuple(schemas)
     names = set() if isinstance(expression, Column) else _names(expression)

@@ -221,8 +221,8 @@ def _msk_settings(config: str) -> dict[str, str]:
     if not settings["region"]:
         raise _invalid(
             "sasl.oauthbearer.config",
-            f"the token provider {_MSK} needs a region. Set it to region=eu-west-1, or set "
-            "AWS_REGION in the environment.",
+            f"the token provider {_MSK} needs a region. Add it to this option, for example "
+            "region=eu-west-1, or set the environment variable AWS_REGION.",
         )
     return settings
 

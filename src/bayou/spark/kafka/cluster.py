@@ -269,7 +269,10 @@ class KafkaCluster:
     def _without_leader(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ClientError]:
-        """Return an error for each partition without a leader; empty if no broker answers."""
+        """Return an error for each partition that has no leader.
+
+        If no broker answers, the result is an empty dict.
+        """
         from confluent_kafka import KafkaException
 
         try:

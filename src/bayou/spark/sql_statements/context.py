@@ -80,8 +80,8 @@ class RowStatement(TableStatement):
             raise PredicateError(
                 f"{target.path}: Expect a full scan of Delta sources, but found a partial scan, "
                 f"because the path is a folder of the table {outer} "
-                "(DELTA_UNEXPECTED_PARTIAL_SCAN). Name the table, and select rows in the condition "
-                "of the statement.",
+                "(DELTA_UNEXPECTED_PARTIAL_SCAN). Write the table's path, and select rows in the "
+                "condition of the statement.",
                 expression=target.path,
             ) from None
         if is_temporary_view(self.table, target):
@@ -191,8 +191,8 @@ class StatementContext:
         """Recreate a temporary view through which a statement has changed rows.
 
         The view then shows the table's new version. If the view can't be recreated, a warning is
-        logged and no error is raised, because the rows are already committed. This is also the case
-        if the statement has changed columns of the table that the view reads.
+        logged and no error is raised, because the rows are already committed. For example, a view
+        can't be recreated if the statement has changed the type of one of its columns.
         """
         try:
             problem = self._recreate_view(table, target)
@@ -232,7 +232,7 @@ class StatementContext:
                 raise self.error(
                     f"Table {'.'.join(table)}: this is a view, or a table of another format. The "
                     "statement is only supported for Delta tables (DELTA_TABLE_ONLY_OPERATION). "
-                    "Name a Delta table, or use its path: delta.`/path`."
+                    "Write the name of a Delta table, or its path: delta.`/path`."
                 )
             raise self.error(
                 f"Table {'.'.join(table)}: the session catalog has no table of this name "
@@ -305,7 +305,7 @@ def _unsupported_view(
             "select columns of one table (DELTA_UNSUPPORTED_SOURCE)"
         )
     return PredicateError(
-        f"{view}: {problem}. Name the table instead of the view.", expression=view
+        f"{view}: {problem}. Write the table's name instead of the view's.", expression=view
     )
 
 

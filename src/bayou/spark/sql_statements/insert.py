@@ -256,7 +256,7 @@ class Insert(TableStatement):
             raise SchemaError(
                 f"Table {snapshot.path}: the query of INSERT INTO has {number} columns, but "
                 f"{len(names)} are expected: {', '.join(names)} "
-                f"({condition}). Name the columns that the query fills "
+                f"({condition}). List the columns that the query fills "
                 "(INSERT INTO table (a, b) ...), or use BY NAME.",
                 table=snapshot.path,
             )

@@ -80,8 +80,8 @@ class Merge(RowStatement):
                     raise context.error(
                         f"{'.'.join(self.table)}: Unexpected assignment key: {column}. A MERGE "
                         "can't assign nested fields through a temporary view "
-                        "(DELTA_MERGE_UNEXPECTED_ASSIGNMENT_KEY). Name the table instead of the "
-                        "view."
+                        "(DELTA_MERGE_UNEXPECTED_ASSIGNMENT_KEY). Write the table's name "
+                        "instead of the view's."
                     )
 
 

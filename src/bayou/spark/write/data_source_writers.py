@@ -101,7 +101,12 @@ def _actions(messages: list[WriterCommitMessage | None]) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class BatchFiles(WriterCommitMessage):
-    """The result of a task of a micro-batch, and the planned write, which the commit needs."""
+    """The result of a task of a micro-batch.
+
+    Attributes:
+        started_write: the write that the writer of the tasks has planned. The commit needs it.
+        actions: the encoded actions of the files that the task wrote.
+    """
 
     started_write: StartedWrite
     actions: bytes = field(repr=False)
@@ -110,8 +115,10 @@ class BatchFiles(WriterCommitMessage):
 class DeltaStreamWriter(DataSourceStreamArrowWriter):
     """The writer of a micro-batch.
 
-    For each micro-batch, Spark creates two writers in separate processes: one for the tasks, and
-    one for the commit. The tasks return the planned write to the second writer.
+    For each micro-batch, Spark creates two writers in separate processes. Each of them plans the
+    write. The tasks use the first writer, and return its plan with their results (`BatchFiles`).
+    Spark then calls `commit` of the second writer, which commits with the returned plan instead of
+    its own.
     """
 
     def __init__(self, options: WriteOptions, schema: SparkStructType, *, overwrite: bool) -> None:
