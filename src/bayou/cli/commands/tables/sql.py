@@ -29,8 +29,9 @@ def sql(
         str,
         typer.Argument(
             metavar="QUERY",
-            help="One SELECT in DuckDB's dialect; - reads it from standard input. FROM names a "
-            "table of --table, a path or URI in quotes (also 'lake/events@3'), or a topic.",
+            help="A SELECT statement in DuckDB's dialect, or - to read it from standard input. "
+            "After FROM, write a NAME from --table, a topic, or a path or URI in quotes. Add @3 to "
+            "a path to read version 3: 'lake/events@3'.",
             show_default=False,
         ),
     ],
@@ -40,8 +41,8 @@ def sql(
             "--table",
             "-t",
             metavar="NAME=TABLE",
-            help="A table's name in the query, and its folder or URI, or one version of it as in "
-            "before=lake/events@3; repeatable.",
+            help="A name for a table in the query. TABLE is a folder or URI, such as "
+            "events=lake/events. Add @3 to read version 3: before=lake/events@3; repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -53,8 +54,8 @@ def sql(
 ) -> None:
     """Print the rows of a SQL query over tables; DuckDB runs it, without Spark.
 
-    A name in FROM that isn't a path is a topic of --config. Without --config, it is a topic of a
-    configuration (`*.yaml`) in the current folder.
+    The query can read the table of a topic. The topic is looked up in --config, or without this
+    option, in the configurations (`*.yaml`) in the current folder.
 
     Example:
         bayou sql "SELECT day, count(*) FROM 'lake/events' GROUP BY day" --output days.csv
