@@ -95,7 +95,7 @@ def is_local_path(path: str) -> bool:
         raise ArgumentError(
             f"{_without_credentials(path)}: no engine for the scheme {match[1]!r}. Use a local "
             "path or one of file://, s3://, s3a://, gs://, az://, abfs://, abfss://, hdfs://. "
-            f"For a local folder of this name, write ./{match[1]}:...",
+            f"For a local folder whose name begins with {match[1]}:, write ./{match[1]}:...",
             argument="path",
         )
     return True
@@ -142,7 +142,7 @@ def _check_local_name(path: str) -> None:
 def _mistyped(path: str, scheme: str) -> ArgumentError:
     return ArgumentError(
         f"{_without_credentials(path)}: the path looks like a mistyped URI. Write it as "
-        f"{scheme}://bucket/key. For a local folder of this name, write "
+        f"{scheme}://bucket/key. If the path is a local folder, write "
         f"./{_without_credentials(path)}.",
         argument="path",
     )
