@@ -379,7 +379,7 @@ class DeltaTable(TableVersion):
 
     def deletion_vectors(self) -> NoReturn:
         """Not supported: Bayou applies deletion vectors when it reads rows."""
-        raise _unsupported("deletion_vectors", "read rows; deleted rows aren't among them")
+        raise _unsupported("deletion_vectors", "read the table; the result has no deleted rows")
 
     def create_write_transaction(self, *_: Any, **__: Any) -> NoReturn:
         """Not supported: use the transactions of `bayou.kernel` instead."""
@@ -423,8 +423,8 @@ def _refuse(argument: str, value: object, advice: str) -> None:
 def _refuse_casts(error_on_type_mismatch: bool) -> None:
     if not error_on_type_mismatch:
         raise ArgumentError(
-            "error_on_type_mismatch: False isn't supported. Cast values that may not fit with "
-            "try_cast in SQL.",
+            "error_on_type_mismatch: False isn't supported. Use try_cast in SQL for values that "
+            "may not fit.",
             argument="error_on_type_mismatch",
         )
 
