@@ -246,8 +246,9 @@ def _check_location(name: TableName, loaded: LoadedTable, location: str) -> None
     metadata = loaded.metadata
     if metadata.table_type != "EXTERNAL":
         raise ArgumentError(
-            f"{name}: the catalog has a managed table with this name, and sets the location of "
-            "managed tables. Use another name, or write to the managed table without a location.",
+            f"{name}: the catalog has a managed table with this name. Only the catalog can set the "
+            "location of a managed table. Use another name, or write to the managed table without "
+            "a location.",
             argument="location",
         )
     if _comparable(metadata.location) != _comparable(location):
