@@ -28,7 +28,7 @@ class PrimitiveType:
 
 @dataclass(frozen=True, slots=True)
 class DecimalType:
-    """`decimal(precision,scale)`; precision 1 to 38, scale 0 to precision."""
+    """`decimal(precision,scale)`: 1 <= precision <= 38, and 0 <= scale <= precision."""
 
     precision: int
     scale: int
@@ -37,7 +37,7 @@ class DecimalType:
         if not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
             raise SchemaJsonError(
                 f"decimal({self.precision},{self.scale}) isn't a decimal type: "
-                "precision must be 1 to 38, and scale 0 to precision"
+                "the precision must be between 1 and 38, and the scale between 0 and the precision"
             )
 
     def __str__(self) -> str:
