@@ -101,7 +101,7 @@ class TableAlterer(BoundTable):
         """
         new = [NewColumn(path=path, field=field) for path, field in _new_fields(fields)]
         if not new:
-            raise ArgumentError("fields: the argument is empty. Name a column.", argument="fields")
+            raise ArgumentError("fields: the argument is empty. Pass a column.", argument="fields")
         return add_columns(self._engine, self._latest(), new, engine_info=ENGINE_INFO).version
 
     def add_column(
@@ -148,7 +148,7 @@ class TableAlterer(BoundTable):
                 enable it.
         """
         if not names:
-            raise ArgumentError("names: the argument is empty. Name a column.", argument="names")
+            raise ArgumentError("names: the argument is empty. Pass a column.", argument="names")
         paths = [_path(name) for name in names]
         return drop_columns(self._engine, self._latest(), paths, engine_info=ENGINE_INFO).version
 
@@ -309,7 +309,7 @@ class TableAlterer(BoundTable):
         checked = checked_strings(constraints, "constraints")
         if not checked:
             raise ArgumentError(
-                "constraints: the argument is empty. Name a constraint.", argument="constraints"
+                "constraints: the argument is empty. Pass a constraint.", argument="constraints"
             )
         return [
             add_constraint(
@@ -350,7 +350,7 @@ class TableAlterer(BoundTable):
         checked = checked_strings(properties, "properties")
         if not checked:
             raise ArgumentError(
-                "properties: the argument is empty. Name a property.", argument="properties"
+                "properties: the argument is empty. Pass a property.", argument="properties"
             )
         return set_properties(
             self._engine, self._latest(), checked, engine_info=ENGINE_INFO
@@ -363,7 +363,7 @@ class TableAlterer(BoundTable):
             TablePropertyError: a property isn't set and `raise_if_not_exists` is true.
         """
         if not keys:
-            raise ArgumentError("keys: the argument is empty. Name a property.", argument="keys")
+            raise ArgumentError("keys: the argument is empty. Pass a property.", argument="keys")
         for key in keys:
             checked_string(key, "keys")
         return unset_properties(
@@ -419,7 +419,7 @@ class TableAlterer(BoundTable):
         names = (feature,) if isinstance(feature, str) else checked_names(feature, "feature")
         if not names:
             raise ArgumentError(
-                "feature: the argument is empty. Name a feature.", argument="feature"
+                "feature: the argument is empty. Pass a feature.", argument="feature"
             )
         return [
             add_feature(self._engine, self._latest(), name, engine_info=ENGINE_INFO).version
