@@ -21,6 +21,7 @@ connector:
       destination:
         table-path: rows
         key-columns: [{key}]
+        {ordering}
         delta-config: {{enable-upsert: true, enable-schema-evolution: true}}
 """
 
@@ -28,11 +29,11 @@ connector:
 class Rows:
     """A topic's table that takes records as if they had come from Kafka."""
 
-    def __init__(self, folder, key, more="", schema=None):
+    def __init__(self, folder, key, more="", schema=None, ordering=""):
         if schema is not None:
             (folder / "schema.json").write_text(json.dumps(schema))
             more = "schema-file: schema.json"
-        (folder / "p.yaml").write_text(CONFIG.format(key=key, more=more))
+        (folder / "p.yaml").write_text(CONFIG.format(key=key, more=more, ordering=ordering))
         self._configuration = load_configuration(folder / "p.yaml", environment={})
         self.table = TopicTable(self._configuration, "rows")
         self._next = 0
@@ -101,6 +102,14 @@ def test_a_tombstone_of_debezium_deletes_the_row_of_its_key(tmp_path):
     rows.send((None, None), (b"3", None), ({"code": 3}, None), (b"{no", None))
     rows.send(({"id": None}, None), ({"id": "x"}, None))
     assert (rows.column("id"), rows.reasons()) == ([0, 3, 4], [])
+
+
+def test_with_an_ordering_column_a_tombstone_of_debezium_deletes_nothing(tmp_path):
+    """It has no value in the column, and may be older than the row."""
+    rows = Rows(tmp_path, "id", "decode: debezium", ordering="ordering-column: at")
+    rows.send((None, {"op": "c", "after": {"id": 1, "at": 7}}))
+    rows.send((None, {"op": "d", "before": {"id": 1, "at": 3}}), ({"id": 1}, None))
+    assert (rows.column("at"), rows.reasons()) == ([7], [])
 
 
 def test_a_delete_of_no_key_is_a_dead_letter(tmp_path):

@@ -10,7 +10,8 @@ With `decode: debezium`, a value is Debezium's envelope (`before`, `after`, `op`
 with the envelope in `payload`. `after` is the row. If `op` is `d`, the record deletes the row
 whose key is in `before`. If `before` doesn't have the key, the Kafka key is used. Debezium sends a
 tombstone after each delete. It deletes the same row again, because log compaction may have removed
-the delete. A tombstone is skipped if its Kafka key isn't an object with valid key columns.
+the delete. A tombstone is skipped if its Kafka key isn't an object with valid key columns, or if
+there is an ordering column: it has no value in this column, so it could delete a newer row.
 """
 
 from __future__ import annotations
@@ -194,10 +195,11 @@ class ChangeReader:
     ) -> tuple[bytes | None, bytes | None]:
         """Return the row and the deleted key of Debezium's envelope, each as JSON or None.
 
-        A row has no deleted key, and a delete has no row. A tombstone without the key columns has
-        neither.
+        A row has no deleted key, and a delete has no row. A skipped tombstone has neither.
         """
         if value is None:
+            if self._keys.ordering:
+                return None, None
             try:
                 return None, self._kafka_key(source, at, only_object=True)
             except _UnfitError:
