@@ -105,6 +105,14 @@ def test_a_key_of_each_format_deletes_its_row(tmp_path, double, kind, schema, bo
     assert send(tmp_path, double, kind, [header(number, body)]) == ([8], [])
 
 
+def test_bytes_of_a_key_are_base64_as_in_records_of_json(tmp_path, double):
+    number = double.register("rows-key", '"bytes"')
+    table = topic_table(tmp_path, double, "avro")
+    values = [b'{"id": "YWJj"}', b'{"id": "eHl6"}', None]
+    write(table, [None, None, header(number, avro("bytes", b"abc"))], values)
+    assert table[1].read(columns=["id"])["id"].to_pylist() == ["eHl6"]
+
+
 def test_keys_that_cannot_be_read_are_dead_letters(tmp_path, double):
     number = double.register("rows-key", json.dumps(RECORD))
     keys = [header(number, b""), header(99, b"\x0e"), b"7"]

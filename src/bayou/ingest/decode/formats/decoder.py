@@ -53,6 +53,7 @@ class RecordDecoder:
         self._columns = StructType()
         self._changed: tuple[StructField, ...] = ()  # columns that have another type in the schema
         self._timestamps: dict[str, StructField] = {}
+        self._is_binary = format.name in ("avro", "protobuf")
 
     @property
     def reads_json(self) -> bool:
@@ -135,8 +136,9 @@ class RecordDecoder:
         """Convert a Kafka key to JSON; a key is unchanged if `format.key` is `json`.
 
         Args:
-            columns: columns to whose types the fields of the key are converted; see `promoted`. A
-                key without fields is converted to the type of the only column.
+            columns: columns to whose types the fields of the key are converted if the records are
+                in Avro or Protobuf; see `promoted`. A key without fields is converted to the type
+                of the only column.
 
         Raises:
             ValueError: the key can't be read.
@@ -146,7 +148,7 @@ class RecordDecoder:
             return key
         try:
             record, _ = _checked((self._read_key(key), _NO_COLUMNS))
-            if self._format.key != "json-schema" and columns:
+            if self._format.key != "json-schema" and self._is_binary and columns:
                 record = _promoted_key(record, columns)
         except (BayouError, MemoryError, ValueError):
             raise
@@ -191,7 +193,7 @@ class RecordDecoder:
             self._last_columns = columns
             written = self._table_columns(columns)
             self._columns = merge_fields(self._columns, written)
-            if self._format.name in ("avro", "protobuf"):
+            if self._is_binary:
                 self._changed = changed_columns(written, self._plan.columns)
         if self._changed:
             record = promoted(record, self._changed)
