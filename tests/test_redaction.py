@@ -90,6 +90,7 @@ def test_secrets_are_removed(text, shown):
         "the server wants Bearer authentication, not Basic authentication",
         "a basic understanding",
         "--set connector.storage.secret-key=... --set a=b",
+        "s3://b/t/customer_key=42/part-1.parquet: can't read",
     ],
 )
 def test_other_text_stays(text):

@@ -18,7 +18,7 @@ _MIN_SECRET_LENGTH = 4
 _NAME = (
     r"(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
     r"|account[._-]?key(?:\.[\w.-]{1,200})?|sas[._-]?(?:key|token)|token|key\.pem"
-    r"|(?:api|access|customer|encryption|master|private)[._-]?key(?:[._-]base64)?|credentials?|pwd)"
+    r"|(?:api|access|sse[._-]?customer|encryption|master|private)[._-]?key(?:[._-]base64)?|credentials?|pwd)"
 )
 _QUOTED = r"(?:\\?\"(?:[^\"\\]|\\.){0,4000}?\\?\"|'[^']{0,4000}'(?:'[^']{0,4000}')*)"
 _SETTING = re.compile(
