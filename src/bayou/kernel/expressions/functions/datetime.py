@@ -294,7 +294,8 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="ts + INTERVAL ..., ts - INTERVAL ...",
         summary=(
             "A date or timestamp plus or minus a constant interval of years, months, weeks, days, "
-            "hours, minutes or seconds. Intervals aren't supported elsewhere."
+            "hours, minutes or seconds. Intervals aren't supported elsewhere. The order of "
+            "timestamps isn't preserved by years and months."
         ),
         bind=interval_type,
         evaluate=add_interval,
