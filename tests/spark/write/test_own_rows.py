@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812  # PySpark's convention
@@ -82,3 +84,27 @@ def test_two_partitions_cannot_overwrite_each_other_at_once(spark, path, option)
     with pytest.raises(CommitConflictError):
         second.save(path)
     assert rows(path) == [(2, "a"), (2, "b")]
+
+
+def test_cached_rows_are_written_step_by_step(spark, path):
+    own = spark.read.format("delta").load(path).cache()
+    assert own.count() == 2
+    for partition in ("a", "b"):
+        writer = own.where(F.col("p") == partition).withColumn("id", F.col("id") + 10).write
+        writer = writer.format("delta").mode("overwrite")
+        writer.option("replaceWhere", f"p = '{partition}'").save(path)
+    own.write.format("delta").mode("append").save(path)
+    assert rows(path) == [(1, "a"), (2, "b"), (11, "a"), (12, "b")]
+
+
+def test_rows_of_a_version_that_is_gone_or_had_another_schema_conflict(spark, path, tmp_path):
+    own = spark.read.format("delta").load(path)
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMN more INT")
+    with pytest.raises(CommitConflictError, match="other metadata"):
+        own.withColumn("more", F.lit(1)).write.format("delta").mode("append").save(path)
+    newer = spark.read.format("delta").load(path)
+    shutil.rmtree(path)
+    bayou.write(path, pa.table({"id": [5], "p": ["a"], "more": pa.array([1], pa.int32())}))
+    with pytest.raises(CommitConflictError, match="no longer has"):
+        newer.where("id > 100").write.format("delta").mode("append").save(path)
+    assert rows(path) == [(5, "a", 1)]

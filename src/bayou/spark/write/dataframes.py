@@ -9,7 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
 from bayou.engines import for_path, from_description
-from bayou.errors import ArgumentError, SchemaError
+from bayou.errors import (
+    ArgumentError,
+    CommitConflictError,
+    MetadataChangedError,
+    SchemaError,
+    VersionNotFoundError,
+)
 from bayou.kernel import Engine, Operation, Predicate, Table
 from bayou.kernel.commands.write import TableWrite, WriteMode
 from bayou.kernel.commands.write.plan import latest_or_none
@@ -36,7 +42,7 @@ from bayou.spark.types import as_nullable, from_spark, same_type, to_spark
 from bayou.spark.write.map_in_arrow import write_frame
 from bayou.spark.write.native_write import prepare_native_write
 from bayou.spark.write.options import WriteOptions
-from bayou.spark.write.self_reads import predicates_read, version_read
+from bayou.spark.write.self_reads import is_scanned, predicates_read, version_read
 from bayou.spark.write.started_write import StartedWrite, start_write
 from bayou.spark.write.struct_casts import cast_structs, needs_cast
 
@@ -99,8 +105,11 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     )
     table = Table.for_path(_engine(options), options.path)
     builds_on = version_read(frame, table.path)
-    if builds_on is not None:
+    if builds_on is not None and is_scanned(frame, table.path):
         write = replace(write, reads=_rows_read(frame, _engine(options), table, builds_on, write))
+    elif builds_on is not None and not write.overwrites:
+        write = replace(write, reads=(None,))
+        builds_on = None  # cached rows; an append removes no rows
     started = start_write(options, write, builds_on=builds_on)
     if started.done:
         return _finished(frame, options, started.plan.read_version)
@@ -153,15 +162,35 @@ def _rows_read(
 
     Args:
         version: the version of the table that the DataFrame reads.
+
+    Raises:
+        CommitConflictError: the log no longer has this version, or the latest version has another
+            schema or other properties.
     """
     if write.overwrites and write.replace_where is None and not write.dynamic_partitions:
         return ()  # the commit depends on all rows, because it replaces them
     latest = latest_or_none(engine, table)
     if latest is None:
         return ()
-    if version >= latest.version:
+    if version == latest.version:
         return predicates_read(frame, latest)
-    return predicates_read(frame, table.snapshot_as_of_version(engine, version))
+    try:
+        read = table.snapshot_as_of_version(engine, version)
+    except VersionNotFoundError as error:
+        raise CommitConflictError(
+            f"{table.path}: the rows were read from version {version} of the table, which its log "
+            "no longer has. Load the table again, and repeat the write.",
+            table=table.path,
+            winning_version=latest.version,
+        ) from error
+    if read.metadata != latest.metadata:
+        raise MetadataChangedError(
+            f"{table.path}: the rows were read from version {version} of the table, but version "
+            f"{latest.version} has other metadata. Load the table again, and repeat the write.",
+            table=table.path,
+            winning_version=latest.version,
+        )
+    return predicates_read(frame, read)
 
 
 def _write(frame: Any, started: StartedWrite) -> tuple[list[bytes], frozenset[int]]:

@@ -8,7 +8,9 @@ An append can also read its own target table, for example to insert only missing
 append isn't a blind append: it is based on the version that the DataFrame reads, and its read set
 contains the rows that match the filters of its scans. Therefore two concurrent appends of the same
 missing row conflict. The read set of an overwrite of some rows or partitions is determined in the
-same way, because the DataFrame may also read other rows of the table.
+same way, because the DataFrame may also read other rows of the table. Rows of a cached DataFrame
+are an exception: their append is based on the latest version, and the read set of their overwrite
+is empty. A program may change the table step by step from one cached DataFrame.
 
 Both rules also apply to a MERGE, UPDATE or DELETE whose source or subquery reads the changed table.
 The operation is based on the version that the source or subquery reads, and its read set contains
@@ -51,6 +53,16 @@ def snapshot_read(engine: Engine, snapshot: Snapshot, *frames: Any) -> Snapshot:
     if version == snapshot.version:
         return snapshot
     return Table.for_path(engine, snapshot.path).snapshot_as_of_version(engine, version)
+
+
+def is_scanned(frame: Any, table: str) -> bool:
+    """Whether a DataFrame's plan has a scan of a table; False if the rows come from Spark's cache.
+
+    Args:
+        table: the table's resolved path.
+    """
+    reads = (read_loaded_version(option) for option, _ in relation_filters(frame, LOADED_VERSION))
+    return any(read is not None and read[0] == table for read in reads)
 
 
 def rows_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:

@@ -190,7 +190,7 @@ def _based_on(engine: Engine, plan: WritePlan, version: int) -> WritePlan:
     )
     if read != planned:
         raise MetadataChangedError(
-            f"{plan.table}: the rows of the overwrite were read from version {version} of the "
+            f"{plan.table}: the rows were read from version {version} of the "
             f"table, but version {plan.read_version} has other metadata. Load the table again, and "
             "repeat the write.",
             table=plan.table,
