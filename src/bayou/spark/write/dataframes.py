@@ -12,7 +12,6 @@ from bayou.engines import for_path, from_description
 from bayou.errors import (
     ArgumentError,
     CommitConflictError,
-    MetadataChangedError,
     SchemaError,
     VersionNotFoundError,
 )
@@ -43,7 +42,7 @@ from bayou.spark.write.map_in_arrow import write_frame
 from bayou.spark.write.native_write import prepare_native_write
 from bayou.spark.write.options import WriteOptions
 from bayou.spark.write.self_reads import is_scanned, predicates_read, version_read
-from bayou.spark.write.started_write import StartedWrite, start_write
+from bayou.spark.write.started_write import StartedWrite, check_same_metadata, start_write
 from bayou.spark.write.struct_casts import cast_structs, needs_cast
 
 NestedMatch: TypeAlias = Literal["name", "position", "spark"]
@@ -165,7 +164,7 @@ def _rows_read(
 
     Raises:
         CommitConflictError: the log no longer has this version, or the latest version has another
-            schema or other properties.
+            schema or other properties (`check_same_metadata`).
     """
     if write.overwrites and write.replace_where is None and not write.dynamic_partitions:
         return ()  # the commit depends on all rows, because it replaces them
@@ -183,13 +182,7 @@ def _rows_read(
             table=table.path,
             winning_version=latest.version,
         ) from error
-    if read.metadata != latest.metadata:
-        raise MetadataChangedError(
-            f"{table.path}: the rows were read from version {version} of the table, but version "
-            f"{latest.version} has other metadata. Load the table again, and repeat the write.",
-            table=table.path,
-            winning_version=latest.version,
-        )
+    check_same_metadata(read, latest)
     return predicates_read(frame, read)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from bayou.engines import for_path, from_description
 from bayou.errors import MetadataChangedError, PredicateError, SchemaError
-from bayou.kernel import Engine, Table
+from bayou.kernel import Engine, Snapshot, Table
 from bayou.kernel.commands.write import (
     TableWrite,
     WritePlan,
@@ -185,15 +185,22 @@ def _based_on(engine: Engine, plan: WritePlan, version: int) -> WritePlan:
     if plan.read_version is None or plan.read_version == version:
         return plan
     table = Table.for_path(engine, plan.table)
-    read, planned = (
-        table.snapshot_as_of_version(engine, v).metadata for v in (version, plan.read_version)
-    )
-    if read != planned:
-        raise MetadataChangedError(
-            f"{plan.table}: the rows were read from version {version} of the "
-            f"table, but version {plan.read_version} has other metadata. Load the table again, and "
-            "repeat the write.",
-            table=plan.table,
-            winning_version=plan.read_version,
-        )
+    read, planned = (table.snapshot_as_of_version(engine, v) for v in (version, plan.read_version))
+    check_same_metadata(read, planned)
     return replace(plan, read_version=version)
+
+
+def check_same_metadata(read: Snapshot, latest: Snapshot) -> None:
+    """Check that the version that a DataFrame reads has the metadata of the version to write to.
+
+    Raises:
+        MetadataChangedError: the schema, the partitioning or the properties differ.
+    """
+    if read.metadata != latest.metadata:
+        raise MetadataChangedError(
+            f"{latest.path}: the rows were read from version {read.version} of the table, but "
+            f"version {latest.version} has other metadata. Load the table again, and repeat the "
+            "write.",
+            table=latest.path,
+            winning_version=latest.version,
+        )
