@@ -78,12 +78,19 @@ def test_a_table_that_changes_before_a_batch_is_retried_loses_no_records(
     assert set(ids(two_commits)) >= {0, 1, 2, 3, 4}
 
 
-def test_a_table_that_is_restored_from_a_clone_reads_what_the_clone_lacks(new_pipeline):
+@pytest.fixture
+def with_backup(new_pipeline):
+    """A pipeline whose table has the record 0, and a clone of the table."""
     pipeline = new_pipeline()
-    backup = bayou.table(str(pipeline.folder / "backup"))
     pipeline.produce({"id": 0})
     pipeline.take_in()
+    backup = bayou.table(str(pipeline.folder / "backup"))
     pipeline.table.clone(backup.table_uri, shallow=False)
+    return pipeline, backup
+
+
+def test_a_table_that_is_restored_from_a_clone_reads_what_the_clone_lacks(with_backup):
+    pipeline, backup = with_backup
     pipeline.produce({"id": 1})
     pipeline.produce({"id": 2}, partition=1)  # the clone has no offsets of this partition
     pipeline.take_in()
@@ -93,12 +100,8 @@ def test_a_table_that_is_restored_from_a_clone_reads_what_the_clone_lacks(new_pi
     assert ids(pipeline) == [0, 1, 2]
 
 
-def test_a_table_that_is_restored_from_a_clone_without_offsets_stops_the_topic(new_pipeline):
-    pipeline = new_pipeline()
-    backup = bayou.table(str(pipeline.folder / "backup"))
-    pipeline.produce({"id": 0})
-    pipeline.take_in()
-    pipeline.table.clone(backup.table_uri, shallow=False)
+def test_a_table_that_is_restored_from_a_clone_without_offsets_stops_the_topic(with_backup):
+    pipeline, backup = with_backup
     pipeline.produce({"id": 1})
     pipeline.take_in()
     backup.clone(pipeline.path, shallow=False, replace=True, transaction_identifiers=False)

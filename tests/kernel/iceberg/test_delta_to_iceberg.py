@@ -7,7 +7,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -34,16 +33,6 @@ from support.iceberg_tables import (
 )
 
 ROWS = {"id": pa.array([1, 2, 3], pa.int64()), "day": ["a", "b", None]}
-
-
-@pytest.fixture(params=[ICEBERG, ICEBERG_V3], ids=["version-2", "version-3"])
-def configuration(request: Any) -> dict[str, str]:
-    return dict(request.param)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "table"
 
 
 def test_each_commit_writes_metadata_of_its_version(

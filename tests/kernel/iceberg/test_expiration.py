@@ -6,10 +6,8 @@ import datetime as dt
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pytest
 
 import bayou
 from bayou.engines.arrow import ArrowEngine
@@ -19,16 +17,6 @@ from bayou.kernel.iceberg.metadata_folder import MetadataFolder
 from support.iceberg_tables import ICEBERG, ICEBERG_V3, assert_equal_formats, metadata, write
 
 ROWS = {"id": pa.array([1, 2, 3], pa.int64()), "day": ["a", "b", None]}
-
-
-@pytest.fixture(params=[ICEBERG, ICEBERG_V3], ids=["version-2", "version-3"])
-def configuration(request: Any) -> dict[str, str]:
-    return dict(request.param)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "table"
 
 
 def test_snapshots_before_a_version_are_expired(path: Path) -> None:
