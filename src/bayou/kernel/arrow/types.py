@@ -137,7 +137,7 @@ def geo_arrow_metadata(data_type: DataType) -> dict[bytes | str, bytes | str]:
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") -> pa.RecordBatch:
-    """Replace a batch's field names, nullability and metadata by those of `schema`.
+    """Return a batch with the field names, nullability and metadata of `schema`.
 
     Columns and nested fields are matched by position. The columns aren't copied.
 

@@ -249,9 +249,10 @@ def clone(
 def _withdrawn(
     existing: TableState | None, copied: Mapping[str, TransactionIdentifier]
 ) -> list[TransactionIdentifier]:
-    """Return identifiers that withdraw those of a replaced table, except for the `copied` ones.
+    """Return an identifier with the version -1 for each application that wrote to a replaced table.
 
-    A `txn` action can't be removed, so the version becomes -1, which readers treat as none.
+    Applications in `copied` are left out. A `txn` action can't be removed from a log, but readers
+    treat the version -1 as none.
     """
     known = {} if existing is None else existing.transactions
     applications = sorted(known.keys() - copied.keys())

@@ -255,8 +255,8 @@ class ChangePlan:
     def _prune(self, engine: Engine, files: list[ChangeFile]) -> Iterator[ChangeFile]:
         """Select the files that may contain a matching row, by partition values and statistics.
 
-        A file is always selected if its partition columns differ from those of `read_state`,
-        because `scan` can't compare its partition values.
+        The partition values of some files can't be compared, because their commit had other
+        partition columns than `read_state`. These files are always selected.
         """
         state = self.read_state
         partitions = {physical_name(f) for f in state.schema if f.name in state.partition_columns}
