@@ -46,8 +46,8 @@ class FilteredDecoder:
         if where is not None:
             read = where.fields
             columns = StructType(tuple(f for f in plan.columns if f.name.lower() in read))
-            # Report only new fields that the condition reads. `decoder` reports all other new
-            # fields, but only those of records that pass.
+            # Report only new fields that the condition reads. All other new fields are reported by
+            # `decoder`, which only decodes the records that the condition selects.
             discover = plan.discover and bool(where.unseen)
             where_plan = replace(
                 plan,
