@@ -183,16 +183,14 @@ SECTIONS: Mapping[str, tuple[str, Sequence[Goal]]] = {
 
 
 def grid(figures: Mapping[str, float]) -> Grid:
-    """Return a table of the goals whose figures were measured."""
+    """Return a table of the goals."""
     found = Grid(title="Goals", title_justify="left")
     for heading in ("", "now", "goal", ""):
         found.add_column(heading, justify="right" if heading else "left")
     for peer, goals in SECTIONS.values():
         for goal in goals:
-            if (now := figures.get(goal.figure)) is not None:
-                name = f"{goal.what} / {peer}" if peer else goal.what
-                reached = "reached" if goal.reached(now) else "missed"
-                found.add_row(name, _text(now, goal.unit), _text(goal.goal, goal.unit), reached)
+            name = f"{goal.what} / {peer}" if peer else goal.what
+            found.add_row(name, *_cells(goal, figures))
     return found
 
 
@@ -207,11 +205,7 @@ def page(figures: Mapping[str, float], heading: str) -> str:
         lines += ["", f"## {section}", "", f"![{unit}, and the goals]({picture(section)})", ""]
         lines += ["| what | now | goal | |", "|---|---|---|---|"]
         for goal in measured:
-            now = figures[goal.figure]
-            cells = [goal.what, _text(now, goal.unit), _text(goal.goal, goal.unit)]
-            lines.append(
-                f"| {' | '.join(cells)} | {'reached' if goal.reached(now) else 'missed'} |"
-            )
+            lines.append(f"| {' | '.join((goal.what, *_cells(goal, figures)))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -232,6 +226,15 @@ def draw(figures: Mapping[str, float], folder: Path) -> None:
                 {goal.what: (figures[goal.figure], goal.goal) for goal in measured},
                 unit,
             )
+
+
+def _cells(goal: Goal, figures: Mapping[str, float]) -> tuple[str, str, str]:
+    """Return the measured figure, the goal, and whether it is reached."""
+    now = figures.get(goal.figure)
+    if now is None:
+        return "", _text(goal.goal, goal.unit), "not measured"
+    reached = "reached" if goal.reached(now) else "missed"
+    return _text(now, goal.unit), _text(goal.goal, goal.unit), reached
 
 
 def _text(figure: float, unit: str) -> str:

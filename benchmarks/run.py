@@ -121,10 +121,12 @@ def main(arguments: Sequence[str]) -> None:
         except (Exception, SystemExit):  # noqa: BLE001 - the parts do not depend on each other
             console.print_exception(max_frames=5)
             failed.append(name)
-        goals.FIGURES.parent.mkdir(parents=True, exist_ok=True)
-        goals.FIGURES.write_text(json.dumps(measure.figures, indent=1), encoding="utf-8")
+        if not options.part:
+            goals.FIGURES.parent.mkdir(parents=True, exist_ok=True)
+            goals.FIGURES.write_text(json.dumps(measure.figures, indent=1), encoding="utf-8")
         console.print(f"{name}: {time.perf_counter() - start:.0f} s altogether\n")
-    console.print(goals.grid(measure.figures))
+    if not options.part:
+        console.print(goals.grid(measure.figures))
     console.print(f"all: {(time.perf_counter() - began) / 60:.0f} minutes")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
