@@ -111,13 +111,19 @@ class _ErrorReporter:
         """Print nothing: the attempt is retried, and the progress display shows it."""
 
     def records_lost(self, event: RecordsLost) -> None:
-        """Print nothing: the configuration allows lost records, and the progress shows them."""
+        """Print nothing: the configuration allows lost records.
+
+        The progress display shows the lost records.
+        """
 
     def migrated(self, event: MigrationReport) -> None:
         """Print nothing: a migration isn't an error."""
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        """Print nothing: a failed task loses no rows; `bayou status` and the log show its error."""
+        """Print nothing: a failed maintenance task loses no rows.
+
+        `bayou status` and the log show the error of the task.
+        """
 
     def topic_finished(self, event: TopicSummary) -> None:
         if event.error is not None and event.error.message not in self._printed.values():

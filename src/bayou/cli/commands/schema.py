@@ -143,8 +143,8 @@ def diff(
 def _first(handle: TableHandle) -> SnapshotHandle:
     """Return the snapshot of the earliest version that can be read.
 
-    The history can contain the commit of an older version that can't be read any more, because log
-    cleanup has deleted other files that the version needs.
+    The history can also contain older commits. Their versions can't be read, because log cleanup
+    has deleted other files that these versions need.
     """
     from bayou.errors import VersionNotFoundError
 

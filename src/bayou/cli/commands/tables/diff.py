@@ -106,11 +106,12 @@ def _show(
 ) -> None:
     """Print differences of columns or properties.
 
-    If rows are printed as a table, the differences are a table too. If rows are printed as data,
-    each difference is a notice, so that the output contains only rows.
+    If rows are printed as a table, the differences are printed as a table, too. Otherwise, each
+    difference is printed as a notice to standard error, so the output contains only rows.
 
     Args:
-        changes: name, old value and new value of each difference; None for a missing value.
+        changes: name, old value and new value of each difference. A value is None if the column or
+            property is missing.
     """
     if not changes:
         return

@@ -32,7 +32,7 @@ def restore(
 ) -> None:
     """Restore a table to an earlier version.
 
-    The versions in between stay in the table's history and can be restored too.
+    Later versions stay in the table's history, and can be restored too.
 
     Example:
         bayou restore lake/events --version 41 --dry-run
