@@ -132,7 +132,7 @@ class SnapshotHandle(DataFrames):
     def file_batches(
         self, columns: Sequence[str] | None = None, filter: Condition | None = None
     ) -> pa.RecordBatchReader:
-        """Stream the live files, for logs that don't fit into memory; see `files`."""
+        """Stream the result of `files` in batches, for file lists that don't fit into memory."""
         return file_batches(self._engine, self._snapshot, columns, filter)
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
@@ -148,7 +148,7 @@ class SnapshotHandle(DataFrames):
         return file_uris(self._engine, self._snapshot, partition_filters)
 
     def partitions(self, partition_filters: Condition | None = None) -> list[dict[str, str | None]]:
-        """Return the partitions that have files: serialized values by partition column.
+        """Return the partitions that have files: dictionaries of column names to serialized values.
 
         Examples:
             >>> bayou.table("lake/orders").snapshot().partitions()

@@ -68,7 +68,7 @@ def table(
             valid, or are combined with an engine.
         TableNotFoundError: Unity Catalog has no such table.
         CatalogError: Unity Catalog can't be reached, or rejects the request.
-        VersionNotFoundError: the log can't reconstruct `version`.
+        VersionNotFoundError: `version` can't be reconstructed from the log.
 
     Examples:
         >>> orders = bayou.table("lake/orders")
@@ -179,14 +179,15 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     def load_as_version(self, version: int | dt.datetime | str) -> None:
         """Pin this handle to a version, until `update_incremental` is called.
 
-        Row operations are then based on this version, and fail if a later commit conflicts.
+        DELETE, UPDATE and MERGE are then based on this version. They fail if a later commit
+        conflicts.
 
         Args:
             version: a version; or a datetime or an ISO 8601 string, which selects the last version
                 at or before this time.
 
         Raises:
-            VersionNotFoundError: the log can't reconstruct the version or timestamp.
+            VersionNotFoundError: no version that can be reconstructed matches `version`.
 
         Examples:
             >>> orders = bayou.table("lake/orders")
@@ -255,7 +256,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     def file_batches(
         self, columns: Sequence[str] | None = None, filter: Condition | None = None
     ) -> pa.RecordBatchReader:
-        """Stream the live files, for logs that don't fit into memory; see `files`.
+        """Stream the result of `files` in batches, for file lists that don't fit into memory.
 
         Examples:
             >>> for batch in bayou.table("lake/orders").file_batches(["size"]):
@@ -287,7 +288,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self.snapshot().file_uris(partition_filters)
 
     def partitions(self, partition_filters: Condition | None = None) -> list[dict[str, str | None]]:
-        """Return the partitions that have files: serialized values by partition column.
+        """Return the partitions that have files: dictionaries of column names to serialized values.
 
         Examples:
             >>> bayou.table("lake/orders").partitions()
@@ -295,7 +296,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self.snapshot().partitions(partition_filters)
 
     def transaction_version(self, app_id: str) -> int | None:
-        """Return the last transaction version of an application; None if it hasn't committed.
+        """Return the last transaction version of an application; None if the table has none.
 
         Examples:
             >>> bayou.table("lake/orders").transaction_version("nightly load")
@@ -305,7 +306,11 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     def snapshot(
         self, version: int | None = None, timestamp: Timestamp | None = None
     ) -> SnapshotHandle:
-        """Return version `version`, the last version up to `timestamp`, or by default the latest.
+        """Return a version of the table; by default, the latest.
+
+        Args:
+            version: number of the version.
+            timestamp: time of the version. The last version at or before this time is returned.
 
         Raises:
             TableNotFoundError, VersionNotFoundError, CorruptTableError, UnsupportedFeatureError:
@@ -430,13 +435,14 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         predicate: Condition | None = None,
         allow_out_of_range: bool = False,
     ) -> pa.RecordBatchReader:
-        """Stream the change data feed of a range, with the arguments of `deltalake`; see `changes`.
+        """Stream the change data feed of a range, like the method of `deltalake`; see `changes`.
 
         Args:
             starting_version, ending_version: the range of versions, both ends included.
-            starting_timestamp, ending_timestamp: timestamps instead of versions.
+            starting_timestamp, ending_timestamp: the range of timestamps, both ends included. A
+                timestamp replaces the version of the same end.
             columns, predicate: columns and filter; see `ChangesHandle.to_arrow`.
-            allow_out_of_range: whether the range may exceed the latest version. If True, a range
+            allow_out_of_range: whether the range can exceed the latest version. If True, a range
                 that starts after the latest version has no rows, and an `ending_timestamp` after
                 the last commit selects the latest version. If False, both are errors.
 

@@ -80,8 +80,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
     """Write rows to a table in one commit. A missing table is created.
 
     Columns are matched by name. Values are cast to the table's types if the cast changes no value.
-    Examples are casts from `int32` to `long`, between Arrow's string types, from dictionaries, and
-    between timestamp units. Other casts raise an error.
+    Examples: `int32` to `long`, one Arrow string type to another, a dictionary to its values, and
+    one timestamp unit to another. Other casts raise an error.
 
     Args:
         path: path of a table, see `bayou.table`; or the handle of a table, which has its own
@@ -98,20 +98,20 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         overwrite_schema: whether an overwrite also replaces the schema and the partition columns.
         replace_where: an SQL condition. An overwrite replaces only the rows that satisfy the
             condition, and all new rows must satisfy it.
-        partition_overwrite: rows that an overwrite replaces. `static`: all rows, or the rows of
-            `replace_where`. `dynamic`: the rows of partitions for which there are new rows.
-        schema_mode: the argument of `deltalake`: `merge` for `merge_schema`, `overwrite` for
-            `overwrite_schema`.
+        partition_overwrite: rows that an overwrite replaces. `static`: all rows, or the rows that
+            satisfy `replace_where`. `dynamic`: the rows of partitions for which there are new rows.
+        schema_mode: the name in `deltalake` of two other arguments. `merge` sets `merge_schema`,
+            `overwrite` sets `overwrite_schema`.
         predicate: the same as `replace_where`; `deltalake` uses this name.
         commit_metadata: entries to add to the commit's `commitInfo`: a string (`userMetadata`, as
             in Spark), or a dictionary of JSON values. `history` returns these entries.
-        transaction: an application id and a version, which make the write idempotent. If the table
-            already contains this version or a later version of the application, nothing is written.
+        transaction: an application id and a version, which make the write idempotent. Nothing is
+            written if the table already contains this or a later version for this application id.
         target_file_size: approximate size of data files in bytes; None for the table property
             `delta.targetFileSize` (default: 128 MB).
         compression: Parquet codec of the data files; None for the codec in the table properties.
         name, description: name and description in the table's metadata.
-        catalog: catalog that manages the table or the new table; see `bayou.table`.
+        catalog: catalog that manages the table, whether existing or new; see `bayou.table`.
         location: path or URI of a new external table, if `path` is `uc://catalog.schema.table`.
             Without `location`, a missing table is created as a managed table.
 
@@ -183,8 +183,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         return _write_to_unity(request, data, options, catalog, location)
     if location is not None:
         raise ArgumentError(
-            f"location: {request.path!r} isn't a name in Unity Catalog, and only such names can "
-            "have a location. Remove location, and pass the table's path as path.",
+            f"location: {request.path!r} isn't a name in Unity Catalog. Only a table of Unity "
+            "Catalog can have a location. Remove location, and pass the table's path as path.",
             argument="location",
         )
     engine = for_path(request.path, options)
@@ -354,13 +354,14 @@ def _check_handle_only(table: str, arguments: Mapping[str, object]) -> None:
     """Reject arguments that can't be set if the table is given as a handle.
 
     Args:
-        arguments: values of `storage_options` and other settings that a handle contains, by name.
+        arguments: value of each argument, by argument name. A handle already contains these
+            settings.
     """
     for argument, value in arguments.items():
         if value:
             raise ArgumentError(
                 f"{argument}: the handle of {table} already has this setting. Remove {argument}, "
-                "or give the table's path.",
+                "or pass the table's path instead of the handle.",
                 argument=argument,
             )
 

@@ -167,7 +167,7 @@ def test_access_without_the_kernel_is_an_error(
 
 
 def test_a_dataset_is_not_pickled(path: str) -> None:
-    with pytest.raises(TypeError, match="Create it in the other process"):
+    with pytest.raises(TypeError, match="Create it in the process that reads it"):
         pickle.dumps(bayou.table(path).to_pyarrow_dataset())
 
 

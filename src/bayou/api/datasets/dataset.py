@@ -81,7 +81,7 @@ class DeltaDataset(pads.FileSystemDataset):
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             f"{self._snapshot.path}: a dataset of a Delta table can't be pickled. Create it in the "
-            "other process."
+            "process that reads it."
         )
 
     @property

@@ -52,7 +52,7 @@ def sql(
     Args:
         query: one SELECT statement. A table in FROM is a name in `tables` or `named_tables`, or a
             path or URI in quotes, such as `FROM 's3://lake/events'` or `FROM './events'`.
-        tables: tables by name, for names that aren't Python identifiers.
+        tables: tables by name. Use it for names that aren't Python identifiers.
         params: values of the parameters `?` or `$name` in the query. A query with parameters isn't
             lazy: it runs immediately.
         connection: DuckDB connection that runs the query; the tables are registered in it. By
@@ -87,7 +87,7 @@ def sql(
 def query_batches(
     query: str, tables: Mapping[str, TableSource | Any], limit: int | None = None
 ) -> pa.RecordBatchReader:
-    """Run a query and stream its rows; errors of DuckDB are raised as errors of Bayou.
+    """Run a query and stream its rows. Errors of DuckDB are raised as errors of Bayou.
 
     Args:
         limit: maximum number of rows.
@@ -96,7 +96,7 @@ def query_batches(
         PrerequisiteError: DuckDB isn't installed.
         ArgumentError: the query isn't valid, or isn't one SELECT statement.
         TableNotFoundError: there is no table at a path.
-        StatementError: the query fails. The returned reader raises it, too.
+        StatementError: the query fails, in this call or while the returned reader is read.
     """
     with _bayou_errors(query):
         relation = sql(query, tables)
@@ -202,7 +202,10 @@ def _paths(
 
 
 def is_table_path(name: str) -> bool:
-    """Whether a name in FROM is the path of a Delta table, not of a file that DuckDB reads."""
+    """Whether a name in FROM is read as the path of a Delta table.
+
+    DuckDB reads other names itself: URLs, names with `*`, and names of data files such as `.csv`.
+    """
     folded = name.lower()
     is_file = folded.endswith(_DATA_FILES) or folded.startswith(_DUCKDB_SCHEMES) or "*" in folded
     return "/" in name and not is_file

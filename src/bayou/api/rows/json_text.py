@@ -39,7 +39,10 @@ def _joined(*parts: Any) -> Column:
 
 
 def _without_encoding(column: Column) -> Column:
-    """Return the values in plain Arrow types: no dictionaries, extension types and views."""
+    """Decode dictionary arrays, and return the storage arrays of extension arrays.
+
+    Other arrays are returned unchanged.
+    """
     if isinstance(column, pa.ExtensionArray):
         return _without_encoding(column.storage)
     if pa.types.is_dictionary(column.type):
@@ -136,7 +139,10 @@ def _per_list(lists: Column, values: Column) -> Column:
 
 
 def _json_strings(text: Column) -> Column:
-    """Encode strings as JSON. Only strings with characters to escape are encoded one by one."""
+    """Encode strings as JSON.
+
+    All strings are quoted at once. Then the strings that need escapes are encoded one by one.
+    """
     escaped = pc.match_substring_regex(text, _NEEDS_ESCAPE)
     quoted = _joined('"', text, '"')
     return replaced(quoted, escaped, lambda v: msgspec.json.encode(v[1:-1]).decode())

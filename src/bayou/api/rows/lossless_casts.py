@@ -31,15 +31,15 @@ _INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.Schema:
     """Return the schema to which `cast_batches` casts rows.
 
-    A column of the rows gets the type of the table's column with its name, if a cast to this type
-    can be lossless. `cast_batches` then checks that no value changes. Other columns keep their
-    type, and the kernel rejects them.
+    A column gets the type of the table column of the same name, if a cast to this type can be
+    lossless. `cast_batches` then checks that no value changes. Other columns keep their type, and
+    the kernel checks them.
 
     Args:
         rows: the schema of the rows.
         schema: the table's schema.
-        widens: whether the write widens a column of the table if the column of the rows has a wider
-            type. If True, values aren't cast to a narrower type.
+        widens: whether the write can change a table column to a wider type. If True, values of a
+            wider type aren't cast to the type of the table column.
     """
     fields: list[Any] = []
     for field in rows:

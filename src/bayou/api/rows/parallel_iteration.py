@@ -27,9 +27,10 @@ def available_cores() -> int:
 
 
 def reader_threads(table: str) -> int:
-    """Return how many threads read a table's files: one per core, or two for a remote store.
+    """Return how many threads read a table's files.
 
-    A thread that waits for a server's response doesn't use its core.
+    A local table has one thread per core. A table in a remote store has two threads per core,
+    because a thread that waits for a response doesn't use its core. The maximum is `_MAX_THREADS`.
     """
     return min((2 if "://" in table else 1) * available_cores(), _MAX_THREADS)
 
@@ -142,12 +143,12 @@ class _ReaderPool(Generic[_T]):
                 self._changed.notify_all()
 
     def items(self) -> Iterator[tuple[int, _T]]:
-        """Yield the items of all sources; raise the first error of a thread immediately.
+        """Yield the items of all sources. The first error of a reader thread is raised immediately.
 
         Raises:
-            RuntimeError: the pool was stopped because the process is ending. Without this error, a
-                consumer in another thread, such as DuckDB's thread, would wait forever, and the
-                process would wait for this thread.
+            RuntimeError: the pool was stopped, because the process is ending. Without this error, a
+                consumer thread, such as a thread of DuckDB, would wait forever for the next item,
+                and the process would wait forever for the consumer thread.
         """
         queue = 0
         while True:

@@ -94,8 +94,8 @@ class PlannedRead:
         """Plan a read; see `TableHandle.to_arrow` for the other arguments and errors.
 
         Args:
-            skipping: a condition for skipping files and row groups. Rows that don't match this
-                condition may be returned.
+            skipping: a condition that skips files and row groups. Rows aren't filtered by it: the
+                result can contain rows that don't match it.
             dictionary_columns: columns to return as dictionary arrays of strings. Columns that
                 `filter` references are returned as strings.
         """
@@ -262,7 +262,7 @@ def row_count_from_statistics(engine: Engine, snapshot: Snapshot) -> int | None:
 
 
 def statistics_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) -> Any:
-    """Parse `numRecords` and `tightBounds` from statistics; null where they are missing."""
+    """Parse `numRecords` and `tightBounds` from statistics; a missing value becomes null."""
     counts = _leading_counts(stats)
     if counts is not None:
         return counts

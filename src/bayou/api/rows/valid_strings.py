@@ -86,7 +86,10 @@ _BINARY = {
 
 
 def _is_ascii(array: Any) -> bool:
-    """Whether the bytes from the first to the last string are ASCII; faster than `_is_utf8`."""
+    """Whether the strings are known to be ASCII; faster than `_is_utf8`.
+
+    The result can be False for ASCII strings, too, such as string views.
+    """
     if pa.types.is_string_view(array.type) or not len(array):
         return False
     _, offsets, data = array.buffers()
