@@ -361,7 +361,7 @@ class MetadataChangedError(CommitConflictError):
 
 
 class ConcurrentTransactionError(CommitConflictError):
-    """This commit and the winning commit write the same transaction identifier or domain."""
+    """This commit and the winning commit set the same transaction identifier or domain metadata."""
 
 
 class ConcurrentAppendError(CommitConflictError):
@@ -382,8 +382,9 @@ class CommitFailedError(CommitError):
     Attributes:
         version: version of the failed commit.
         attempts: number of commit attempts.
-        winning_version, winning_operation: version and operation of another writer's commit that
-            made the last attempt fail; None if there was none.
+        winning_version: version of the commit of another writer that made the last attempt fail;
+            None if the last attempt failed for another reason.
+        winning_operation: `commitInfo.operation` of that commit; None if unknown.
     """
 
     def __init__(
@@ -422,7 +423,8 @@ class FileMissingError(StorageError):
     """A file or folder doesn't exist.
 
     Attributes:
-        obstacle: path of a file where a folder is required; None if there is none.
+        obstacle: path of a file where `path` requires a folder; None if the error has another
+            cause.
     """
 
     def __init__(self, message: str, *, path: str, obstacle: str | None = None) -> None:

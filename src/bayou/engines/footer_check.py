@@ -48,7 +48,15 @@ class _Leaf(NamedTuple):
 
 
 def footer_range(tail: bytes, size: int) -> tuple[int, int] | None:
-    """Return the footer's offset and length, given the file's last 8 bytes; None if invalid."""
+    """Return the footer's offset and length.
+
+    The result is None if the footer isn't checked, because it is larger than `_MAX_BYTES` or
+    doesn't fit in the file.
+
+    Args:
+        tail: the last 8 bytes of the file.
+        size: size of the file in bytes.
+    """
     length = int.from_bytes(tail[:4], "little")
     start = size - 8 - length
     return (start, length) if start >= 4 and length <= _MAX_BYTES else None
@@ -142,7 +150,7 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
 def orders_nan_last(created_by: str | None) -> bool:
     """Whether the writer orders NaN above all numbers.
 
-    True for parquet-mr (Spark): if the maximum of a column isn't NaN, the column contains no NaN.
-    Other writers may omit NaN from the bounds.
+    True for parquet-mr, which Spark uses. If the maximum that parquet-mr writes for a column isn't
+    NaN, the column contains no NaN. Other writers may omit NaN from the bounds.
     """
     return created_by is not None and created_by.startswith("parquet-mr")

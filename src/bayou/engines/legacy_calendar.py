@@ -1,11 +1,12 @@
 """Rebases dates and timestamps of Spark's legacy calendar; sets the time zone of INT96 timestamps.
 
 Spark 2, and later versions in LEGACY mode, count days in the hybrid calendar of
-`java.util.GregorianCalendar`, which is Julian before 1582-10-15. A file is in this calendar if the
-key-value metadata in its footer contains a Spark version before 3.0.0 (before 3.1.0 for INT96
-timestamps), or the key of LEGACY mode. Spark's `DataSourceUtils.datetimeRebaseSpec` has the same
-rules. Rebasing keeps the displayed date and time of day. Files without a Spark version are read
-unchanged, as in Spark since 4.0 (CORRECTED).
+`java.util.GregorianCalendar`, which is Julian before 1582-10-15. The key-value metadata in a file's
+footer shows whether the file uses this calendar. It does if Spark's version is before 3.0.0 (for
+INT96 timestamps, before 3.1.0), or if the metadata has the key of LEGACY mode. If the metadata has
+no Spark version, the file is read unchanged, as in Spark 4.0 and later (CORRECTED mode). Spark's
+`DataSourceUtils.datetimeRebaseSpec` has the same rules. Rebasing keeps the displayed date and time
+of day.
 
 INT96 timestamps are instants, but Arrow reads them without a time zone.
 """
@@ -105,7 +106,7 @@ def rebase_datetimes(array: Any, time_zone: str) -> Any:
 
 
 def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
-    """Return the time zone of a file in the legacy calendar; None if it uses the new calendar."""
+    """Return the writer's time zone if a file uses the legacy calendar; None if it doesn't."""
     version = footer.get(_VERSION)
     first_new, key = _LEGACY_KEYS[int96]
     if version is None or (version >= first_new and key not in footer):
@@ -121,7 +122,7 @@ def _marked_field(
     Args:
         leaf: index of the field's first leaf column.
         int96: indices of the INT96 leaf columns.
-        zones: results of `_legacy_zone` for other columns and for INT96 columns, in this order.
+        zones: results of `_legacy_zone`: first for columns that aren't INT96, then for INT96.
     """
     kind: _Type = field.type
     types = pa.types
@@ -173,9 +174,9 @@ def _floor_divide(values: Any, divisor: int) -> Any:
 
 
 def _offset(time_zone: str) -> tuple[int, str | None]:
-    """Return a zone's standard UTC offset in microseconds, and the zone.
+    """Return a zone's standard UTC offset in microseconds, and the name of the zone.
 
-    If `time_zone` is a fixed offset such as `+01:00`, the returned zone is None.
+    The name is None if `time_zone` is UTC or a fixed offset such as `+01:00`.
     """
     fixed = _OFFSET.fullmatch(time_zone)
     if fixed is not None:

@@ -1,8 +1,9 @@
 """Reassembly of shredded variants (PROTOCOL.md, Variant Shredding; Parquet's Variant Shredding).
 
 A shredded variant is a struct of `metadata`, `value` and `typed_value`. If `typed_value` isn't
-null, it is the variant's value, or the shredded fields of an object. Each shredded field and each
-array element is a struct of `value` and `typed_value`.
+null, it contains the variant's value. For an object, `typed_value` contains the shredded fields,
+and `value` contains the other fields. Each shredded field and each array element is a struct of
+`value` and `typed_value`.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class MemoryEngine:
 
     @property
     def metrics_reporter(self) -> MetricsReporter | None:
-        """Receiver of the kernel's metrics; the handlers of this engine report none."""
+        """Receiver of the kernel's metrics; this engine's handlers don't report metrics."""
         return self._metrics_reporter
 
     def description(self) -> EngineDescription:

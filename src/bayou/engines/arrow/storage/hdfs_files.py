@@ -301,8 +301,8 @@ def _info(files: pafs.FileSystem, root: str, key: str) -> pafs.FileInfo:
 def _move_into_folder(files: pafs.FileSystem, root: str, temporary: str, key: str) -> bool:
     """Move a file from a temporary folder to the path `key`; return False if `key` exists.
 
-    If the target of a move is a folder, HDFS moves the file into this folder. The move fails if the
-    folder already has a file with the same name.
+    The function moves the file to the folder of `key`, and HDFS keeps the file's name. HDFS refuses
+    the move if the folder already has a file with this name. An existing file is never replaced.
 
     Raises:
         StorageError: the result of the move is unknown.

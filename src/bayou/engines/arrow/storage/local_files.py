@@ -244,8 +244,8 @@ class LocalOutput(pa.OSFile):
     """An output file that is synced and renamed to its path when it is closed.
 
     The temporary file is deleted if the `with` block raises an exception, or if the output is
-    garbage-collected without `close`. The base class is `pa.OSFile`, because pyarrow writes to it
-    without calling Python.
+    garbage-collected without `close`. The base class is `pa.OSFile`, so that pyarrow's writers
+    write to the file in C++, without calling Python methods.
     """
 
     _path: str
@@ -308,7 +308,7 @@ def _open_output(path: str, folders: CreatedFolders) -> LocalOutput:
 
 @contextmanager
 def _temporary_file(path: str, data: bytes) -> Iterator[str]:
-    """Context manager that writes a hidden file in the folder of `path` and yields its path.
+    """Context manager that writes a hidden file next to `path`, and yields the hidden file's path.
 
     The file is synced. It is deleted when the block ends.
     """

@@ -71,8 +71,8 @@ class ObjectStoreFiles:
 
     Args:
         stores: opened obstore stores by root, such as `s3://bucket`.
-        credentials: function that returns credentials; called again before they expire. They
-            replace the credentials in the storage options and in the environment.
+        credentials: function that returns credentials; called again before they expire. The
+            returned credentials replace those in the storage options and in the environment.
     """
 
     def __init__(

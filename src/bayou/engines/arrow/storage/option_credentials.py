@@ -43,8 +43,8 @@ def option_credentials(
 ) -> Callable[[], Any] | None:
     """Return a credential provider that keeps obstore from using credentials of the environment.
 
-    The provider returns the credentials in the storage options. The result is None if obstore uses
-    only the options, or only the environment, without a provider.
+    The provider returns the credentials in the storage options. The result is None if no provider
+    is needed, because obstore doesn't mix these credentials with credentials of the environment.
 
     Args:
         config: storage options, with names in lower case.
@@ -89,7 +89,7 @@ def _access_key(
 
 
 def _parameters(signature: str) -> list[tuple[str, str]]:
-    """Return the decoded parameters of a shared access signature; `+` isn't a space in it."""
+    """Return the decoded parameters of a shared access signature; a `+` stays a `+`."""
     pairs = (part.partition("=") for part in signature.removeprefix("?").split("&") if part)
     return [(unquote(name), unquote(value)) for name, _, value in pairs]
 
