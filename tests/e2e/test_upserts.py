@@ -236,4 +236,4 @@ def test_other_key_columns_than_those_of_the_table_are_refused_at_the_start(pipe
     pipeline.run()
     pipeline.configure(delta=UPSERT | {"key-columns": ["other"]}, evolution=True)
     (summary,) = pipeline.run().finished
-    assert "has one row for each (id), but key-columns is (other)" in summary.error.message
+    assert "written with key-columns (id), but key-columns is now (other)" in summary.error.message

@@ -22,7 +22,7 @@ def test_a_table_with_one_row_for_each_key_takes_no_appended_records(new_pipelin
     pipeline.upserts = False
     pipeline.write_file()
     pipeline.produce({"id": 1, "name": "b"})
-    with pytest.raises(PipelineError, match=r"one row for each \(id\), but this topic appends"):
+    with pytest.raises(PipelineError, match=r"key-columns \(id\), but this topic appends"):
         pipeline.take_in()
     pipeline.upserts = True
     pipeline.write_file()
@@ -37,7 +37,7 @@ def test_a_table_with_one_row_for_each_key_takes_no_replay_that_appends(new_pipe
     pipeline.write_schema({**STRINGS, "properties": {"id": {"type": "integer"}, "name": {}}})
     pipeline.upserts = False
     pipeline.write_file()
-    with pytest.raises(PipelineError, match=r"one row for each \(id\), but this topic appends"):
+    with pytest.raises(PipelineError, match=r"key-columns \(id\), but this topic appends"):
         replay_dead_letters(pipeline.configuration, pipeline.topic)
     assert pipeline.table.to_arrow().num_rows == 1
 

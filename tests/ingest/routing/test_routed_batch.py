@@ -423,7 +423,7 @@ def test_a_listed_table_of_another_writer_is_refused(routed):
     pipeline = routed("expression: kind\ntables: {a: lake/events_a}")
     bayou.write(str(pipeline.folder / "lake" / "events_a"), pa.table({"x": [1]}))
     pipeline.produce({"id": 1, "kind": "a"})
-    with pytest.raises(PipelineError, match="'_kafka_topic', so it wasn't created by"):
+    with pytest.raises(PipelineError, match="'_kafka_topic', so the table wasn't created by"):
         pipeline.take_in()
 
 

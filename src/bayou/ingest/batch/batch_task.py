@@ -53,10 +53,10 @@ class BatchTaskResult:
         new_fields: record fields for which the table has no column. If there are any, nothing
             was written, and the batch must be run again with more columns.
         times: for an upsert, the last timestamp in each offset range that the task read.
-        times_unknown: whether records of an upsert can't be ordered, because they have no
-            timestamp, and neither the task's earlier records nor `BatchTask.times_before` provide
-            one. If True, nothing was written, and the batch must be run again. The driver then
-            computes `times_before` from the `times` of all tasks.
+        times_unknown: whether records of an upsert can't be ordered. The task's first records of a
+            Kafka partition have no timestamp, and `BatchTask.times_before` has no entry for them.
+            If True, nothing was written, and the batch must be run again. The driver then computes
+            `times_before` from the `times` of all tasks.
         failure: the error that stopped the task; None if there was none. The task has deleted the
             files that it wrote.
     """
@@ -91,8 +91,8 @@ class BatchTask:
             clustering columns aren't known.
         covered: for each Kafka partition, the next offset to read, as recorded by the target.
             Records with lower offsets are skipped.
-        known_dead_letters: dead letters that an interrupted batch has committed, as fingerprints by
-            Kafka partition and offset. Their records are skipped.
+        known_dead_letters: dead letters that an interrupted batch has committed: for each Kafka
+            partition and offset, the fingerprints of the records. These records are skipped.
         known_rows: for each Kafka partition, the offsets of rows that an interrupted batch has
             committed to a table of `route-by`. Their records are skipped.
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
@@ -131,7 +131,7 @@ class BatchTask:
     def run_in_chunks(self, task_number: int) -> Iterator[bytes | BatchTaskResult]:
         """Decode the records of one task of an upsert; yield chunks of rows, then the result.
 
-        If the result has a failure or requests another run, the yielded rows must be discarded.
+        The caller must discard the rows if the result has a failure or requests another run.
         """
         try:
             yield from TaskRun(self, task_number).run_in_chunks(self.records.read(task_number))
@@ -158,7 +158,10 @@ ABORTS: tuple[type[Exception], ...] = (
 
 
 def lacks_columns_error(topic: str, table: str) -> PipelineError:
-    """Return the error for a table that can't be created; see `lacks_layout_columns`."""
+    """Return the error for a table whose layout columns aren't in the first records.
+
+    The layout columns are the partition columns and the clustering columns.
+    """
     return PipelineError(
         f"topic {topic!r}: {table} can't be created, because the first records lack a field that "
         "partition-columns or cluster-by names. Correct the setting, or set a schema-file.",
@@ -333,7 +336,11 @@ class TaskRun:
 
 
 def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -> Any:
-    """Return a mask of the records at `offsets` (by partition); None if no record matches."""
+    """Return a mask of the records at the given offsets; None if no record matches.
+
+    Args:
+        offsets: the offsets for each Kafka partition.
+    """
     column, partitions = batch.column("offset"), batch.column("partition")
     matches: Any = None
     for partition in pc.unique(partitions).to_pylist():
@@ -360,8 +367,7 @@ def crashing_offsets(
     Returns:
         For each Kafka partition, the sorted offsets of records that crash a worker each time they
         are read alone. The result is empty if there are no such records, or if there are more than
-        `MAX_CRASHING_RECORDS`. In both cases the records didn't cause the crash, but for example a
-        lack of memory.
+        `MAX_CRASHING_RECORDS`. In both cases the crash has another cause, such as a lack of memory.
     """
     crashing: dict[int, list[int]] = {}
     waiting = [dict(spans)]

@@ -97,8 +97,8 @@ class RowExpressions:
         columns: the derived columns, each with its expression.
         where: the condition that rows must meet; None if there is no condition.
         masks: the mask of each field path; see `apply_masks`.
-        ingestion_timestamp: value of `_kafka_timestamp` if no record of a batch has a timestamp, in
-            microseconds since the epoch.
+        ingestion_timestamp: time in microseconds since the epoch. It is the value of
+            `_kafka_timestamp` if no record of a record batch has a Kafka timestamp.
     """
 
     columns: tuple[tuple[StructField, RowExpression], ...] = ()
@@ -134,8 +134,8 @@ class RowExpressions:
     def rejected(self, decoded: Decoded, source: pa.RecordBatch) -> pa.Array[Any]:
         """Return the positions of the decoded records for which the condition is FALSE.
 
-        Records for which the condition is NULL aren't included. The caller filters these records
-        out if they are valid, and refuses them if they are invalid.
+        The result doesn't include records for which the condition is NULL. If such a record is
+        valid, the caller filters it out. If it is invalid, the caller refuses it.
         """
         values, _ = self._condition(decoded, source)
         return decoded.positions.filter(pc.fill_null(pc.invert(values), False))
@@ -355,7 +355,10 @@ def derived_columns(
 def row_filter(
     config: TopicConfig, columns: StructType, *, complete: bool = False
 ) -> RowExpression | None:
-    """Resolve the condition `processing.where`; None if there is none. See `derived_columns`."""
+    """Resolve the condition `processing.where`; return None if the topic has no condition.
+
+    `derived_columns` describes the arguments.
+    """
     condition = config.processing.condition
     if condition is None:
         return None
@@ -371,7 +374,7 @@ def row_filter(
 def route_value(
     config: TopicConfig, columns: StructType, *, complete: bool = False
 ) -> RowExpression | None:
-    """Resolve the expression of `route-by`, cast to a string; None if there is none."""
+    """Resolve the `route-by` expression with a cast to STRING; return None if it isn't set."""
     expression = config.route_expression
     if expression is None:
         return None

@@ -51,8 +51,8 @@ def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> 
     missing = [n for n in KAFKA_COLUMNS.names if n not in snapshot.schema.names]
     if missing:
         raise PipelineError(
-            f"topic {key!r}: {snapshot.path} has no column {missing[0]!r}, so it wasn't created by "
-            "this pipeline. Set another table-path.",
+            f"topic {key!r}: {snapshot.path} has no column {missing[0]!r}, so the table wasn't "
+            "created by this pipeline. Set another table-path.",
             topic=key,
         )
     if topic.upsert_keys is not None and "_kafka_timestamp" not in snapshot.schema.names:
@@ -124,15 +124,16 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
         return
     if keys is None:
         raise PipelineError(
-            f"topic {key!r}: {path} has one row for each ({', '.join(columns)}), but this topic "
-            "appends records. Set enable-upsert and key-columns again, or set another table-path.",
+            f"topic {key!r}: {path} was written with key-columns ({', '.join(columns)}), but this "
+            "topic appends records. Set enable-upsert and key-columns again, or set another "
+            "table-path.",
             topic=key,
         )
     if sorted(columns) != sorted(keys.columns):
         raise PipelineError(
-            f"topic {key!r}: {path} has one row for each ({', '.join(columns)}), but key-columns "
-            f"is ({', '.join(keys.columns)}). Restore the original key-columns, or set another "
-            "table-path.",
+            f"topic {key!r}: {path} was written with key-columns ({', '.join(columns)}), but "
+            f"key-columns is now ({', '.join(keys.columns)}). Restore the original key-columns, or "
+            "set another table-path.",
             topic=key,
         )
     ordering = snapshot.properties.get(_ORDERING_COLUMN)
