@@ -41,8 +41,10 @@ class ProtocolVersions(NamedTuple):
     """A table's protocol.
 
     Attributes:
-        writer_features: None if the writer version is below 7.
-        reader_features: None if the reader version is below 3.
+        writer_features: table features that a writer must support; None if the writer version is
+            below 7.
+        reader_features: table features that a reader must support; None if the reader version is
+            below 3.
     """
 
     min_reader_version: int
@@ -185,7 +187,10 @@ class DeltaTable(TableVersion):
         *,
         file_pruning_predicate: Condition | None = None,
     ) -> list[dict[str, str | None]]:
-        """Return the partitions that have files, each as its partition values by column name."""
+        """Return the partitions that have files.
+
+        Each partition is a dictionary of column names to serialized values.
+        """
         return super().partitions(_both(partition_filters, file_pruning_predicate))
 
     def to_pyarrow_dataset(  # noqa: PLR0917 - deltalake's order of parameters

@@ -26,7 +26,11 @@ Result = TypeVar("Result")
 
 
 def clean_up_after_commit(table: TableHandle, hooks: PostCommitHookProperties | None) -> None:
-    """Delete expired log files if `hooks.cleanup_expired_logs` is true; log an error."""
+    """Delete expired log files if `hooks.cleanup_expired_logs` is true.
+
+    If they can't be deleted, the error is logged and not raised, because the operation is
+    committed.
+    """
     if hooks is None or not hooks.cleanup_expired_logs:
         return
     try:
@@ -71,8 +75,10 @@ class TableVersion(TableHandle):
         """Move to the version that an operation has committed, and return the operation's result.
 
         If the result contains no version, move to the latest version. If
-        `hooks.cleanup_expired_logs` is true, expired log files are deleted first. An error is
-        logged and not raised, because the operation is committed.
+        `hooks.cleanup_expired_logs` is true, expired log files are deleted first.
+
+        If the deletion or the move fails, the error is logged and not raised, because the operation
+        is committed.
         """
         clean_up_after_commit(self, hooks)
         version = result if isinstance(result, int) else getattr(result, "version", None)
@@ -95,7 +101,7 @@ class TableVersion(TableHandle):
         *,
         operation: str | None = None,
     ) -> Engine:
-        """Return an engine that applies these properties to one operation.
+        """Return an engine that applies the properties in the arguments to one operation.
 
         See `with_properties` for the arguments.
         """

@@ -106,7 +106,8 @@ def convert_to_deltalake(  # noqa: PLR0917 - deltalake's order of parameters
 
     Args:
         partition_by: the partition columns, in folder order.
-        partition_strategy: `hive`, for folders such as `day=2024-01-05`.
+        partition_strategy: `hive` if `partition_by` is set. The folders must have names such as
+            `day=2024-01-05`. `directory` isn't supported.
     """
     if (partition_by is None) != (partition_strategy is None) or partition_strategy == "directory":
         raise ArgumentError(

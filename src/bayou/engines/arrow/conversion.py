@@ -129,7 +129,10 @@ def converter(
 
 
 def _narrowed(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
-    """Cast floats to a narrower type. A cast of pyarrow would round them, or return infinity."""
+    """Cast floats to a narrower type; raise `pa.ArrowInvalid` if this changes a value.
+
+    The cast of pyarrow raises no error: it rounds values, or returns infinity.
+    """
     narrowed: pa.Array[Any] = pc.cast(array, target)
     is_exact = pc.or_(pc.equal(pc.cast(narrowed, array.type), array), pc.is_nan(array))
     if pc.all(is_exact).as_py() is False:  # nulls are ignored
@@ -138,7 +141,7 @@ def _narrowed(array: pa.Array[Any], target: pa.DataType) -> pa.Array[Any]:
 
 
 def is_variant(field: pa.Field[Any]) -> bool:
-    """Whether a requested field is a variant, which can be shredded in a file."""
+    """Whether a requested field has the type variant."""
     return VARIANT_KEY in (field.metadata or {})
 
 
@@ -259,7 +262,10 @@ def _with_child(array: pa.Array[Any], target: pa.DataType, child: pa.Array[Any])
 
 
 def _validity(array: pa.Array[Any]) -> pa.Buffer | None:
-    """Return the validity bitmap of an array, from bit 0 on; None if no value is null."""
+    """Return the validity bitmap of an array; None if no value is null.
+
+    Bit 0 belongs to the first value, also if the array has an offset.
+    """
     if not array.null_count:
         return None
     valid: pa.BooleanArray = pc.is_valid(array)

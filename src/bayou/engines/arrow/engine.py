@@ -92,7 +92,7 @@ class ArrowEngine:
 
     @property
     def metrics_reporter(self) -> MetricsReporter | None:
-        """Receiver of metrics."""
+        """Return the receiver of metrics; None if the constructor got no `metrics_reporter`."""
         return self._metrics_reporter
 
     def description(self) -> EngineDescription:

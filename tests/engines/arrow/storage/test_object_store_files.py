@@ -220,7 +220,7 @@ def test_an_option_does_not_lead_to_another_bucket_than_the_path(
     root: str, name: str, same: str
 ) -> None:
     options = {name: "another", "retry_timeout": "0s", "azure_storage_account_key": "a2V5"}
-    with pytest.raises(ArgumentError, match=r"is 'another', but the path is in"):
+    with pytest.raises(ArgumentError, match=r"is 'another', but the bucket or account"):
         ObjectStoreFiles(options).open_input(f"{root}/t", 1)
     if not root.startswith(("gs", "az")):
         assert ObjectStoreFiles({**options, name: same}).open_input(f"{root}/t", 1)

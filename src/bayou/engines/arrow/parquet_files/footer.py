@@ -72,7 +72,10 @@ def read_written_statistics(
 
 
 def _without_dates(statistics: FileStatistics) -> FileStatistics:
-    """Remove the bounds of dates and timestamps, for a file in Spark's legacy calendar."""
+    """Remove the bounds of dates and timestamps.
+
+    Files that Spark wrote in its legacy calendar have bounds in this calendar.
+    """
     return replace(
         statistics,
         min_values=_bounds_without_dates(statistics.min_values),

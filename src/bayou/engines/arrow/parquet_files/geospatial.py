@@ -32,7 +32,7 @@ def with_logical_types(group: pa.Table) -> pa.Table:
 
 
 class _WkbType(pa.ExtensionType):
-    """GeoArrow's extension type for WKB; `metadata` is its JSON."""
+    """GeoArrow's extension type for WKB; `metadata` contains the type's parameters as JSON."""
 
     def __init__(self, metadata: bytes) -> None:
         self._metadata = metadata

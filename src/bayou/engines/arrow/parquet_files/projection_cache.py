@@ -49,8 +49,8 @@ class ReadPlans:
     def plan(self, requested_schema: pa.Schema, predicate: Predicate | None) -> ReadPlan:
         """Return the plan for a requested schema and predicate.
 
-        Plans are looked up by the identity of both arguments: all files of a scan share these
-        objects.
+        A cached plan is returned if it was created for the same two objects. Equal objects get a
+        new plan. All files of a scan pass the same objects.
         """
         known = self._known
         for plan in known:

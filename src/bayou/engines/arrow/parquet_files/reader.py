@@ -106,11 +106,17 @@ class OpenParquet:
         return options is not None
 
     def schema(self) -> pa.Schema:
-        """Return the file's schema, with metadata on fields in Spark's legacy calendar."""
+        """Return the file's schema.
+
+        The metadata of a field tells whether its values are in Spark's legacy calendar.
+        """
         return mark_legacy_fields(self.reader.schema_arrow, self.metadata.schema)
 
     def checked_footer(self) -> pq.FileMetaData:
-        """Validate and return the footer; a damaged footer can make pyarrow abort the process."""
+        """Validate the footer and return it.
+
+        Without this validation, pyarrow can abort the process when it reads a damaged footer.
+        """
         if self.has_checked_footer:
             return self.metadata
         size = self._source.seek(0, io.SEEK_END)

@@ -66,9 +66,9 @@ class RowGroupFilter:
 
     @property
     def needs_bounds(self) -> bool:
-        """Whether `select` reads the footer's columns.
+        """Whether `select` reads the column statistics of the footer.
 
-        If true, the caller must validate the footer first.
+        If true, the caller must validate the footer before it calls `select`.
         """
         return self._plan is not None
 

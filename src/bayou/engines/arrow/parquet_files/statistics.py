@@ -64,7 +64,10 @@ class _Leaf:
     string_bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     def add_string_bounds(self, row_group: int, column: pa.ChunkedArray[Any]) -> None:
-        """Compute the bounds of a row group, unless one of them isn't valid UTF-8."""
+        """Store the minimum and maximum of a column in a row group.
+
+        Nothing is stored if the minimum or the maximum isn't valid UTF-8.
+        """
         with contextlib.suppress(UnicodeDecodeError):
             self.string_bounds[row_group] = pc.min(column).as_py(), pc.max(column).as_py()
 
@@ -106,7 +109,10 @@ class StatisticsCollector:
                 leaf.has_nan = pa.types.is_floating(leaf.data_type) and not counts_nan
 
     def add(self, group: pa.Table) -> None:
-        """Collect the statistics that the footer lacks from the rows of a row group."""
+        """Collect statistics from the rows of a row group.
+
+        Statistics that the footer will contain are skipped.
+        """
         for leaf in self._leaves:
             kind = leaf.data_type
             if pa.types.is_floating(kind):
@@ -195,7 +201,10 @@ class StatisticsCollector:
         return null_count, (min(lows), max(highs)) if usable and lows else None
 
     def _upper_bound(self, string: str) -> str | None:
-        """Return a short upper bound of a maximum, in UTF-8 order; None if there is none."""
+        """Return a short upper bound of `string`, in the order of UTF-8.
+
+        Returns None if the string can't be shortened to an upper bound.
+        """
         if len(string) <= self._prefix_length:
             return string
         following = string[self._prefix_length]

@@ -1,10 +1,12 @@
 """Selects the Arrow types in which pyarrow decodes the strings of a Parquet file fastest.
 
-By default, pyarrow decodes Parquet columns of type BYTE_ARRAY as `string` or `binary`. As
-`large_string`, a column is decoded in three quarters of this time. As a dictionary array, a
-dictionary-encoded column is decoded in a quarter of this time. The decoded values are then
-converted to `string`. The conversion copies no bytes of large strings; for dictionary arrays, it
-takes another quarter of the time.
+By default, pyarrow decodes Parquet columns of type BYTE_ARRAY as `string` or `binary`. Two other
+types are decoded faster, and then converted to `string`:
+
+- `large_string` is decoded in three quarters of the default's time. The conversion copies no bytes
+  of the strings.
+- A dictionary array is decoded in a quarter of the default's time, if the column is
+  dictionary-encoded. The conversion takes another quarter of the default's time.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ def decoding_options(
     *,
     dictionaries: bool = False,
 ) -> dict[str, Any] | None:
-    """Return arguments for `ParquetReader.open` that read strings faster; None for no arguments.
+    """Return the arguments with which `ParquetReader.open` reads the strings of a file faster.
+
+    Returns None if the default arguments are the fastest.
 
     Args:
         leaves: indexes of the leaf columns to decode.
@@ -165,7 +169,7 @@ def _leaf_types(kind: _AnyType) -> Iterator[pa.DataType]:
 
 
 def _size(batch: pa.RecordBatch) -> int:
-    """Return the maximum number of bytes of the batch's values after the conversion."""
+    """Return an upper bound of the bytes in any one column, after its dictionary is decoded."""
     size = batch.nbytes
     for column in batch.columns:
         if isinstance(column, pa.DictionaryArray) and len(column.dictionary):

@@ -287,7 +287,10 @@ def _pieces(batch: pa.RecordBatch, max_rows: int, max_bytes: int) -> Iterator[pa
 def _cut_at_multiples(
     batches: Iterable[pa.RecordBatch], rows: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Split batches at each multiple of `rows`, counted across batches; None splits nothing."""
+    """Split batches at each multiple of `rows`, counted across batches.
+
+    If `rows` is None, the batches aren't split.
+    """
     if rows is None:
         yield from batches
         return

@@ -198,7 +198,10 @@ def _text(body: bytes, name: str) -> str:
 
 
 def _expiration(text: str) -> dt.datetime | None:
-    """Return a time with its time zone, by default UTC; None if the text isn't a time."""
+    """Parse an ISO 8601 time; return None if the text isn't a time.
+
+    A time without a time zone is in UTC.
+    """
     try:
         time = dt.datetime.fromisoformat(text)
     except ValueError:

@@ -73,13 +73,14 @@ class ConditionalPuts:
         self._results: dict[tuple[str, ...], bool] = {}
 
     def check(self, identity: tuple[str, ...], store: ObjectStore, root: str, key: str) -> None:
-        """Check a bucket before this process first writes a log file to it.
+        """Check that a bucket supports conditional puts.
 
-        The check puts a hidden key in the log folder twice, then deletes the key. The store must
-        reject the second put, or the first put if an earlier check couldn't delete the key.
+        The check runs once for each `identity`, before the first write of a log file. It puts a
+        hidden key in the log folder twice, then deletes the key. The store must reject the second
+        put, or the first put if an earlier check couldn't delete the key.
 
         Args:
-            key: key of the file to write; keys outside of a log aren't checked.
+            key: key of the file to write. If it isn't in a log folder, nothing is checked.
 
         Raises:
             PrerequisiteError: the store accepts a put that it must reject.

@@ -93,10 +93,10 @@ def publish_exclusively(
 
 
 def is_unchanged(path: str, status: os.stat_result, data: bytes) -> bool:
-    """Whether no other writer has replaced the file that was published at `path`.
+    """Whether the file at `path` is still the file that was published there.
 
-    On local disks, delta-spark may replace the file, because it checks whether the path exists and
-    then renames its own file to the path. A deleted file counts as unchanged.
+    On local disks, delta-spark can replace the file: it checks whether the path exists, and then
+    renames its own file to the path. If the file was deleted, the result is True.
 
     Args:
         status: status of the published file.

@@ -118,16 +118,17 @@ def split_object_uri(path: str) -> tuple[str, str]:
     form = _FORMS.get(canonical, _BUCKET)
     if not form.fullmatch(bucket):
         raise ArgumentError(
-            f"{_without_credentials(path)!r}: {scheme}:// isn't followed by the name of a bucket. "
-            "Pass credentials and the endpoint of a store as storage_options, not in the path.",
+            f"{_without_credentials(path)!r}: the part after {scheme}:// isn't the name of a "
+            "bucket. If it contains credentials or an endpoint, pass these as storage_options "
+            "instead.",
             argument="path",
         )
     if _ODD_KEY.search(key):
         key = re.sub("/{2,}", "/", key).lstrip("/")
         if _REFUSED_KEY.search(key):
             raise ArgumentError(
-                f"{path!r}: the segments '.' and '..' and control characters aren't supported in a "
-                "key. Remove them from the path.",
+                f"{path!r}: the key contains a control character, or a segment '.' or '..'. "
+                "Remove it from the path.",
                 argument="path",
             )
     return f"{canonical}://{bucket}", key
@@ -167,8 +168,9 @@ def check_bucket_options(root: str, options: dict[str, str]) -> None:
         value = options.pop(name, None)
         if value is not None and value != expected:
             raise ArgumentError(
-                f"storage option {name!r}: the value is {value!r}, but the path is in "
-                f"{expected!r} ({root}). Remove the option, or use the options of that store.",
+                f"storage option {name!r}: the value is {value!r}, but the bucket or account in "
+                f"the path is {expected!r} ({root}). Remove the option, or pass the options for "
+                "this bucket or account.",
                 argument="storage_options",
             )
 

@@ -224,7 +224,8 @@ def _duration(key: str, value: str) -> dt.timedelta:
         milliseconds = int(match.group(1)) * _UNIT_MS[match.group(2)]
     if milliseconds > _MAX_DURATION_MS:
         raise ArgumentError(
-            f"storage option {key!r}: not a duration up to a day. Use a duration such as '30s'.",
+            f"storage option {key!r}: not a duration of at most one day. Use a duration such as "
+            "'30s'.",
             argument="storage_options",
         )
     return dt.timedelta(milliseconds=milliseconds)
