@@ -67,12 +67,12 @@ def first_start(
         recorded: the start offsets that an interrupted first run recorded; empty if there are none.
             If there are recorded offsets, the result depends on `starting-offsets`:
 
-            - If it is `latest`, each partition starts at its recorded offset.
-            - If it is a time, a partition starts at the recorded offset, or at the first offset at
-              or after the time, whichever is lower.
-            - If it has an offset for the partition, the partition starts at this offset.
-            - Otherwise a partition starts at the recorded offset, or at the first offset that Kafka
-              has, whichever is lower.
+            - `latest`: each partition starts at its recorded offset.
+            - A time: a partition starts at the recorded offset, or at the first offset at or after
+              the time, whichever is lower.
+            - An offset for the partition: the partition starts at this offset.
+            - Otherwise: a partition starts at the recorded offset, or at the first offset that
+              Kafka still has, whichever is lower.
 
     Raises:
         PipelineError: `starting-offsets` has an offset or a partition that the topic lacks.

@@ -28,11 +28,11 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         columns: the expressions of all derived columns. Empty if the condition reads no derived
             column.
         deletes: whether records that are filtered out delete the rows of their keys.
-        starts: for each Kafka partition, the first offset to which the condition applies; 0 if the
-            partition is omitted.
-        replays: the dead letters that were replayed with the condition: for each Kafka partition,
-            ranges of offsets (start, exclusive end). Because the number of ranges is limited, they
-            may also contain offsets of records that aren't dead letters.
+        starts: for each Kafka partition, the first offset to which the condition applies. The
+            offset is 0 for a partition that isn't in the mapping.
+        replays: for each Kafka partition, the offset ranges (start, exclusive end) of the dead
+            letters that were replayed with the condition. Because the number of ranges is limited,
+            they may also contain offsets of records that aren't dead letters.
     """
 
     where: str | None = None
@@ -80,7 +80,7 @@ def filter_properties(
     covered: Mapping[int, int],
     replayed: Mapping[int, Iterable[OffsetSpan]] | None = None,
 ) -> dict[str, str]:
-    """Return the table property that stores the `updated_periods`; empty if nothing has changed.
+    """Return the table property with the `updated_periods`; an empty dict if nothing has changed.
 
     Args:
         replayed: for each Kafka partition, the offsets of the dead letters that are replayed with

@@ -1,13 +1,13 @@
 """Decodes records, and removes records that don't meet the condition `processing.where`.
 
-New fields of a filtered record don't become columns. If the condition is FALSE, the record isn't
-validated.
+New fields of removed records don't become columns. If the condition is FALSE for a record, the
+record is removed even if it is invalid.
 
 First, all columns of a batch are decoded, and the filter is applied. No other step is needed if all
 records are valid and no record has a new field.
 
-If records are refused, only the columns that the condition reads are decoded from these records. If
-the condition is FALSE for a refused record, the record is filtered out instead.
+If records are invalid, only the columns that the condition reads are decoded from these records. An
+invalid record is removed if the condition is FALSE for it. Otherwise it becomes a dead letter.
 
 If the batch has new fields, only the columns that the condition reads are decoded from all records.
 Then all columns are decoded from the records that pass the filter.
@@ -95,9 +95,9 @@ class FilteredDecoder:
         )
 
     def _decode_remaining(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode a batch with new fields again, without the new fields of filtered records.
+        """Decode a batch with new fields again, without the new fields of removed records.
 
-        If the condition reads new fields, the result has only these fields and no rows.
+        If the condition reads new fields, only these new fields are returned, and no rows.
         """
         inputs = self._where_decoder.decode(values)
         if inputs.new_fields.fields:

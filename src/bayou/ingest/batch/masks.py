@@ -34,7 +34,10 @@ def apply_masks(batch: pa.RecordBatch, masks: Mapping[str, str]) -> pa.RecordBat
 
 
 def mask_problem(schema: pa.Schema, path: str, mask: str) -> str | None:
-    """Return why a mask can't be applied at `path`; None if it can, or if no field matches."""
+    """Return why a mask can't be applied to the fields at `path`.
+
+    Returns None if the mask can be applied, or if there is no field at `path`.
+    """
     types = list(_field_types(schema, path.split(".")))
     exists = any(not inside for _, inside in types)
     for kind, inside in types:
@@ -53,7 +56,7 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Follow a path through nested structs; yield the type of the last field found for each match.
+    """Follow a path through nested structs; yield the type of the field at which each match ends.
 
     The boolean is true if the path continues below this field, for example because the field is a
     string that contains JSON.

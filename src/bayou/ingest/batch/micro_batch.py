@@ -129,7 +129,10 @@ class MicroBatchWriter:
         self.open()
 
     def record_checks(self) -> None:
-        """Record checks for a RESTORE in idle tables; see `TargetTable.record_check`."""
+        """Record in idle tables that they were checked for a RESTORE.
+
+        See `TargetTable.record_check`.
+        """
         self._target.record_check()
 
     def _set_opened(self) -> None:

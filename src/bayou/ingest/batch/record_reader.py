@@ -77,7 +77,9 @@ class RecordReader:
     def read(
         self, source: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch | None, pa.RecordBatch | None]]:
-        """Convert a batch; yield pairs of rows and dead letters, each None if there are none.
+        """Convert a batch; yield pairs of rows and dead letters.
+
+        Each pair is for one part of the batch. Rows or dead letters are None if the part has none.
 
         Rows of an upsert have the additional column `DELETED`.
 

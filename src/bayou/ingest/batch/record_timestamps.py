@@ -6,8 +6,8 @@ never gets the current time: with this time, it would be newer than the records 
 upsert would ignore them.
 
 A task knows only its own records. If the first record of a range has no timestamp, the driver must
-know the timestamp before the range (`TimesBefore`). Otherwise the driver determines it, and runs
-the batch again.
+know the timestamp before the range (`TimesBefore`). If the driver doesn't know this timestamp, it
+determines the timestamp, and runs the batch again.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class RecordTimes:
     Args:
         starts: the first offset of the task's range, for each partition.
         before: timestamps of records that other tasks or earlier batches have read.
-        exact: which entry of `before` is used for a range. If True, only an entry for exactly the
-            first offset of the range; if False, the entry for the nearest offset at or before it.
+        exact: whether `before` must have an entry for exactly the first offset of a range. If
+            False, the entry for the nearest offset at or before the first offset is used.
 
     Attributes:
-        unknown: the partitions whose first records can't be ordered, because they have no
-            timestamp, and `before` has no timestamp for their range.
+        unknown: the partitions whose first records have no timestamp and can't be ordered, because
+            `before` has no entry for their range.
     """
 
     def __init__(
@@ -144,7 +144,9 @@ def last_times(
 
 
 def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> LastTimes:
-    """Return offset and timestamp of each partition's last row or deleted key with a timestamp.
+    """For each partition, find the last row or deleted key with a timestamp.
+
+    Returns the offset and the timestamp of this row or key.
 
     Args:
         tables: the target of an upsert, and the table of its deleted keys.
@@ -159,11 +161,13 @@ def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> LastTimes:
 def times_of_dead_letters(
     dead_letters: SnapshotHandle, topic: str, covered: Mapping[int, int]
 ) -> LastTimes:
-    """Return offset and timestamp of each partition's last dead letter with a timestamp.
+    """For each partition, find the last dead letter with a timestamp.
+
+    Returns the offset and the timestamp of this dead letter.
 
     Args:
-        covered: the next offset to read of each partition. Later dead letters are from an
-            interrupted batch, which is repeated; they are ignored.
+        covered: the next offset to read of each partition. Dead letters at or after this offset are
+            ignored, because they are from an interrupted batch, which will be repeated.
     """
     last: LastTimes = {}
     _add_table(last, dead_letters, topic, prefix="", covered=covered)

@@ -187,9 +187,9 @@ def with_key_json(
 ) -> tuple[Decoded, pa.RecordBatch]:
     """If the layout has `_kafka_key_json`, add a column with the decoded Kafka keys as JSON.
 
-    A record whose key can't be decoded is refused. If `deleted` is true, the records delete rows,
-    and a key that can't be decoded becomes null. Returns the decoded batch, and the records with
-    the new column.
+    If `deleted` is false, a record whose key can't be decoded is refused. If `deleted` is true, the
+    records delete rows, and `_kafka_key_json` is null for such a key. Returns the decoded batch,
+    and the records with the new column.
     """
     if "_kafka_key_json" not in layout.metadata_columns:
         return decoded, source
@@ -223,10 +223,11 @@ def record_field_columns(
 
 
 def kafka_times(source: pa.RecordBatch, ingestion_timestamp: int) -> Any:
-    """Return the Kafka timestamps; a missing timestamp is copied from the record before or after.
+    """Return the Kafka timestamps of records, and fill in the missing timestamps.
 
-    The ingestion timestamp is only used if no record of `source` has a timestamp. It isn't used for
-    the records of an upsert: their timestamps are in the column that `RecordTimes.fill` adds.
+    A missing timestamp is copied from the nearest earlier record that has one, or else from the
+    nearest later record. If no record of `source` has a timestamp, the ingestion timestamp is used.
+    For an upsert, the result is the column that `RecordTimes.fill` has added.
     """
     if ORDER_TIME in source.schema.names:
         return source.column(ORDER_TIME)

@@ -67,7 +67,7 @@ def test_names_that_end_with_the_run_are_told(tmp_path):
         ("{uris: 'http://h:1'}", {}, "must have the form thrift://HOST:PORT"),
         ("{uris: 'thrift://h'}", {}, "must have the form thrift://HOST:PORT"),
         ("{type: session, uris: 'thrift://h:1'}", {}, "uris is only used with type: hive"),
-        ("{uris: 'thrift://h:1', database: 'a-b'}", {}, "isn't a name of letters, digits"),
+        ("{uris: 'thrift://h:1', database: 'a-b'}", {}, "isn't a valid name; use letters"),
         ("{uris: 'thrift://h:1'}", {"name": "user-events"}, "'user-events' can't be the name"),
         ("{uris: 'thrift://h:1'}", {"name": "a.b.c"}, "'a.b.c' can't be the name"),
         ("{uris: 'thrift://h:1'}", {"name": "A"}, "topics.a and topics.b have the same table"),

@@ -1,4 +1,4 @@
-"""Records the offsets of rows that a table already has when the pipeline first uses it."""
+"""Commits the offsets of rows that a table already has before the pipeline's first run."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def existing_offsets(
     snapshot: SnapshotHandle | None,
     storage_options: dict[str, str],
 ) -> dict[int, int]:
-    """Return the last Kafka offset of the rows and migrated records in a table, by partition.
+    """For each partition, return the last Kafka offset of existing rows and migrated records.
 
-    If the table has a committed offset of at least one partition, all rows are ignored. The result
-    then has only the offsets of migrated records in partitions without a committed offset.
+    Offsets of rows are only determined if the table has no committed offsets. If it has, the result
+    contains only migrated records, in partitions without a committed offset.
 
     Args:
         covered: the next offset to read of each partition, as committed to the table.

@@ -22,7 +22,7 @@ _LOG = "_delta_log"
 
 
 def foreign_file(topic: Topic, engine: Engine) -> str | None:
-    """Return the path of a file in the table's folder that the pipeline didn't write, or None.
+    """Return the path of a file of another program in the table's folder; None if there is none.
 
     Files and folders whose names begin with `_` or `.` are ignored, because VACUUM doesn't delete
     them. If the folder contains the folder of another table, the result may be the path of that

@@ -1,4 +1,4 @@
-"""Detects from a table's rows that a RESTORE may have removed rows, if the log is incomplete.
+"""If the log is incomplete, detects from a table's rows that a RESTORE may have removed rows.
 
 A RESTORE that removes rows removes the rows of the last commits. The table then lacks the row at
 the last recorded offset of a Kafka partition, or all rows of a folder's last migrated batch.
@@ -41,10 +41,10 @@ class RowRange:
 def missing_last_rows(engine: Engine, topic: Topic, snapshot: Snapshot) -> tuple[RowRange, ...]:
     """Return the last recorded offsets and last migrated batches for which the table has no row.
 
-    The result is empty only if no RESTORE has removed rows of Kafka batches or migrated batches of
-    the topic. Rows that a program wrote and rows of replayed dead letters aren't checked. If the
-    result isn't empty, rows may be missing for another reason: a record was filtered out or is a
-    dead letter, or its row was deleted.
+    If a RESTORE has removed rows of Kafka batches or migrated batches of the topic, the result
+    isn't empty. Rows that a program wrote and rows of replayed dead letters aren't checked. A row
+    may also be missing for another reason: its record was filtered out or is a dead letter, or the
+    row was deleted.
     """
     name, transactions = topic.config.kafka_topic, snapshot.transactions
     ranges = [

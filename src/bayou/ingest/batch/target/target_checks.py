@@ -150,7 +150,7 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
         raise PipelineError(
             f"topic {key!r}: the key columns with the mask 'hash' are now "
             f"({', '.join(hashed) or 'none'}), but were ({', '.join(stored_hashed) or 'none'}) "
-            f"when the rows in {path} were written, so each key would get a second row. Restore "
+            f"for the rows in {path}, so each key would get a second row. Restore "
             "the original masks, or set another table-path.",
             topic=key,
         )
@@ -198,11 +198,12 @@ NEWEST_RESTORE = "bayou.newestRestore"
 
 
 def restore_app_id(table_id: str, kafka_topic: str) -> str:
-    """Return the `appId` of the transaction identifier for the last RESTORE that a topic accepted.
+    """Return the `appId` of the transaction identifier of the last RESTORE that a topic accepted.
 
-    The identifier's version is the version of the RESTORE. The topic's first commit after the
-    RESTORE contains the identifier. If several topics write the table, each of them must accept the
-    RESTORE, because the RESTORE may have removed rows of each topic.
+    A RESTORE is accepted if it passes `check_not_restored`. The identifier's version is the version
+    of the RESTORE. The topic's first commit after the RESTORE contains the identifier. If several
+    topics write the table, each topic must accept the RESTORE, because the RESTORE may have removed
+    rows of each topic.
     """
     return f"{_RESTORE}{table_id}/{kafka_topic}"
 
@@ -220,8 +221,9 @@ class RestoreCheck:
     """The result of `check_not_restored`.
 
     Attributes:
-        newest: the version of the newest RESTORE, or of a later commit that log cleanup has deleted
-            and that may be a RESTORE; -1 if there is none.
+        newest: the version of the newest RESTORE; -1 if there is none. If log cleanup has deleted
+            commits that weren't checked, this is the last deleted version, because any of these
+            commits may be a RESTORE.
         since: the time of the oldest commit that the check needed, in ms since the epoch; None if
             only the commits after a known version were checked.
     """
@@ -240,13 +242,15 @@ def check_not_restored(
     setting `accept-restore` or an earlier commit of the topic accepts it, or if the table has
     neither offsets of the topic nor migrated records.
 
-    A commit that log cleanup has deleted may have been a RESTORE. It passes the check if the table
-    has the rows of the topic's last recorded offsets and of the last migrated batches.
+    Log cleanup may have deleted the commit of a RESTORE. If commits are missing, the table passes
+    the check if it has the row at each of the topic's last recorded offsets, and a row of each
+    folder's last migrated batch.
 
     Args:
         latest: the latest version of the table.
         known: the last version that was already checked; only later commits are checked. If None,
-            the last checked version and its result are read from the commits of pipelines.
+            the last checked version, and the newest RESTORE up to this version, are read from the
+            commits of pipelines.
     """
     check = _newest_restore(engine, table, latest, known)
     restored = check.newest
@@ -267,8 +271,8 @@ def check_not_restored(
             "records won't be read again. To continue without these rows, set "
             f"{topic.restore_setting(restored)}. To recover the rows, RESTORE the table to "
             f"version {restored - 1}, and then set {topic.restore_setting('VERSION')}, where "
-            "VERSION is the version that this creates. To read all records again, set another "
-            "table-path.",
+            "VERSION is the version that this RESTORE creates. To read all records again, set "
+            "another table-path.",
             topic=key,
         )
     if missing := missing_last_rows(engine, topic, latest):
@@ -276,7 +280,7 @@ def check_not_restored(
             f"topic {key!r}: {table.path} may have been restored: log cleanup has deleted the "
             f"commits up to version {restored}, and the table has no row of {missing[0]}. If a "
             "RESTORE has removed rows, their records won't be read again. To find missing rows, "
-            "run bayou verify. If none are missing, or to continue without them, set "
+            "run bayou verify. If no rows are missing, or if you don't need them, set "
             f"{topic.restore_setting(restored)}. To read all records again, set another "
             "table-path.",
             topic=key,

@@ -155,12 +155,13 @@ class TargetTable(TargetState):
         self._recorded_restore = max([self._recorded_restore, *restore_ids.values()])
 
     def record_check(self) -> None:
-        """Commit that the table was checked for a RESTORE, so that later checks can start there.
+        """Record in a commit that the table was checked for a RESTORE.
 
-        A check needs all commits since the last commit of a pipeline. If no records arrive for a
-        long time, log cleanup would delete these commits. Therefore this method commits when the
-        oldest of them is older than half of the log retention. A conflict is ignored, because the
-        method is called again when the topic is next prepared.
+        Later checks can then start at this commit. A check needs all commits since the last commit
+        of a pipeline. If no records arrive for a long time, log cleanup would delete these commits.
+        Therefore this method commits when the oldest needed commit is older than half of the log
+        retention. A conflict is ignored, because the method is called again when the topic is next
+        prepared.
         """
         if self._snapshot is None or self._needed_since is None:
             return
@@ -209,8 +210,8 @@ class TargetTable(TargetState):
     def transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
         """Return the transaction identifiers that record the offsets of `spans` in a commit.
 
-        A commit with offsets, and each commit of an upsert, also records the identifier of an
-        accepted RESTORE.
+        If `spans` isn't empty, or for an upsert, the result also has the identifier of an accepted
+        RESTORE that the topic hasn't recorded yet; see `restore_app_id`.
         """
         ids: dict[str, int] = {}
         if self._kafka is not None:
@@ -222,7 +223,7 @@ class TargetTable(TargetState):
         return ids
 
     def _restore_ids(self) -> dict[str, int]:
-        """Return the identifier of the accepted RESTORE; empty if the topic has recorded it."""
+        """Return the identifier of the accepted RESTORE if the topic hasn't recorded it yet."""
         if self._snapshot is None:
             return {}
         application = restore_app_id(self._snapshot.table_id, self._topic.config.kafka_topic)

@@ -51,17 +51,18 @@ class TargetUpserts:
         """Clear the table of deleted keys if the target doesn't exist yet.
 
         The deleted keys are from an earlier table at the target's path. If another process has
-        created the target in the meantime, nothing is cleared, and this process fails to create the
-        target.
+        created the target since it was last read, nothing is cleared. The commit of this process
+        then fails, because the target exists.
         """
         if self._snapshot is None and self._target.latest_snapshot() is None:
             self._table().deleted_keys.forget_all()
 
     def last_times(self) -> dict[int, int]:
-        """Return the timestamp of the last row, deleted key or dead letter of each Kafka partition.
+        """For each Kafka partition, return the timestamp of the last record that has one.
 
-        In microseconds since the epoch; see `RecordTimes`. Dead letters count, because a dead
-        letter can become a row later. This row must be older than the rows of later records.
+        The record is a row, a deleted key or a dead letter. Timestamps are in microseconds since
+        the epoch; see `RecordTimes`. Dead letters count, because a dead letter can become a row
+        later. This row must be older than the rows of later records.
         """
         if self._snapshot is None:  # deleted keys are from an earlier table
             return {}
@@ -173,7 +174,7 @@ class TargetUpserts:
 
     @contextlib.contextmanager
     def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
-        """Context manager that converts conflicts between upserts of different records.
+        """Context manager that makes conflicts between upserts of different records retryable.
 
         Each upsert increments a transaction identifier of the table. If two upserts are concurrent,
         the later one therefore fails with `ConcurrentTransactionError`. This error is converted to

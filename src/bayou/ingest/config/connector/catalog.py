@@ -57,7 +57,7 @@ class CatalogConfig(Section):
     @classmethod
     def _check_database(cls, value: str) -> str:
         if _NAME.match(value) is None:
-            raise ValueError(f"{value!r} isn't a name of letters, digits and underscores")
+            raise ValueError(f"{value!r} isn't a valid name; use letters, digits and underscores")
         return value
 
     @model_validator(mode="after")

@@ -60,7 +60,7 @@ class KafkaOAuth(Section):
                 "a token-provider"
             )
         elif self.config is not None:
-            raise ValueError("config is the argument of a token-provider; remove it")
+            raise ValueError("config is only used with a token-provider; remove config")
         return self
 
 
@@ -130,7 +130,9 @@ class KafkaSecurity(Section):
             ("kerberos", self.kerberos, "GSSAPI"),
         ):
             if section is not None and self.mechanism != mechanism:
-                raise ValueError(f"{key} is used with mechanism {mechanism} only; set mechanism")
+                raise ValueError(
+                    f"{key} needs mechanism {mechanism}; set this mechanism, or remove {key}"
+                )
             if section is None and self.mechanism == mechanism:
                 raise ValueError(f"mechanism {mechanism} needs the section {key}")
         if self.username is not None and self.mechanism in ("OAUTHBEARER", "GSSAPI"):
