@@ -167,7 +167,8 @@ def checked_values(values: object, argument: str) -> Mapping[str, Expression | s
     for name, value in values.items():
         if not isinstance(name, str) or not isinstance(value, str | Expression):
             raise ArgumentError(
-                f"{argument}: {name!r} is {value!r}. Give an SQL string or an expression, such as "
+                f"{argument}: column {name!r} can't be set to {value!r}. Give the name as a "
+                "string, and the value as an SQL string or an expression, such as "
                 f"lit({value!r}) for a constant.",
                 argument=argument,
             )

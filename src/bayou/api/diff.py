@@ -140,7 +140,7 @@ def _digests(batch: pa.RecordBatch) -> Any:
 
 
 class _DigestCounts:
-    """Counts rows by digest: rows of the first version as 1, rows of the second version as -1.
+    """Row counts by digest: the count in the first version minus the count in the second.
 
     The counts are spilled to several files. The first bits of a digest select its file.
     """
@@ -177,9 +177,10 @@ class _DigestCounts:
             writer.write_table(table.filter(pc.equal(buckets, number)))
 
     def surplus(self) -> pa.Table:
-        """Return the digests whose count isn't 0.
+        """Return the digests that the two versions don't have equally often.
 
-        A count is positive if the first version has more rows with the digest, else negative.
+        The column `count` is positive if the first version has more rows with the digest, and
+        negative if the second version has more.
         """
         pending = pa.concat_tables([*self._pending, _SURPLUS.empty_table()])
         if not self._spilled:
@@ -242,10 +243,11 @@ def _surplus_rows(
 def _chunks(read: PlannedRead, wanted: int) -> Iterator[pa.RecordBatch]:
     """Combine batches into larger batches, whose digests are looked up together.
 
-    Each lookup hashes the whole lookup table, so lookups for small batches would be slow.
+    Each lookup searches the digests of a batch in a table of wanted digests. A lookup first hashes
+    the whole table, so lookups for small batches would be slow.
 
     Args:
-        wanted: number of digests in the lookup table.
+        wanted: number of wanted digests.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0

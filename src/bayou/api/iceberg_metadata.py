@@ -33,12 +33,12 @@ class IcebergMetadata:
         self._table = table
 
     def sync(self, *, full: bool = False) -> Conversion:
-        """Convert the versions that have no Iceberg metadata, such as after a failed conversion.
+        """Write the Iceberg metadata that is missing, for example after a failed conversion.
 
         The call can be repeated at any time, also while other writers commit.
 
         Args:
-            full: whether to convert all files again, to one snapshot.
+            full: whether to convert the whole table again, as one Iceberg snapshot.
 
         Raises:
             UniversalFormatError: the table doesn't have the format enabled, or can't be converted.
@@ -58,7 +58,7 @@ class IcebergMetadata:
         return iceberg_status(self._engine, self._table.path, catalog=self._table.catalog)
 
     def lag(self) -> int | None:
-        """Return the number of versions without Iceberg metadata; None if the format isn't enabled.
+        """Return the number of versions not converted yet; None if the format isn't enabled.
 
         Examples:
             >>> bayou.table("lake/customers").iceberg.lag()
@@ -75,7 +75,7 @@ class IcebergMetadata:
         """Register the newest metadata in an Iceberg catalog, and return the metadata's location.
 
         If the table is already registered, its entry is updated. Repeat the call after commits,
-        because catalogs don't read `version-hint.text`.
+        because an Iceberg catalog doesn't notice new metadata files.
 
         Args:
             identifier: name of the table in the catalog, such as `sales.customers`.

@@ -125,8 +125,8 @@ class TableAlterer(BoundTable):
                 `first` and `after` refer to the fields of the same struct.
 
         Raises:
-            SchemaError: the name already exists or is invalid, or the struct or the column in
-                `after` doesn't exist.
+            SchemaError: the name already exists or is invalid, the struct of a nested field doesn't
+                exist, or the column in `after` doesn't exist.
             UnsupportedFeatureError: `default` is set, but the table lacks the feature.
         """
         column = NewColumn(
@@ -142,8 +142,8 @@ class TableAlterer(BoundTable):
         """Drop columns without rewriting files. Older versions keep the columns.
 
         Raises:
-            SchemaError: a column doesn't exist, is the only column, is a partition or clustering
-                column, or a constraint or generated column uses it.
+            SchemaError: a column doesn't exist, is a partition or clustering column, is used by a
+                constraint or generated column, or is the last one in the table or in its struct.
             UnsupportedFeatureError: the table has no column mapping; the message says how to
                 enable it.
         """
@@ -244,14 +244,14 @@ class TableAlterer(BoundTable):
         ).version
 
     def set_column_metadata(self, column: ColumnName, metadata: Mapping[str, Any]) -> int:
-        """Add entries to a column's metadata, such as `{"comment": "the key"}`, or replace them.
+        """Add or replace entries of a column's metadata.
 
         Args:
-            metadata: JSON values by key.
+            metadata: JSON values by key, such as `{"comment": "the key"}`.
 
         Raises:
-            SchemaError: the column doesn't exist, or a key is reserved, such as keys under
-                `delta.`.
+            SchemaError: the column doesn't exist, or Delta or Spark reserves a key. All keys that
+                start with `delta.` are reserved.
 
         Examples:
             >>> bayou.table("lake/orders").alter.set_column_metadata("id", {"owner": "sales"})
@@ -294,9 +294,12 @@ class TableAlterer(BoundTable):
         ).version
 
     def add_constraint(self, constraints: Mapping[str, str]) -> int:
-        """Add CHECK constraints: SQL conditions that all rows must satisfy, by name.
+        """Add named CHECK constraints: SQL conditions that all rows must satisfy.
 
         All existing rows are checked. Each constraint is added by its own commit.
+
+        Args:
+            constraints: SQL conditions by constraint name.
 
         Raises:
             PredicateError: a condition is invalid, or the table lacks one of its columns.
@@ -407,8 +410,8 @@ class TableAlterer(BoundTable):
     def add_feature(self, feature: str | Sequence[str]) -> int:
         """Add table features to the protocol, such as `allowColumnDefaults`.
 
-        If a feature requires higher protocol versions, they are upgraded. Each feature is added by
-        its own commit.
+        If a feature requires higher protocol versions, the protocol is also upgraded. Each feature
+        is added by its own commit.
 
         Raises:
             UnsupportedFeatureError: a feature is unknown, or Bayou can't write it.
@@ -429,17 +432,20 @@ class TableAlterer(BoundTable):
     def drop_feature(self, name: str, *, truncate_history: bool = False) -> int:
         """Remove a feature and its traces from the table, in one or more commits.
 
-        If the feature is a reader feature that older versions use, the table also gets the feature
-        `checkpointProtection`, which protects readers that don't support the removed feature.
+        Some features, such as `deletionVectors`, are still needed to read older versions. If the
+        feature is one of these, the command also adds the feature `checkpointProtection`, which
+        restricts how writers clean up the older versions.
 
         Args:
-            truncate_history: whether to delete versions older than 24 hours instead of adding
-                `checkpointProtection`. This requires two calls, at least 24 hours apart.
+            truncate_history: whether to delete versions older than 24 hours. The command then
+                doesn't add `checkpointProtection`. If a younger version uses the feature, the
+                command raises an error. Repeat the call when that version is 24 hours old.
 
         Raises:
             UnsupportedFeatureError: the table lacks the feature, or the feature can't be dropped.
-            FeatureInUseError: another feature or the table's metadata requires the feature, or the
-                older versions aren't 24 hours old yet.
+            FeatureInUseError: another feature or the table's metadata requires the feature, a
+                version that uses the feature isn't 24 hours old yet, or the feature doesn't allow
+                this value of `truncate_history`.
         """
         checked_string(name, "name")
         return drop_feature(
@@ -453,8 +459,8 @@ class TableAlterer(BoundTable):
     def upgrade_protocol(self, reader: int, writer: int) -> int:
         """Upgrade the protocol's reader and writer versions.
 
-        In writer version 7, the protocol lists its features. An upgrade to this version lists all
-        features that the previous versions include.
+        With writer version 7, the protocol lists the table's features by name. An upgrade to
+        version 7 lists the features that the table's old protocol versions imply.
 
         Raises:
             ArgumentError: a version doesn't exist, or is lower than the table's version.

@@ -118,7 +118,8 @@ class Maintenance(BoundTable):
             ArgumentError: the version isn't earlier than the latest version.
             VersionNotFoundError: the log can't reconstruct the version or timestamp.
             DataFileError: data files of the version are missing; the message names them.
-            CommitConflictError: another writer committed concurrently, or a vacuum hasn't ended.
+            CommitConflictError: another writer committed concurrently, or a vacuum of the table may
+                still be running.
 
         Examples:
             >>> bayou.table("lake/orders").restore(0)

@@ -74,8 +74,9 @@ class TableMerger:
         """Update columns of target rows that match a source row; other columns don't change.
 
         Args:
-            updates: new values by column name, such as `"address.city"` for a struct field. A value
-                may use columns of source and target. Generated columns are recomputed.
+            updates: new values by column name. The name of a struct field is a path such as
+                `"address.city"`. A value may use columns of source and target. Generated columns
+                are recomputed.
             predicate: update only rows for which the condition is true.
 
         Examples:

@@ -124,7 +124,8 @@ class TableOptimizer(BoundTable):
                 output file; None for the table property `delta.targetFileSize` (default: 128 MB).
             max_concurrent_tasks: number of files that are written concurrently; None for one per
                 core.
-            min_size: only files with fewer bytes are compacted; None for `target_size`.
+            min_size: files smaller than this number of bytes are compacted. If None, this is
+                `target_size`.
             max_deleted_rows_ratio: files with a higher fraction of deleted rows are also rewritten.
             batch_size: approximate total size in bytes of the files that one commit replaces; None
                 for 16 GB. If a batch fails, the commits of earlier batches remain.
@@ -238,16 +239,16 @@ class TableOptimizer(BoundTable):
     ) -> OptimizeMetrics:
         """Make an existing table readable as an Iceberg table (REORG ... (UPGRADE UNIFORM ...)).
 
-        This enables Iceberg compatibility, rewrites the files that violate its rules, and sets
-        `delta.universalFormat.enabledFormats`. Versions 1 and 2 disable deletion vectors; version 3
-        enables row tracking.
+        This enables a version of Iceberg compatibility, rewrites the files that weren't written for
+        this version, and sets `delta.universalFormat.enabledFormats`. Compatibility versions 1 and
+        2 disable deletion vectors. Version 1 rewrites no files. Version 3 enables row tracking.
 
         Args:
             iceberg_compat_version: 1, 2 or 3.
             target_size, max_concurrent_tasks, batch_size: see `compact`.
 
         Raises:
-            IcebergCompatError: the table violates a rule of the version.
+            IcebergCompatError: the table violates a rule of the compatibility version.
 
         Examples:
             >>> bayou.table("lake/orders").optimize.upgrade_uniform(2)

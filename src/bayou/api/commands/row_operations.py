@@ -172,9 +172,9 @@ class RowOperations(BoundTable):
 def _assignments(updates: object, new_values: object) -> Mapping[str, Expression | str]:
     if (updates is None) == (new_values is None):
         raise ArgumentError(
-            f"updates: {'neither' if updates is None else 'both'} of updates and new_values "
-            f"{'is' if updates is None else 'are'} set. Give SQL in updates, or Python values in "
-            "new_values.",
+            f"updates: {'neither updates nor' if updates is None else 'both updates and'} "
+            f"new_values {'is' if updates is None else 'are'} set. Give SQL in updates, or Python "
+            "values in new_values.",
             argument="updates",
         )
     if updates is not None:

@@ -106,7 +106,8 @@ class DeltaDataset(pads.FileSystemDataset):
         """Return a scanner. Other arguments of pyarrow's scanners have no effect.
 
         Args:
-            columns: names of columns in result order, or expressions by result name; None for all.
+            columns: names of columns in result order, or expressions by name of the result column.
+                If None, all columns are returned.
             filter: `pyarrow.compute.Expression`; only rows for which it is true are returned.
             batch_size: maximum number of rows in a batch.
         """
@@ -239,9 +240,9 @@ def to_dataset(engine: Engine, snapshot: Snapshot, filter: Predicate | str | Non
 
 
 def to_duckdb_dataset(engine: Engine, snapshot: Snapshot) -> DeltaDataset:
-    """Create the dataset of a snapshot for DuckDB, which groups dictionary arrays faster.
+    """Create the dataset of a snapshot for DuckDB, with dictionary arrays for some string columns.
 
-    Columns that a large file stores with a small dictionary are dictionary arrays.
+    DuckDB groups dictionary arrays faster than strings. See `_dictionary_columns` for the columns.
     """
     return DeltaDataset(
         engine, snapshot, None, dictionary_columns=_dictionary_columns(engine, snapshot)
@@ -249,7 +250,10 @@ def to_duckdb_dataset(engine: Engine, snapshot: Snapshot) -> DeltaDataset:
 
 
 def _dictionary_columns(engine: Engine, snapshot: Snapshot) -> list[str]:
-    """Return the string columns that have small dictionaries in the largest of the first files."""
+    """Return the string columns that have few distinct values, according to one file's footer.
+
+    The file is the largest of the snapshot's first files. If it is small, the result is empty.
+    """
     with snapshot.scan_builder().build().scan_files(engine) as batches:
         files = next((list(islice(batch.rows(), _FILES)) for batch in batches), [])
     file = max(files, key=lambda file: file.size, default=None)
@@ -269,7 +273,7 @@ def _dictionary_columns(engine: Engine, snapshot: Snapshot) -> list[str]:
 
 
 def _encoded(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """Return the schema with dictionary types for some columns."""
+    """Return the schema with a dictionary type for the columns in `names`."""
     encoded = pa.dictionary(pa.int32(), pa.string())
     return pa.schema([f.with_type(encoded) if f.name in names else f for f in schema])
 

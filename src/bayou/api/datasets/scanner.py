@@ -34,7 +34,8 @@ class DeltaScanner(pads.Scanner):
 
         Args:
             read: function that starts a read; its argument is the maximum number of rows or None.
-            batch_size: maximum number of rows in a batch; None for the batches of `read`.
+            batch_size: maximum number of rows in a batch. If None, the batches of `read` are
+                returned unchanged.
         """
         self._read = read
         self._projected_schema = projected_schema

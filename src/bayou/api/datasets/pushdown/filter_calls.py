@@ -26,8 +26,8 @@ class Call:
     """A call of a function.
 
     Attributes:
-        name: name of the function in `pyarrow.compute`, such as `greater`. Calls of functions that
-            pyarrow doesn't have are ignored in the conversion.
+        name: name of the function in `pyarrow.compute`, such as `greater`, or Polars' name
+            `equal_missing`. Data skipping ignores calls of unknown functions.
         options: options of the function by name, such as `value_set` of `is_in`.
     """
 

@@ -1,9 +1,9 @@
 """Converts a `pyarrow.compute.Expression` to a tree of calls.
 
-pyarrow has no public functions to inspect an expression, so this module parses its serialized form,
-an Arrow IPC file. The schema's metadata lists the nodes in order. The file has one row, whose
-columns are constants and options. If the form is unknown, there is no tree, and the caller must not
-skip files.
+pyarrow has no public functions to inspect an expression, so this module parses the serialized
+expression, an Arrow IPC file. The metadata of the file's schema lists the nodes of the expression
+in order. The file has one row; its columns contain the constants and the options of calls. If the
+serialized expression can't be parsed, there is no tree, and the caller must not skip files.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Converts a filter of pyarrow, DuckDB or Polars to a predicate of the kernel for data skipping.
 
 The predicate is TRUE for all rows for which the filter is TRUE, and possibly for more rows. The
-library to which the filter belongs then filters the rows. The libraries evaluate filters in other
-ways than Spark, so the parts that can't be converted safely are omitted:
+library to which the filter belongs then filters the rows. These libraries don't evaluate all
+filters as Spark does, so the predicate leaves out the parts that can't be converted safely:
 
 - pyarrow compares floats as in IEEE 754: `NOT x > 5` is TRUE for NaN. DuckDB and Polars order NaN
-  last, as Spark does. Many writers omit NaN from a file's statistics, so comparisons that are TRUE
-  for NaN are omitted for all engines.
-- pyarrow's `is_in` is FALSE for NULL, so its negation is TRUE for NULL. In Spark both are NULL.
-- Engines convert constants to the column's type, or the column to the constant's type. Comparisons
-  with a constant that the column's type can't represent exactly are omitted.
+  last, as Spark does. Many writers ignore NaN when they compute a file's statistics. Therefore
+  comparisons that are TRUE for NaN aren't converted, for any of the libraries.
+- pyarrow's `is_in` is FALSE for NULL, so `NOT is_in` is TRUE for NULL. In Spark, both IN and NOT IN
+  are NULL for NULL.
+- The libraries convert constants to the column's type, or the column to the constant's type.
+  Comparisons with a constant that the column's type can't represent exactly aren't converted.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def skipping_predicate(
 class _Conversion:
     """Converts the nodes of a filter to predicates.
 
-    A method returns None if a node can't be converted. The node then doesn't skip any rows.
+    A method returns None if a node can't be converted. AND and OR treat None as TRUE, because any
+    row may match the node.
     """
 
     def __init__(self, schema: StructType, *, nan_is_largest: bool) -> None:
