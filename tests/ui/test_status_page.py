@@ -123,8 +123,8 @@ def an_hour(store, clock):
     store.maintenance_finished(failed)
     error = PipelineError(
         "topic 'custom-topic': the table is at offset 812 of partition 0 of 'custom.topic.v1', but "
-        "the topic begins at 2000: offsets 812 to 1999 were removed by retention before they were "
-        "read. To start again with the remaining records, set another table-path.",
+        "the topic begins at 2000, because offsets 812 to 1999 were removed by retention before "
+        "they were read. To start again with the remaining records, set another table-path.",
         topic="custom-topic",
     )
     store.topic_finished(TopicSummary(topic="custom-topic", table_path="t", error=error))

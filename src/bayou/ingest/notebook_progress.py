@@ -98,7 +98,7 @@ class _Topic:
 
 
 def _create_display() -> Any:
-    """Create an output of the running notebook cell that can be updated."""
+    """Create an updatable output in the running notebook cell."""
     try:
         import IPython.display
     except ImportError as error:

@@ -2,9 +2,9 @@
 
 A table has one transaction identifier (`txn` action) for each Kafka partition. Its `appId` contains
 cluster, topic and partition. Its `version` is the last *covered* offset: all records up to this
-offset have been processed, and the next offset to read is `version + 1`. The first commit of a
-topic also records the *start* offset of each partition (`start_app_id`), because a partition may
-have no record for a long time. A run needs no other state.
+offset have been processed, and the next offset to read is `version + 1`. A partition has no covered
+offset until a batch has processed its first records. Therefore the first commit of a topic also
+records the *start* offset of each partition (`start_app_id`). A run needs no other state.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def app_id(topic: KafkaTopic, partition: int) -> str:
 def start_app_id(topic: KafkaTopic, partition: int) -> str:
     """Return the `appId` of the transaction identifier for the start offset of a partition.
 
-    The first run starts to read the partition at this offset. The topic's first commit records
-    this offset in the target. Unless `starting-offsets` is `earliest`, this offset is recorded in
-    the dead letter table before the first batch.
+    The first run starts to read the partition at this offset. Before the first batch, the run
+    records this offset in the dead letter table. If `starting-offsets` is `earliest`, it does so
+    only after a failed batch. The first commit of the topic records the offset in the target.
     """
     return f"{app_id(topic, partition)}{_START}"
 
@@ -72,8 +72,8 @@ _START = "/start"
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
     """Return the next offset to read of each partition that has a transaction identifier.
 
-    Identifiers with a topic id other than `topic.topic_id` are ignored. If one of the two is
-    missing, they count as equal.
+    An identifier is ignored if its topic id differs from `topic.topic_id`. A missing topic id
+    matches every topic id.
     """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
@@ -171,10 +171,9 @@ def resume_positions(
     """Return the next offset to read of each partition; empty for a first run.
 
     A partition with covered offsets resumes after them. Otherwise, it resumes after its existing
-    rows or migrated records. If it has neither, it starts at its recorded start offset. If only
-    other partitions have a recorded start offset, the partition was created later and starts at
-    offset 0. If Kafka no longer has the returned offset, records were deleted before they were
-    read.
+    rows or migrated records. If it has neither, it starts at its recorded start offset. A partition
+    that was created after the first commit has no start offset in the target, and starts at offset
+    0. If Kafka no longer has the returned offset, records were deleted before they were read.
 
     Args:
         transactions: the target's transaction identifiers.
@@ -218,8 +217,8 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
         key: the topic's key, for messages.
 
     Raises:
-        PipelineError: the topic lacks a partition or an offset of `covered`, because the topic was
-            recreated, or because Kafka deleted records before they were read.
+        PipelineError: the topic lacks a partition or an offset of `covered`. The topic was
+            recreated or lost records, or Kafka deleted records before they were read.
         KafkaError: the brokers don't report a partition, although the topic wasn't recreated.
     """
     missing = sorted(covered.keys() - topic.bounds.keys())
@@ -257,9 +256,9 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
         if position < bounds.start:
             raise PipelineError(
                 f"topic {key!r}: the table is at offset {position} of partition {partition} of "
-                f"{topic.name!r}, but the topic begins at {bounds.start}: offsets {position} to "
-                f"{bounds.start - 1} were removed by retention before they were read. To "
-                "continue without these records, set "
+                f"{topic.name!r}, but the topic begins at {bounds.start}, because offsets "
+                f"{position} to {bounds.start - 1} were removed by retention before they were "
+                "read. To continue without these records, set "
                 f"connector.topics.{section_key(key)}.on-data-loss: continue. To start again "
                 "with the remaining records, set another table-path.",
                 topic=key,

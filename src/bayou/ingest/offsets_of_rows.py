@@ -32,7 +32,8 @@ class TopicOffsets:
     """The Kafka offsets of the rows of one or more tables, by partition.
 
     Args:
-        first_partition: rows of lower partitions are ignored; -1 to include migrated rows.
+        first_partition: rows of lower partitions are ignored. Pass -1 to include migrated rows,
+            whose partition is -1.
     """
 
     def __init__(self, first_partition: int = 0) -> None:
@@ -74,7 +75,7 @@ class TopicOffsets:
         return {partition: spans(self.of(partition).once) for partition in self.partitions}
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Add the offsets of rows with the columns `partition` and `offset`."""
+        """Add the offsets of a batch of rows, from its columns `partition` and `offset`."""
         self._add_columns(batch.column("partition"), batch.column("offset"))
 
     def _add_columns(self, partitions: pa.Array[Any], offsets: pa.Array[Any]) -> None:

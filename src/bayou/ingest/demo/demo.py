@@ -307,7 +307,7 @@ def _clean(folder: Path) -> None:
         if existing and not _is_unchanged(folder / _CONFIGURATION_FILE):
             raise PrerequisiteError(
                 f"{existing[0]} isn't from an earlier demo, or {_CONFIGURATION_FILE} was changed "
-                "since, and the demo would replace it. Set another folder with --folder.",
+                f"since. The demo would replace {existing[0]}. Set another folder with --folder.",
                 what="folder",
             )
         for name in (*_TABLES, f"{_STATE}/{_TOPIC}"):
@@ -357,8 +357,9 @@ def _check(spark: SparkSession, table_path: str, produced: int) -> None:
     )
     if not counts["rows"] == counts["records"] == produced == FLIGHTS:
         raise PipelineError(
-            f"{FLIGHTS:,} flights were expected and {produced:,} produced, but the table has "
-            f"{counts['rows']:,} rows of {counts['records']:,} records. This is a bug in Bayou.",
+            f"{FLIGHTS:,} flights were expected and {produced:,} were produced, but the table has "
+            f"{counts['rows']:,} rows from {counts['records']:,} Kafka records. This is a bug in "
+            "Bayou.",
             topic=_TOPIC,
         )
 

@@ -104,7 +104,7 @@ class _Text:
             byte = self._read[self._at : self._at + 1]
             if byte in (b"", b'"'):  # a quote is the start of an incomplete string
                 if not self._more():
-                    raise ArrayError("it ends in the middle of an element")
+                    raise ArrayError("the file ends in the middle of an element")
                 continue
             if not nested:
                 break

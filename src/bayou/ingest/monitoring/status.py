@@ -121,7 +121,8 @@ class TopicStatus:
             unknown.
         freshness: age in seconds of the oldest record that the pipeline has yet to read; 0 if there
             is none, None if unknown.
-        objective: the maximum of `freshness` (`slo.freshness-seconds`); None if not configured.
+        objective: the configured limit of `freshness` (`slo.freshness-seconds`); None if there is
+            none.
         checks: number of freshness checks since the start of the run.
         misses: number of checks in which `freshness` exceeded `objective`.
         rows_per_second: rows added per second, over the last minute.

@@ -146,8 +146,8 @@ class StatusStore:
         """Set the end offset of each partition of a topic.
 
         Args:
-            first_waiting: the timestamp of the first unread record, in seconds since the epoch, for
-                each partition in the result of `unknown_arrivals`.
+            first_waiting: for each partition in the result of `unknown_arrivals`, the timestamp of
+                its first unread record, in seconds since the epoch.
         """
         now, jump = self._now(), self._jump()
         written = {partition: time - jump for partition, time in first_waiting.items()}
@@ -155,9 +155,9 @@ class StatusStore:
             self._topics[topic].set_end_offsets(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
-        """For partitions whose first unread record has no known arrival time, return its offset.
+        """Return the offsets of first unread records whose arrival time is unknown, by partition.
 
-        The caller reads the timestamps of the records at these offsets.
+        The caller reads the timestamps of these records.
         """
         with self._lock:
             return self._topics[topic].unknown_arrivals(ends)
@@ -221,7 +221,10 @@ class StatusStore:
         return self._steady() + self._since
 
     def _jump(self) -> float:
-        """Return the change of the system clock in seconds; changes up to one second count as 0."""
+        """Return by how many seconds the system clock was changed during the run.
+
+        Changes of up to one second count as 0.
+        """
         jump = self._clock() - self._now()
         return jump if abs(jump) > 1.0 else 0.0
 
@@ -242,9 +245,9 @@ class _Partition:
     """The end offsets of a partition over time, to compute the age of its first unread record.
 
     Attributes:
-        arrivals: pairs of a time and the end offset at this time, oldest first. All records below
-            the oldest end offset have been read. Therefore the first unread record arrived after
-            the oldest time, unless it was already unread at the first poll.
+        arrivals: pairs of a time and the end offset at this time, oldest first. If all records
+            below the oldest end offset have been read, the first unread record arrived after the
+            oldest time. Otherwise, the first unread record was already in Kafka at the first poll.
         waiting_since: timestamp of the first record that was unread at the first poll; None if
             there is no such record or its timestamp is unknown.
     """
@@ -385,7 +388,10 @@ class _Topic:
         self.follow({number: span.end for number, span in event.spans.items()}, now)
 
     def saw_version(self, version: int | None) -> None:
-        """Set the version unless a later one is known, because events may arrive out of order."""
+        """Set the version if it is later than the known version.
+
+        Events may arrive out of order.
+        """
         if version is not None:
             self.version = version if self.version is None else max(version, self.version)
 

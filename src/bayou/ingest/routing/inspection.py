@@ -62,7 +62,7 @@ def routed_statuses(
 def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, ...]:
     """Return copies of the topic, one for each registered table; see `Topic.routed`.
 
-    A registered table may not exist yet, because no batch has committed rows to it.
+    A registered table doesn't exist until a batch has committed rows to it.
 
     Args:
         default: the snapshot of the default table; None if the table doesn't exist.

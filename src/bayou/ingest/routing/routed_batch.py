@@ -89,7 +89,10 @@ class RoutedBatchWriter(MicroBatchWriter):
         super().apply_definition()
 
     def record_checks(self) -> None:
-        """Record checks for a RESTORE in idle tables; see `TargetTable.record_check`."""
+        """Record in idle tables that they were checked for a RESTORE.
+
+        See `TargetTable.record_check`.
+        """
         super().record_checks()
         for_each_table(lambda table: table.target.record_check(), self.tables.existing)
 

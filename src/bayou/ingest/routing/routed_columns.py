@@ -31,9 +31,9 @@ class RoutedOutput:
     """A table that receives records of a batch.
 
     Attributes:
-        transaction: the transaction for the table's rows, to which the offsets are added when it is
-            committed. None if the table can't be created yet, because its partition or clustering
-            columns aren't known.
+        transaction: the transaction for the table's rows. The offsets of the batch are added right
+            before the commit. None if the table can't be created yet, because its partition or
+            clustering columns aren't known.
         added: names of the columns that the transaction adds.
     """
 

@@ -266,7 +266,7 @@ class RoutedTables:
         """Add missing partition and clustering columns, with the types that other tables have.
 
         Args:
-            columns: for each table, the columns of the fields of its records.
+            columns: for each table, the columns that store the fields of its records.
         """
         layout_columns: dict[str, StructField] = {}
         for name in self._shared:
@@ -330,10 +330,10 @@ class RoutedTables:
 
 
 def reserved_names(topic: Topic) -> frozenset[str]:
-    """Return the values whose own name in `route-by.table-path` leads to a path that is in use.
+    """Return the values that need a hash in `route-by.table-path`.
 
-    Such a path belongs to the default table, to an auxiliary table such as the dead letter table,
-    or to a table in `route-by.tables`. A hash is appended to the names of these values.
+    Without the hash, the path would be the path of the default table, of an auxiliary table such as
+    the dead letter table, or of a table in `route-by.tables`.
     """
     routes = topic.routes
     if routes is None or routes.table_path is None:

@@ -62,12 +62,13 @@ class TableResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedResult(BatchTaskResult):
-    """The result of a task; `new_fields` are new fields that the router reads.
+    """The result of a task of a micro-batch with `route-by`.
 
     Attributes:
         tables: the result of each table, by its index in `RoutedBatchTask.outputs`.
+        new_fields: new fields that the router reads.
         new_values: for each value whose table isn't known yet, how many records have the value. If
-            there are any, nothing was written, and the batch must be run again.
+            it isn't empty, nothing was written, and the batch must be run again.
     """
 
     tables: Mapping[int, TableResult] = field(default_factory=dict)

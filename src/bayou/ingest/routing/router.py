@@ -40,15 +40,15 @@ class RecordRouting:
         expressions: the filter, and the masks that are applied before expressions are evaluated.
         value: the expression of `route-by`, which returns a string.
         listed: for each value in `route-by.tables`, the number of its table (see `DEFAULT_TABLE`).
-            None if the table isn't open yet, so the value must be reported in
+            If the table isn't open yet, the number is None, and the router reports the value in
             `RecordRouter.new_values`.
         named: for each `value_name` whose table is open, the table's number and the
             `value_fingerprint` of the value that has this name.
         reserved: values whose names get a hash; see `reserved_names`.
         refused: for each value whose table can't be created, the reason.
-        unknown: what happens to values that aren't in `listed`, `refused` or `named`: the number of
-            the table that gets their records, or the reason why their records become dead letters.
-            None if the values must be reported in `RecordRouter.new_values`.
+        unknown: what happens to values that aren't in `listed`, `refused` or `named`. A number is
+            the table that gets their records. A string is the reason why their records become dead
+            letters. If it is None, the router reports the values in `RecordRouter.new_values`.
         null: the number of the table that gets records whose value is NULL; None if these records
             become dead letters.
         ingestion_timestamp: the `_ingestion_timestamp` of dead letters, in microseconds since the
@@ -145,7 +145,7 @@ class RecordRouter:
     def _target_of(self, value: str) -> int | str | None:
         """Return the number of a value's table, or the reason why the value has no table.
 
-        The result is None if the table isn't known yet, so the value must be reported as new.
+        The result is None if the table isn't known yet. The value is then counted in `new_values`.
         """
         routing = self._routing
         if value in routing.listed:

@@ -2,9 +2,9 @@
 
 A table is registered before it is created: the default table gets the identifier
 `kafka/CLUSTER/TOPIC/route/PATH/registered`. Each commit of a batch to the default table then
-records the version of each table that the batch has written, as
-`kafka/CLUSTER/TOPIC/route/PATH/TABLE-ID`. From these identifiers, a run knows all tables, even if
-the configuration has changed, and detects that a table was deleted, replaced or rolled back.
+records the versions of the tables that the batch has written. The identifier of a table's version
+is `kafka/CLUSTER/TOPIC/route/PATH/TABLE-ID`. A run finds all tables by these identifiers, even if
+the configuration has changed. It also detects that a table was deleted, replaced or rolled back.
 
 `PATH` is relative to the folder of the default table, so that the tables can be moved together.
 """

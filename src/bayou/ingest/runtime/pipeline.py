@@ -144,8 +144,8 @@ def _wait(
 ) -> None:
     """Wait until all topics have ended or `stop` is set; report each topic as soon as it ends.
 
-    If the configuration has a pattern and `once` is false, also wait for new topics after all
-    topics have ended.
+    If the configuration has a `kafka-topic-pattern` and `once` is false, wait for new topics until
+    `stop` is set, even after all topics have ended.
 
     Args:
         runs: the run of each topic by the topic's key. Restarted runs replace ended runs, and runs

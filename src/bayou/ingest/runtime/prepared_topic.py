@@ -152,10 +152,10 @@ def _start_positions(
     """Open the writer's tables and return the first offset to read, for each partition.
 
     A partition resumes after the table's covered offsets. If it has no covered offsets, it resumes
-    after the last record that was migrated from files, or after the last offset of the table's rows
-    if `on-missing-offsets` is `from-rows`. If there are no such records or rows, it starts at the
-    offset that `starting-offsets` selected in the topic's first run. A partition that was created
-    later starts at offset 0.
+    after its last record that was migrated from files. If the table has no covered offsets at all
+    and `on-missing-offsets` is `from-rows`, the table's rows count like migrated records. Without
+    such records or rows, the partition starts at the offset that `starting-offsets` selected in the
+    topic's first run. A partition that was created later starts at offset 0.
 
     Args:
         planned: the `planned_start` of the previous preparation; empty if there is none.

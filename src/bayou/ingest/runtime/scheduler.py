@@ -202,7 +202,7 @@ class Scheduler:
             topic.not_before = self._clock() + pause
 
     def _end(self, topic: _ScheduledTopic, error: BayouError | None = None) -> None:
-        """End a topic in the background, because a running batch or maintenance may take long."""
+        """End a topic in the background, because `end` waits for a running batch or maintenance."""
         if not topic.ended:
             topic.ended = True
             BackgroundTask(lambda: topic.run.end(error))
