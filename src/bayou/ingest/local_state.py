@@ -1,10 +1,12 @@
-"""The local state of a topic: its lock, and the times of its last maintenance.
+"""The local state of a topic: its lock, and the last run of each maintenance task.
 
 The state may be deleted, because a run reads its offsets from the table. The lock prevents a second
 process on this machine from running the same topic. Across machines, conflicts of transactions
-prevent duplicates. `bayou migrate` holds the lock in shared mode, so several migrations can run
-concurrently, but not while a pipeline runs the topic. A pipeline would change the recorded offsets,
-which tell a migration whether the pipeline reads a record from Kafka.
+prevent duplicates.
+
+`bayou migrate` holds the lock in shared mode, so several migrations can run concurrently. A
+migration and a pipeline can't run at the same time: a migration uses the recorded offsets to
+determine which records the pipeline reads from Kafka, and a running pipeline changes these offsets.
 """
 
 from __future__ import annotations

@@ -129,9 +129,10 @@ def write_configuration(
 
 @contextlib.contextmanager
 def _restored_after_errors(files: Sequence[Path]) -> Iterator[None]:
-    """Context manager that restores the former content of files, or deletes them, after an error.
+    """Context manager that undoes the changes to files after an error.
 
-    The next attempt then doesn't need `--force`.
+    The former content of existing files is restored, and new files are deleted. The next attempt
+    then doesn't need `--force`.
     """
     before = {file: file.read_bytes() if file.exists() else None for file in files}
     try:

@@ -27,7 +27,7 @@ class FilterHistory:
 
     Args:
         properties: the properties of the topic's table.
-        covered: the next offset of each Kafka partition, as recorded by the table.
+        covered: for each Kafka partition, the next offset to read, as recorded by the table.
     """
 
     def __init__(
@@ -53,15 +53,19 @@ class FilterHistory:
     def readings(
         self, partition: int, span: OffsetSpan
     ) -> Iterator[tuple[OffsetSpan, RecordReading]]:
-        """Split a range of offsets by condition; yield each part with its decoding settings."""
+        """Split a range of offsets where the filter condition changed.
+
+        Yields each part with the settings for decoding its records.
+        """
         for part, index in split_by_period(self._periods, partition, span):
             yield part, self._reading(index)
 
     def filtered(self, partition: int, records: pa.RecordBatch) -> BitMap64:
         """Return the offsets of the records that were filtered out.
 
-        A record was filtered out if the condition at the time of its batch isn't TRUE, or if its
-        dead letter was replayed and the condition at the time of the replay isn't TRUE.
+        The condition is applied when a batch reads a record, and again when its dead letter is
+        replayed. The condition may have changed between the two. A record was filtered out if the
+        condition wasn't TRUE at one of these times.
 
         Args:
             records: records of one partition, with the columns of the Kafka source.

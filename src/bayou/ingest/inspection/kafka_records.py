@@ -48,8 +48,8 @@ def sampled_records(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read the first records of each range, and yield them with their partition.
 
-    About `max_bytes` are read in total, and about the same number of bytes from each partition. At
-    least 20 records are read from each partition, even if this exceeds `max_bytes`.
+    About `max_bytes` bytes are read in total, divided equally among the partitions. At least one
+    batch is read from each partition, even if this exceeds `max_bytes`.
     """
     limit = max_bytes // max(1, len(spans))
     count = size = 0

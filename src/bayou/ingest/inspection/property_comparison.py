@@ -10,7 +10,12 @@ from bayou.api import SnapshotHandle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyChange:
-    """A property that differs between two versions; None for a version without the property."""
+    """A property that differs between two versions of a table.
+
+    Attributes:
+        before: value in the first version; None if this version doesn't have the property.
+        after: value in the second version; None if this version doesn't have the property.
+    """
 
     name: str
     before: str | None

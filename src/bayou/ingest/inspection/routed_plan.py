@@ -51,10 +51,10 @@ def routed_plan(
     records: int,
     commits: int,
 ) -> dict[str, Any]:
-    """Return the attributes of a `TopicPlan` that depend on the sampled records, by name.
+    """Return the values of the `TopicPlan` attributes that depend on the sampled records, by name.
 
     Args:
-        tables: the tables of the topic; the default table has been read.
+        tables: the target and the dead letter table. The target must be open.
         sampled: batches of records, each with its Kafka partition.
         records: number of records that the run would read.
         commits: number of batches that the run would commit.

@@ -33,8 +33,8 @@ def schema_file_changes(
 ) -> tuple[SchemaChange, ...]:
     """Return the differences between a topic's table (`before`) and its schema file (`after`).
 
-    Dropped fields and columns that aren't record fields, such as `_kafka_offset` and derived
-    columns, are ignored.
+    Dropped fields are ignored. Columns that aren't record fields, such as `_kafka_offset` and
+    derived columns, are also ignored.
 
     Raises:
         ConfigurationError: the topic has no schema file.

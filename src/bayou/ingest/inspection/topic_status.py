@@ -105,13 +105,13 @@ class TopicStatusReport:
         bytes: total size of these files; None if the table can't be read.
         dead_letters: number of dead letters; None if they can't be read.
         partitions: the status of each Kafka partition; empty if the brokers didn't answer.
-        freshness_seconds: age of the oldest record that the pipeline has yet to read; 0 if there is
-            none, None if the brokers didn't answer.
-        objective_seconds: the maximum of `freshness_seconds` (`slo.freshness-seconds`); None if not
-            configured.
+        freshness_seconds: age of the oldest record that the pipeline has yet to read; 0 if all
+            records have been read, None if the brokers didn't answer.
+        objective_seconds: configured limit of `freshness_seconds` (`slo.freshness-seconds`); None
+            if no limit is configured.
         running: whether a pipeline on this machine holds the topic's lock.
-        tables: the status of each table of `route-by`; empty if the topic has one table. `rows`,
-            `files` and `bytes` include them.
+        tables: the status of each table of `route-by`; empty if there are no such tables. `rows`,
+            `files` and `bytes` include these tables.
         maintenance: the last run of each maintenance task, from the state path of this machine and
             the table's newest 1,000 commits.
         error: message of the error that made the status incomplete; None if there was none.

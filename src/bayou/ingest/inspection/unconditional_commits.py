@@ -35,7 +35,8 @@ def unconditional_commits(
             `TableHandle.history`.
 
     Returns:
-        The newest version that each of these engines has committed, by the engine's `engineInfo`.
+        A dict: the key is the `engineInfo` of an engine, the value is the newest version that the
+        engine has committed.
     """
     on_s3 = snapshot.kernel.path.startswith("s3://")
     if not on_s3 or is_catalog_managed(snapshot.protocol.reader_features or ()):

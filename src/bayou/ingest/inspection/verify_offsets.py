@@ -41,7 +41,9 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """The result for one partition. "Tables" are the target and the dead letter table.
+    """The result for one partition.
+
+    "Tables" are the target, the tables of `route-by` and the dead letter table.
 
     Attributes:
         covered: the offset below which the tables should have all records.
@@ -54,8 +56,9 @@ class PartitionProof:
         unproven: offsets below `covered` that neither the tables nor the brokers have. Kafka may
             have deleted their records.
         waiting: number of offsets at or above `covered` that the brokers have.
-        ahead: offsets of rows at or above `covered`. With `route-by`, a table can have rows of an
-            interrupted batch, and record their offsets itself; these offsets aren't included.
+        ahead: offsets of rows at or above `covered`. With `route-by`, an interrupted batch may have
+            been committed to some tables only. Offsets that these tables have recorded as read
+            aren't included.
         stale: for an upsert, offsets of rows that a newer record should have replaced or deleted.
     """
 
@@ -83,7 +86,7 @@ class OffsetProof:
 
     Attributes:
         routed_tables: the paths of the tables of `route-by`; the result includes their rows.
-        duplicate_keys: for an upsert, how many rows there are in addition to one row for each key.
+        duplicate_keys: for an upsert, the number of rows minus the number of distinct keys.
     """
 
     topic: str
@@ -219,11 +222,11 @@ class _PartitionVerifier:
         )
 
     def _records(self, partition: int, offsets: BitMap64) -> tuple[BitMap64, BitMap64]:
-        """From Kafka, read the records at the offsets that are missing in the tables.
+        """Read the records at some offsets of a partition from Kafka.
 
         Returns:
-            The offsets of existing records, and the offsets of those records that were filtered
-            out.
+            A pair: the offsets of records that weren't filtered out, and the offsets of records
+            that were filtered out. Offsets without a record are in neither.
         """
         ranges = [(partition, span) for span in join_spans(spans(offsets))]
         records, filtered = BitMap64(), BitMap64()

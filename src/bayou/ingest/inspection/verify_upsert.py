@@ -50,7 +50,7 @@ class KeyProof:
         missing: for each Kafka partition, offsets of records whose rows are missing in the table.
         stale: for each Kafka partition, offsets of rows that a newer record should have replaced or
             deleted.
-        duplicate_keys: how many rows there are in addition to one row for each key.
+        duplicate_keys: the number of rows minus the number of distinct keys.
     """
 
     missing: Mapping[int, BitMap64] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def prove_keys(
     Args:
         starts: the offset at which the pipeline started to read each partition. A partition that is
             omitted was read from its first offset.
-        covered: the next offset to read of each partition, as recorded by the table.
+        covered: for each partition, the next offset to read, as recorded by the table.
         letters: offsets of dead letters, whose records have no rows.
         history: the conditions that filtered the records.
     """
@@ -129,9 +129,9 @@ class _Records:
         Args:
             before: rows of earlier records.
             after: rows of later records.
-            deleted: the table of deleted keys, which has the ordering values of tombstones. The
-                records don't determine these values: a tombstone may have deleted a row that didn't
-                come from Kafka, or dead letters may have been replayed after the tombstone.
+            deleted: the table of deleted keys, which has the ordering values of tombstones. These
+                values can't be computed from the records: a tombstone may have deleted a row that
+                didn't come from Kafka, or dead letters may have been replayed after the tombstone.
         """
         rows = pa.concat_tables([self._cast(before), self._cast(after)])
         empty = rows.drop_columns([DELETED]).slice(0, 0)

@@ -92,8 +92,9 @@ class TopicMaintenance:
     def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
         """Count the records of a committed batch.
 
-        If `is_behind`, Kafka probably has more records to read. A task is then delayed if it is due
-        because of the number of written records.
+        Args:
+            is_behind: whether Kafka probably has more records to read. If True, tasks that start
+                after a number of written records are delayed.
         """
         with self._counting:
             self._compacted += report.records - report.filtered
@@ -183,8 +184,9 @@ class TopicMaintenance:
     def _is_reported(self, report: MaintenanceReport) -> bool:
         """Return whether to report the result of a task, and store whether the task failed.
 
-        The result `nothing` isn't reported if the task is `forget`, or if the task has left
-        partitions for its next run. After a failed run of the task, every result is reported.
+        If the previous run of the task failed, the result is reported. Otherwise, the result
+        `nothing` isn't reported if the task is `forget`, or if the task has left partitions for its
+        next run. All other results are reported.
         """
         failed_before = report.task in self._failed
         if report.error is not None:

@@ -63,7 +63,7 @@ def maintain_table(
             written at or after this time.
         cold_before: time in ms since the epoch. A partition that was written at or after this time
             is skipped if it has fewer than 50 small files, because batches still write to it. If
-            None, no partition is skipped.
+            None, such partitions aren't skipped.
         stopped: function that is called before each step. If it returns True, the task ends early.
         step_lock: function that is called before each step that rewrites files. The step runs in
             the context manager that the function returns.

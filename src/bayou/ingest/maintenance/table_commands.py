@@ -21,7 +21,7 @@ class TableCommands(Protocol):
     """The commands that maintenance runs on a table."""
 
     def optimize(self, where: Predicate | None, min_size: int) -> OptimizeMetrics:
-        """Compact files below `min_size` bytes; if the table has clustering columns, cluster it."""
+        """Compact files below `min_size` bytes, or cluster a table that has clustering columns."""
         ...
 
     def zorder(self, columns: Sequence[str], where: Predicate | None) -> OptimizeMetrics:

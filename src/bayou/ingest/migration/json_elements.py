@@ -26,7 +26,10 @@ _RAW: msgspec.json.Decoder[msgspec.Raw] = msgspec.json.Decoder(msgspec.Raw)
 
 
 class ArrayError(Exception):
-    """The array or sequence isn't valid JSON, after the elements that were already yielded."""
+    """Invalid JSON in an array or in a sequence of objects.
+
+    The elements before the invalid JSON have already been yielded.
+    """
 
 
 def array_elements(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -159,7 +162,10 @@ def _shown(byte: bytes) -> str:
 
 
 def _is_one(element: bytes) -> bool:
-    """Whether bytes are exactly one JSON element, in which strings and numbers may be invalid."""
+    """Whether bytes are exactly one JSON element.
+
+    Strings and numbers in the element aren't validated.
+    """
     try:
         _RAW.decode(element)
     except (msgspec.DecodeError, UnicodeDecodeError):

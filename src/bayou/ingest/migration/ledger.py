@@ -18,7 +18,7 @@ batch is written again with the same records.
 | `complete` | boolean | whether the part ends with the file |
 | `checksum` | string | SHA-256 of the part's records, one per line |
 | `modified` | long | the file's modification time, milliseconds since the epoch; null in old rows |
-| `offsets` | string | JSON: by Kafka partition, the highest offset in all records up to this part |
+| `offsets` | string | JSON: by Kafka partition, the highest offset that was migrated so far |
 | `topic` | string | the Kafka topic of these offsets and of the part's rows; null in old rows |
 """
 
@@ -247,10 +247,10 @@ _MAX_NUMBER = 2**62
 def migrated_offsets(
     topic: Topic, kafka: KafkaTopic, covered: Mapping[int, int], storage_options: dict[str, str]
 ) -> dict[int, int]:
-    """Return the highest Kafka offset of migrated records for each partition not in `covered`.
+    """Return the highest migrated Kafka offset of each partition that isn't in `covered`.
 
     Args:
-        covered: the next offset to read of each partition, as recorded by the target.
+        covered: for each partition, the next offset to read, as recorded by the target.
     """
     if not kafka.bounds.keys() - covered.keys():
         return {}

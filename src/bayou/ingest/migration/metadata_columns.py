@@ -34,10 +34,10 @@ class FromKafka:
     """The set of records that a migration skips, because the pipeline reads them from Kafka.
 
     If the topic appends rows, a record is skipped if its offset is at or above the lowest offset of
-    its partition in the target, in former tables of `route-by` and in the dead letter table. The
-    pipeline has read this record, or will read it. The skipped records include records that Kafka
-    deleted before the pipeline read them (`on-data-loss`), because the table's log may no longer
-    show which offsets these are.
+    its partition in the target, in former tables of `route-by` and in the dead letter table. These
+    are the records that the pipeline has read or will read. A record is also skipped if Kafka
+    deleted it before the pipeline read it (`on-data-loss`): the table's log may no longer show
+    which offsets were lost.
 
     In an upsert no record is skipped, because both copies of a record become the same row.
 
@@ -97,8 +97,8 @@ class OldRecords:
 
     Attributes:
         topic: name of the Kafka topic.
-        offsets: for each Kafka partition, the highest offset so far of the records that weren't
-            skipped.
+        offsets: for each Kafka partition, the highest offset that was migrated so far. Offsets of
+            skipped records don't count.
     """
 
     def __init__(self, from_kafka: FromKafka) -> None:

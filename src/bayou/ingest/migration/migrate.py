@@ -312,8 +312,8 @@ class _Migration:
         """Read the ledger again after a conflict with another process.
 
         Raises:
-            PipelineError: the other process migrates the same files, whose records would be
-                migrated twice.
+            PipelineError: the other process migrates the same folder or the same files. If both
+                processes continued, records would be migrated twice.
         """
         before, self._state = self._state, self._ledger.read()
         known = frozenset(before.parts)
@@ -367,8 +367,8 @@ class _NewRecords:
 
     Attributes:
         skipped: number of records that earlier migrations have migrated.
-        last_is_incomplete: whether the last line was skipped, because it may be incomplete. Only
-            valid after the iteration.
+        last_is_incomplete: whether the last line was skipped because it may be incomplete. The
+            value is final when the iteration has ended.
     """
 
     def __init__(

@@ -40,8 +40,9 @@ class KnownFiles:
         """Return the path under which a file was migrated before it was renamed.
 
         Finds a migrated file whose records are the first records of `file`. The migrated file must
-        no longer exist, or must have other records now, such as the next file of a log that is
-        rotated. Returns None if there is no such file.
+        no longer exist at its path, or the path must have a file with other records now. Log
+        rotation, for example, creates a new file at the path of the renamed file. Returns None if
+        no migrated file matches.
         """
         try:
             return self._renamed(file) if self._moved else None
@@ -77,10 +78,11 @@ class KnownFiles:
 
     @cached_property
     def _moved(self) -> dict[tuple[int, str], list[list[Part]]]:
-        """The parts of migrated files that may have been moved, to find renamed files.
+        """The parts of each migrated file that may have been renamed.
 
-        Files that are listed and haven't changed are omitted. Each key is a pair: the number of
-        records in a file's first part, and their checksum. Several files can have the same key.
+        A file of the folder to migrate is omitted if it hasn't changed. Each key is a pair: the
+        number of records in a file's first part, and their checksum. Several files can have the
+        same key, so each value is a list with the parts of each file.
         """
         moved: dict[tuple[int, str], list[list[Part]]] = {}
         for path, parts in self._by_path.items():

@@ -50,9 +50,11 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     """Compare all files in a folder with the table.
 
     The records of a file must have the checksums that the migration recorded. Each record must be
-    exactly one row or one dead letter, except records that the pipeline reads from Kafka and
-    records that `processing.where` filters out. In an upsert, a later record may have replaced or
-    deleted a row, so a missing row is only a problem if the batch of its record wasn't committed.
+    exactly one row or one dead letter. This rule doesn't apply to records that the pipeline reads
+    from Kafka, nor to records that `processing.where` filters out.
+
+    In an upsert, a later record may have replaced or deleted the row of an earlier record. Records
+    of committed batches may therefore lack rows.
     """
     storage_options = configuration.connector.storage.storage_options()
     engine = for_path(source, storage_options)

@@ -196,7 +196,7 @@ def test_avro_of_a_registry_has_the_types_of_its_schema(registry):
     assert rows[0] == {**expected, "either": '"x"', "more": None}
     assert rows[1] == {**expected, "either": "3", "more": 1.5}
     reasons = dict(zip(found.bad_positions.to_pylist(), found.reasons.to_pylist(), strict=True))
-    assert reasons[1] == "not Avro with a schema registry's header"
+    assert reasons[1] == "doesn't start with a schema registry's header"
     assert "extra bytes at the end" in reasons[3]
     assert "a number is nan" in reasons[4]
 

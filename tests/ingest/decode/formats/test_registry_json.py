@@ -112,7 +112,7 @@ def test_a_value_that_does_not_match_its_schema_is_a_dead_letter(double, order, 
 
 def test_a_value_without_the_header_is_a_dead_letter(double):
     found = decoded(of_registry(double), [b'{"id": 1}'])
-    assert found.reasons.to_pylist() == ["not JSON with a schema registry's header"]
+    assert found.reasons.to_pylist() == ["doesn't start with a schema registry's header"]
 
 
 def test_a_schema_that_is_none_makes_dead_letters(double):

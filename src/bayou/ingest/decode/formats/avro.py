@@ -219,7 +219,7 @@ class AvroReader:
             number, body = header
             schema = self._schema(number)
         if schema is None:
-            raise ValueError("not Avro with a schema registry's header")
+            raise ValueError("doesn't start with a schema registry's header")
         return schema, number, body
 
     def _columns_of(self, schema: _Schema, number: int | None) -> StructType:

@@ -153,7 +153,7 @@ class RecordDecoder:
         except (BayouError, MemoryError, ValueError):
             raise
         except Exception as error:
-            raise ValueError(f"it can't be read: {type(error).__name__}: {error}") from error
+            raise ValueError(f"decoding failed: {type(error).__name__}: {error}") from error
         if self._format.key == "json-schema":
             return encode_exact_json(record)
         return msgspec.json.encode(record, enc_hook=_encode_other)

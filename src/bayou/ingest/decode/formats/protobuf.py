@@ -80,7 +80,7 @@ class ProtobufReader:
         """
         header = split_header(value)
         if header is None:
-            raise ValueError("not Protobuf with a schema registry's header")
+            raise ValueError("doesn't start with a schema registry's header")
         indexes, body = _indexes(header[1])
         descriptor = self._descriptor(header[0], indexes)
         message = message_factory.GetMessageClass(descriptor)()
@@ -171,7 +171,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
-            raise ValueError("not Protobuf with a schema registry's header")
+            raise ValueError("the message indexes after the schema registry's header are invalid")
         byte = data[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
@@ -247,7 +247,7 @@ def _check_known(message: Message) -> None:
     message.DiscardUnknownFields()
     if len(message.SerializePartialToString()) != size:
         raise ValueError(
-            "doesn't match its Protobuf schema: it has a field or an enum's number that the schema "
+            "doesn't match its Protobuf schema: it has a field or an enum value that the schema "
             "lacks"
         )
 

@@ -62,7 +62,7 @@ class JsonSchemaReader:
     def _record(self, value: bytes) -> tuple[int, Any]:
         header = split_header(value)
         if header is None:
-            raise ValueError("not JSON with a schema registry's header")
+            raise ValueError("doesn't start with a schema registry's header")
         number, body = header
         schema = self._schema(number)
         check_json_nesting(body)
