@@ -1,7 +1,7 @@
 """Completions of topics, tables and columns, from the configurations in the current folder.
 
 A configuration is read as plain YAML, without connecting to brokers or resolving variables. Errors
-are ignored, because they would be printed into the user's command line.
+are ignored, because a message would appear in the command line that the user is typing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def configurations(incomplete: str) -> list[str]:
 
 
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the keys of topics."""
+    """Return the configured topics' keys that begin with `incomplete`."""
     return _starting((key for key, _ in _sections(ctx)), incomplete)
 
 
@@ -45,7 +45,7 @@ def tables(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def versions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return tables or, after `@`, the versions of a table."""
+    """Complete `TABLE` or, if `incomplete` contains `@`, the version in `TABLE@VERSION`."""
     table, separator, _ = incomplete.rpartition("@")
     if not separator:
         return tables(ctx, incomplete)
@@ -56,7 +56,7 @@ def versions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the columns of the command's table, to complete the name after the last comma."""
+    """Complete the last name in a comma-separated list of columns of the command's table."""
     before, comma, last = incomplete.rpartition(",")
     # If the option to complete has no value yet, click leaves the arguments in `args`.
     table = str(ctx.params.get("table") or ctx.params.get("before") or next(iter(ctx.args), ""))
@@ -86,7 +86,7 @@ def _starting(names: Any, incomplete: str) -> list[str]:
 
 
 def _sections(ctx: typer.Context) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (key, settings) of each topic in `--config`, or the current folder's YAML files."""
+    """Yield (key, settings) of each topic, from `--config` or the current folder's YAML files."""
     named = ctx.params.get("config")
     files = [Path(named)] if named else sorted(Path().glob("*.y*ml"))[:_MAX_FILES]
     for file in files:
@@ -104,7 +104,10 @@ def _plain_yaml(file: Path) -> Any:
 
 
 def _folders(incomplete: str) -> Iterator[str]:
-    """Yield folders that begin with `incomplete`; folders that aren't tables end with `/`."""
+    """Yield the folders in the parent folder of `incomplete`.
+
+    The path of a folder that isn't a table ends with `/`.
+    """
     if "://" in incomplete:
         return
     parent, slash, _ = incomplete.rpartition("/")

@@ -42,12 +42,13 @@ _OPTIONS = frozenset({"columns", "key", "limit", "retention_hours", "target_size
 
 @contextlib.contextmanager
 def exit_on_error(output: Messages, *, where: str | None = None) -> Iterator[None]:
-    """Context manager that prints an exception as one line, and exits with its exit code.
+    """Context manager that prints an exception as one line and exits with the matching exit code.
 
     If the environment variable `BAYOU_DEBUG` is set, exceptions are raised with their traceback.
 
     Args:
-        where: the value of the option `--where`; an error in this condition then names the option.
+        where: the value of the option `--where`. If set, the message of a `PredicateError` begins
+            with `--where: `.
     """
     try:
         yield
@@ -79,7 +80,7 @@ def exit_on_error(output: Messages, *, where: str | None = None) -> Iterator[Non
 
 
 def _discard_stdout() -> None:
-    """Redirect stdout to /dev/null, so that the interpreter can flush stdout at exit."""
+    """Redirect stdout to /dev/null, so that flushing stdout at exit raises no exception."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -126,7 +127,7 @@ def _describe(error: BaseException) -> str:
 
 
 def _similar_table(path: str) -> str:
-    """Suggest a table in the same folder with a name similar to `path`; "" if there is none."""
+    """Return a hint that names a similar table in the same folder, or an empty string."""
     folder = Path(path).parent
     if "://" in path or not folder.is_dir():
         return ""

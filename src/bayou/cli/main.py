@@ -32,9 +32,9 @@ def command_line(only: str | None = None) -> typer.Typer:
     """Return the command line.
 
     Args:
-        only: a command; other commands and their modules are omitted, because importing all of
-            them takes longer than reading a small table. If there is no such command, the command
-            line has all commands.
+        only: name of a command. The other commands are omitted, because importing their modules
+            takes longer than reading a small table. If it is None, or if no command has this
+            name, all commands are included.
     """
     app = typer.Typer(
         name="bayou",

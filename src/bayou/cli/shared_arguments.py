@@ -153,7 +153,7 @@ Yes: TypeAlias = Annotated[
 def confirm(question: str, *, yes: bool) -> None:
     """Ask for confirmation on a terminal; exit with code 1 if the answer isn't yes.
 
-    Without a terminal, or with `--yes`, the question isn't asked.
+    Without a terminal, or with `--yes`, the command continues without asking.
     """
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
@@ -180,7 +180,7 @@ def check_time(as_of: str | None) -> str | None:
 
 
 def split_names(names: str | None) -> list[str] | None:
-    """Split comma-separated names, such as the value of `--columns`."""
+    """Split comma-separated names, such as the value of `--columns`. None is returned as None."""
     return None if names is None else [name.strip() for name in names.split(",")]
 
 

@@ -119,7 +119,8 @@ def migrate(
         )
         if any(check.problem for check in checks):
             output.error(
-                f"{topic_table.topic.table_path}: the table differs from the files",
+                f"{topic_table.topic.table_path}: the table differs from the files. See the "
+                "problem of each file above",
                 kind="PipelineError",
             )
             raise typer.Exit(FAILED)

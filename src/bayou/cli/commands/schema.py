@@ -116,7 +116,8 @@ def diff(
                 raise typer.Exit(WRONG_USAGE)
             if before is not None or after is not None:
                 printed.error(
-                    "--schema-file: compares with the latest version. Remove --from and --to",
+                    "--schema-file: the file is compared with the latest version. Remove --from "
+                    "and --to",
                     kind="UsageError",
                 )
                 raise typer.Exit(WRONG_USAGE)

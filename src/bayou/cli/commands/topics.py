@@ -1,4 +1,4 @@
-"""`bayou topics`: list a configuration's topics; with `--all` also all other topics of brokers."""
+"""`bayou topics`: list the topics of a configuration; `--all` adds the brokers' other topics."""
 
 from __future__ import annotations
 

@@ -113,10 +113,10 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return the cell of a topic in the column `route-by`: the configured paths.
+    """Return a topic's value in the column `route-by`: the configured paths, separated by commas.
 
     Args:
         routes: the settings of `route-by`; None for a topic without `route-by`.
-        shown: whether the output has this column. If False, the result is empty.
+        shown: whether the output has the column `route-by`. If False, an empty dict is returned.
     """
     return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

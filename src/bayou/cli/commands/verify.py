@@ -1,4 +1,4 @@
-"""`bayou verify`: check that tables are Delta tables, and have each record exactly once."""
+"""`bayou verify`: check that tables are Delta tables, and prove exactly-once ingestion."""
 
 from __future__ import annotations
 
@@ -127,7 +127,10 @@ def _verify_topics(
 
 
 def _has_equal_iceberg(output: Output, report: TableReport) -> bool:
-    """Report how a table and its Iceberg metadata differ; return True if they are equal."""
+    """Report how a table and its Iceberg metadata differ; return False if the metadata is wrong.
+
+    Metadata that is only behind the table isn't wrong.
+    """
     status = report.iceberg
     if status is None:
         return True

@@ -14,7 +14,10 @@ def escape_control_characters(text: str) -> str:
 
 
 def escape_tsv(text: str) -> str:
-    r"""Escape a field of a tab-separated line: `\\`, `\t`, `\n`, `\r`, other controls as `\xNN`."""
+    r"""Escape the control characters and backslashes of a field of a tab-separated line.
+
+    Escapes are `\\`, `\t`, `\n` and `\r`; other control characters become `\xNN`.
+    """
     return "".join(
         _TSV_ESCAPES.get(c, c if c >= " " and not "\x7f" <= c <= "\x9f" else f"\\x{ord(c):02x}")
         for c in text

@@ -126,7 +126,12 @@ def _replaced_file(file: Path) -> Iterator[IO[bytes]]:
 
 
 def _array(values: list[Any], *, as_json: bool) -> Any:
-    """Convert values to a column; nested values become JSON strings, except for JSON output."""
+    """Convert values to an Arrow array; nested values become JSON strings.
+
+    Args:
+        as_json: whether the output is JSON. If True, an array with nested values has the type
+            `arrow.json`, so that the values are printed as nested JSON.
+    """
     import pyarrow as pa
 
     encode: Callable[[Any], str] = lambda value: msgspec.json.encode(  # noqa: E731

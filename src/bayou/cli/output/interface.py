@@ -1,4 +1,4 @@
-"""The interfaces for the output of commands, and a reporter that ignores failures of output."""
+"""The interfaces for the output of commands, and a reporter that ignores output errors."""
 
 from __future__ import annotations
 
@@ -52,11 +52,15 @@ class RowsOutput(Messages, Protocol):
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
-        """Print rows, all with the same keys; without rows, print the text `empty`."""
+        """Print rows that all have the same keys.
+
+        Args:
+            empty: the text that is printed for people if there are no rows.
+        """
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print values by name as one row; in a table, each value is on its own line."""
+        """Print named values as one row. In a table, each value is on its own line."""
         ...
 
     def batches(
@@ -67,13 +71,15 @@ class RowsOutput(Messages, Protocol):
         empty: str = "",
         max_rows: int | None = None,
     ) -> None:
-        """Print the rows of an Arrow stream. Output as data needs constant memory.
+        """Print the rows of an Arrow stream.
+
+        `DataOutput` writes batch by batch, and needs constant memory.
 
         Args:
-            title: the title of a table.
-            empty: what the table prints if there are no rows.
-            max_rows: maximum number of rows of a table; if there are more, a notice follows the
-                table. Output as data has no limit.
+            title: the title of the printed table.
+            empty: the text that is printed for people if there are no rows.
+            max_rows: maximum number of rows of the printed table. If there are more, a notice
+                follows the table. `DataOutput` has no limit.
         """
         ...
 
@@ -90,7 +96,11 @@ class Output(Messages, Protocol):
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
-        """Print rows, all with the same keys; without rows, print the text `empty`."""
+        """Print rows that all have the same keys.
+
+        Args:
+            empty: the text that is printed for people if there are no rows.
+        """
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
@@ -109,12 +119,13 @@ class Output(Messages, Protocol):
     def is_live(self) -> bool:
         """Whether `watch` shows a live display of the topics' status, such as lag and freshness.
 
-        If True, the caller must let the monitor poll brokers and tables for the display.
+        If True, the caller must call `monitored` with `watch=True`, so that the monitor polls
+        brokers and tables.
         """
         ...
 
     def watch(self, monitor: Monitor) -> AbstractContextManager[Reporter]:
-        """Return a context manager that shows the progress of a run until it is stopped."""
+        """Return a context manager that shows the progress of a continuous run."""
         ...
 
 
@@ -122,9 +133,9 @@ Event = TypeVar("Event")
 
 
 class ResilientReporter:
-    """A `Reporter` that forwards events to a listener, and ignores failures of the listener.
+    """A `Reporter` that forwards events to a listener, and ignores output errors.
 
-    Events are reported during a batch, and an exception would fail the batch.
+    Events are reported during a batch. If the listener raised such an error, the batch would fail.
 
     Args:
         on_closed: function that is called when the reader of stdout has closed the pipe.

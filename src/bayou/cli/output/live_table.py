@@ -18,7 +18,7 @@ _STATES = {"running": "green", "stopped": "dim", "waiting": "yellow", "failed": 
 
 
 class LiveView:
-    """A renderable of rich: a table with the current status of each topic."""
+    """A Rich renderable that displays the current status of each topic in a table."""
 
     def __init__(self, status: Callable[[], PipelineStatus], url: str | None) -> None:
         self._status = status

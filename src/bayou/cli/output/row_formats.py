@@ -46,7 +46,7 @@ class Destination:
 
     Attributes:
         format: the format of the rows.
-        file: the file to write; None for stdout.
+        file: the file to write. If None, the rows are written to stdout.
     """
 
     format: RowFormat
@@ -87,7 +87,7 @@ class RowWriter(Protocol):
 
 
 def row_writer(format: RowFormat, stream: IO[bytes], schema: pa.Schema) -> RowWriter:
-    """Return a writer of batches with this schema, in a format."""
+    """Return a writer that writes batches with this schema to `stream` in this format."""
     if format is RowFormat.PARQUET:
         return _ParquetWriter(stream, schema)
     return _TextWriter(format, stream, schema)

@@ -14,7 +14,10 @@ _ROWS_OF_A_TABLE = 20
 
 
 def output_for(*, as_json: bool) -> Output:
-    """Return the JSON or console output, and import only its class, so that `--help` is fast."""
+    """Return the JSON output or the console output.
+
+    Only the module of the returned class is imported, so that `--help` is fast.
+    """
     if as_json:
         from bayou.cli.output.json import JsonOutput
 
@@ -70,8 +73,8 @@ class RowLimit:
 
     Attributes:
         shown: number of rows to print.
-        read: number of rows to read: for a table one more than `shown`, to know whether there are
-            more.
+        read: number of rows to read. If the rows are printed as a table, this is `shown` + 1, so
+            that the command knows whether there are more rows.
     """
 
     shown: int | None
@@ -79,7 +82,7 @@ class RowLimit:
 
 
 def row_limit(printed: RowsOutput, limit: int | None) -> RowLimit:
-    """Convert a value of `--limit`: 0 stands for no limit, None for the default of the output."""
+    """Convert a value of `--limit`. 0 means no limit; None means the default of the output."""
     shown = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
     one_more = 1 if printed.is_table else 0
     return RowLimit(shown=shown, read=None if shown is None else shown + one_more)

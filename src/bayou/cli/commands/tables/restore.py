@@ -40,7 +40,10 @@ def restore(
     output = output_for(as_json=as_json)
     with exit_on_error(output):
         if (version is None) == (as_of is None):
-            output.error("restore: use either --version or --as-of", kind="UsageError")
+            output.error(
+                "restore: the version is missing or set twice. Set either --version or --as-of",
+                kind="UsageError",
+            )
             raise typer.Exit(WRONG_USAGE)
         target = check_time(as_of) if version is None else version
         assert target is not None  # one of them is set
