@@ -66,7 +66,11 @@ class TableMerger:
     def when_matched_update(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
-        """Update the table's rows that match a source row; `updates`: SQL values by column."""
+        """Update the table's rows that match a source row.
+
+        Args:
+            updates: for each column to update, the SQL expression of its new value.
+        """
         self._merge = self._merge.when_matched_update(
             spark_assignments(updates), spark_sql(predicate)
         )
@@ -75,7 +79,7 @@ class TableMerger:
     def when_matched_update_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | None = None
     ) -> TableMerger:
-        """Update matched rows from the source columns of the same names.
+        """Update the table's rows that match a source row; columns are matched by name.
 
         If `DeltaTable.merge` was called with `merge_schema`, new source columns are added to the
         table.
@@ -90,7 +94,11 @@ class TableMerger:
     def when_not_matched_insert(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
-        """Insert source rows that match no row of the table; `updates`: SQL values by column."""
+        """Insert the source rows that match no row of the table.
+
+        Args:
+            updates: for each column to set, the SQL expression of its value.
+        """
         self._merge = self._merge.when_not_matched_insert(
             spark_assignments(updates), spark_sql(predicate)
         )
@@ -134,7 +142,10 @@ class TableMerger:
 
 
 class TableAlterer:
-    """ALTER TABLE: all methods of deltalake's `TableAlterer` and of `bayou.api.TableAlterer`."""
+    """Runs ALTER TABLE commands.
+
+    Has all methods of deltalake's `TableAlterer` and of `bayou.api.TableAlterer`.
+    """
 
     def __init__(self, table: TableVersion) -> None:
         self.table = table
@@ -271,7 +282,10 @@ class TableAlterer:
 
 
 class TableOptimizer:
-    """OPTIMIZE: all methods of deltalake's `TableOptimizer` and of `bayou.api.TableOptimizer`."""
+    """Runs OPTIMIZE commands.
+
+    Has all methods of deltalake's `TableOptimizer` and of `bayou.api.TableOptimizer`.
+    """
 
     def __init__(self, table: TableVersion) -> None:
         self.table = table

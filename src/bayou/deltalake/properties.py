@@ -83,7 +83,7 @@ class PostCommitHookProperties:
 
 @dataclass
 class BloomFilterProperties:
-    """Bloom filters of a column; without effect."""
+    """Bloom filters of a column. Bayou ignores these properties."""
 
     set_bloom_filter_enabled: bool | None
     fpp: float | None = None
@@ -92,7 +92,7 @@ class BloomFilterProperties:
 
 @dataclass
 class ColumnProperties:
-    """Encoding and statistics of a column; without effect."""
+    """Encoding and statistics of a column. Bayou ignores these properties."""
 
     dictionary_enabled: bool | None = None
     statistics_enabled: str | None = None
@@ -151,8 +151,9 @@ def with_properties(
     """Return an engine that applies these properties to one operation.
 
     Args:
-        operation: name of the operation if it may commit several times, otherwise None. If set,
-            `ArgumentError` is raised for transaction identifiers in `commit`.
+        operation: name of an operation that can commit several times. Such an operation can't
+            record transaction identifiers: `ArgumentError` is raised if `commit` contains any.
+            None for an operation that commits once.
     """
     commit = _checked(commit, CommitProperties(), "commit_properties")
     hooks = _checked(hooks, PostCommitHookProperties(), "post_commithook_properties")

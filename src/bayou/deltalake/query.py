@@ -14,7 +14,7 @@ class QueryBuilder:
     """SQL queries in DuckDB's dialect over registered tables.
 
     Args:
-        session_config: settings of DataFusion; without effect.
+        session_config: settings of DataFusion. Bayou ignores them.
 
     Examples:
         >>> reader = QueryBuilder().register("orders", table).execute("SELECT * FROM orders")

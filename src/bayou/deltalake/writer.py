@@ -111,8 +111,9 @@ def convert_to_deltalake(  # noqa: PLR0917 - deltalake's order of parameters
     """
     if (partition_by is None) != (partition_strategy is None) or partition_strategy == "directory":
         raise ArgumentError(
-            f"partition_strategy: the value is {partition_strategy!r}. Give 'hive' together with "
-            "partition_by; only partition folders such as day=2024-01-05 can be converted.",
+            f"partition_strategy: the value is {partition_strategy!r}. Set it to 'hive' if "
+            "partition_by is set; otherwise remove it. Partition folders must have names such as "
+            "day=2024-01-05.",
             argument="partition_strategy",
         )
     handle = api.table(uri, storage_options)

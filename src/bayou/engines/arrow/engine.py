@@ -105,8 +105,8 @@ class ArrowEngine:
             return EngineDescription.of(self._factory, self._options)
         if self._is_custom:
             raise ArgumentError(
-                "ArrowEngine: custom handlers can't be sent to a worker. Pass the argument "
-                "factory: a function that creates the engine from storage options.",
+                "ArrowEngine: custom handlers can't be sent to a worker. Set the argument factory "
+                "to a function that creates the engine from storage options.",
                 argument="factory",
             )
         return EngineDescription(kind=self.KIND, options=self._options)
