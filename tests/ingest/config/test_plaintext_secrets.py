@@ -139,8 +139,11 @@ def test_a_file_of_a_secret_that_is_not_there_is_said_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("${file:}", "must be ${file:PATH}, without a default"),
-        ("${file:nope:-d}", "'${file:nope:-d}' must be ${file:PATH}, without a default"),
+        ("${file:}", "needs a path and can't have a default; write ${file:PATH}"),
+        (
+            "${file:nope:-d}",
+            "'${file:nope:-d}' needs a path and can't have a default; write ${file:PATH}",
+        ),
         ("${file:~nobody-here/x}", "user '~nobody-here' has no home folder; write the full path"),
     ],
 )

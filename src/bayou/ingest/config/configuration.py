@@ -40,9 +40,10 @@ class Topic:
         table_problem: the reason why the topic can't be written to its table, such as another topic
             with the same table; None if there is no problem. Only set for topics of patterns. For
             listed topics, the same problem raises a `ConfigurationError`.
-        routed_table: the name of the table of `route-by` that `table_path` refers to; None if
-            `table_path` is the table of `table-path`.
-        accepts_deleted: whether the routed table may be missing, because it was deleted on purpose.
+        routed_table: the name of the `route-by` table to which the topic writes; None if the topic
+            writes to the table of `destination.table-path`.
+        accepts_deleted: whether `accept-deleted` lists the routed table. If it does, a missing or
+            replaced table isn't an error.
     """
 
     key: str
@@ -82,7 +83,10 @@ class Topic:
         return self.config.destination.route_by
 
     def restore_setting(self, version: int | str) -> str:
-        """Return the setting and value that accept a RESTORE, for messages."""
+        """Return the `accept-restore` setting that a message tells the user to write.
+
+        `version` is the version that the RESTORE created, or a placeholder for it.
+        """
         prefix = f"connector.topics.{self.section}"
         if self.routed_table is None:
             return f"{prefix}.accept-restore: {version}"
@@ -140,7 +144,7 @@ class TopicSection:
 
     @property
     def has_pattern(self) -> bool:
-        """Whether the section's topics are the brokers' topics that match `kafka-topic-pattern`."""
+        """Whether the section selects its topics with `kafka-topic-pattern`."""
         return self.config.kafka_topic_pattern is not None
 
     @property
@@ -274,10 +278,10 @@ class Configuration:
         return None
 
     def find_table(self, name: str) -> str | None:
-        """Return the path of the table of a topic, or of a section whose topics share a table.
+        """Return the path of the table that `name` identifies; None if nothing matches.
 
-        `name` is a key, table name or table path that `find_topic` finds, or the name or path of a
-        table of `route-by`. The result is None if nothing matches.
+        `name` can be a name that `find_topic` accepts, the key of a section whose topics share a
+        table, or the name or path of a table of `route-by`.
         """
         for section in self.patterns:
             if name == section.key and section.config.shares_table:

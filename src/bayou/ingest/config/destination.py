@@ -233,7 +233,10 @@ class DestinationConfig(Section):
     @classmethod
     def _check_cluster_by(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if len(value) > _MAX_CLUSTERING:
-            raise ValueError(f"{len(value)} columns are listed; Delta allows {_MAX_CLUSTERING}")
+            raise ValueError(
+                f"{len(value)} clustering columns are listed, but Delta allows {_MAX_CLUSTERING}; "
+                "remove some"
+            )
         paths = [_path(name) for name in value]
         folded = [tuple(step.lower() for step in path) for path in paths]
         for position, path in enumerate(folded):
@@ -328,9 +331,9 @@ class DestinationConfig(Section):
             return self
         if self.upsert_keys:
             raise ValueError(
-                "route-by isn't possible with enable-upsert: a record without a value deletes "
-                "the row of its key, but doesn't say which table has the row; instead, write a "
-                "section for each table, with processing.where and on-filtered: delete"
+                "route-by isn't possible with enable-upsert: a tombstone has only a key, so the "
+                "table of the row to delete is unknown; instead, write a section for each table, "
+                "with processing.where and on-filtered: delete"
             )
         for path in routes.paths:
             if (TOPIC in path) != self.is_template:

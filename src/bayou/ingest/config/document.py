@@ -103,9 +103,9 @@ class _Constructor(RoundTripConstructor):
     """
 
     def construct_yaml_int(self, node: Any) -> Any:
-        """Construct an integer that also has its text in `written`.
+        """Construct an integer whose attribute `written` is its text in the file.
 
-        An unquoted password, such as `007`, must keep its leading zeros.
+        The text retains the leading zeros of an unquoted password, such as `007`.
         """
         return _with_literal(super().construct_yaml_int(node), node)
 
@@ -143,7 +143,9 @@ def load_yaml(text: str) -> Any:
     except YAMLError as error:
         raise YAMLError(_without_values(str(error))) from None
     except Exception as error:  # an invalid value of a tag raises various exceptions
-        raise YAMLError("a value isn't valid for its YAML tag, such as !!int") from error
+        raise YAMLError(
+            "a value doesn't match its YAML tag, such as !!int; correct the value or the tag"
+        ) from error
 
 
 def read_document(file: Path, environment: Mapping[str, str]) -> Document:
@@ -193,7 +195,10 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
 
 
 def _line_of_key(node: CommentedMap | CommentedSeq, key: object) -> int:
-    """Return the line of a key, from 1; for a key from a merge (`<<: *x`), the line of `node`."""
+    """Return the line number of a key in `node`, counted from 1.
+
+    If a merge (`<<: *x`) adds the key, this is the line of `node`.
+    """
     known = node.lc.data or {}
     line: int = known[key][0] if key in known else node.lc.line
     return line + 1
@@ -268,7 +273,9 @@ def _substitute(text: str, path: KeyPath, at: Document, environment: Mapping[str
 
 def _file_content(name: str, path: KeyPath, at: Document) -> str:
     if not name.strip() or ":-" in name:
-        raise at.error(f"'${{file:{name}}}' must be ${{file:PATH}}, without a default", path)
+        raise at.error(
+            f"'${{file:{name}}}' needs a path and can't have a default; write ${{file:PATH}}", path
+        )
     try:
         file = Path(at.file).parent / Path(name).expanduser()
     except RuntimeError as error:

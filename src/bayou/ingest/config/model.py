@@ -100,9 +100,13 @@ class ConnectorConfig(Section):
 
 
 def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfig) -> list[str]:
-    """Return the names that the tables of `route-by` have in the catalog, to check the names.
+    """Return the lowercase names of the tables of `route-by` in the catalog.
 
-    In a name with the placeholder `{value}`, the word `value` replaces the placeholder.
+    In a name, `{value}` is replaced by the word `value`. The caller checks that the names differ.
+
+    Raises:
+        ValueError: the catalog can't have a table of this name, or all tables of
+            `route-by.table-path` have the same name.
     """
     routes = destination.route_by
     if routes is None:

@@ -77,9 +77,9 @@ class Notice:
 def notices(
     config: PipelineConfig, document: Document, s3a: Mapping[str, str | None]
 ) -> tuple[Notice, ...]:
-    """Return notices about keys without effect, moved s3a settings and plaintext secrets.
+    """Return notices about keys without effect, plaintext secrets and s3a settings.
 
-    `s3a` is the result of `take_s3a_settings`.
+    `s3a` is the result of `take_s3a_settings`, which moves s3a settings to `connector.storage`.
     """
     result: list[Notice] = []
 

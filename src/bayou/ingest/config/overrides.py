@@ -31,9 +31,9 @@ def apply_overrides(
     librdkafka property, are recognized.
 
     Raises:
-        ConfigurationError: a setting has no value, or its key isn't in a section. The message never
-            contains the value. It contains the key only if the key begins with `connector.`,
-            because any other text may be a secret that was passed without a key.
+        ConfigurationError: a setting isn't `connector.KEY=VALUE`, its value isn't valid, or a part
+            of its key isn't a section. The message never contains the value. It contains the key
+            only if the key begins with `connector.`, because any other text may be a secret.
     """
     for number, setting in enumerate(settings, start=1):
         key, separator, text = setting.partition("=")

@@ -220,7 +220,7 @@ def names_in(expression: Expression) -> Iterator[str]:
 
 
 def check_expression(sql: str, prefix: str = "") -> None:
-    """Check that an expression is valid, and that its result doesn't change between attempts.
+    """Check that an expression is valid, and that repeating a batch doesn't change its result.
 
     Raises:
         ValueError: the expression can't be parsed, or it reads a column such as `_processed_at`,

@@ -76,7 +76,10 @@ class RouteTable:
 
 
 class RouteTableConfig(Section):
-    """The table for one value of route-by: a section, or only its table-path as a string."""
+    """The table for one value in `route-by.tables`.
+
+    In the YAML file, this is a section with `table-path`, or a string that is the path.
+    """
 
     table_path: str = Field(
         min_length=1,
@@ -202,11 +205,11 @@ class RouteByConfig(Section):
         return (*dict.fromkeys(t.table_path for t in self.tables.values()), *template)
 
     def table(self, value: str, reserved: Collection[str] = ()) -> RouteTable | None:
-        """Return the table of a value; None if the value has no table.
+        """Return the table for a record's value; None if no table is configured for the value.
 
         Args:
-            reserved: values whose own name would lead to an existing path, such as the path of the
-                dead letter table. A hash is appended to the `value_name` of these values.
+            reserved: values to whose names a hash is appended. Without the hash, the path would be
+                the path of another table, such as the dead letter table.
         """
         listed = self.tables.get(value)
         if listed is not None:
@@ -230,7 +233,11 @@ class RouteByConfig(Section):
         return None
 
     def at(self, path: str) -> RouteTable:
-        """Return the table with this path. The configuration doesn't have to contain the path."""
+        """Return the table at a path.
+
+        If the configuration contains neither the path nor a template that matches the path, the
+        table's name is the last part of the path.
+        """
         for listed in self.tables.values():
             if listed.table_path == path:
                 return RouteTable(path=path, name=listed.name)

@@ -363,7 +363,7 @@ class TopicConfig(Section):
 
     @property
     def input_fields(self) -> frozenset[str]:
-        """Lowercase names of fields that only expressions or `event-time` read; not stored."""
+        """Lowercase names of fields that aren't stored, but read by expressions or `event-time`."""
         processing = self.processing
         read = {*processing.inputs, *self.route_inputs}
         if self.event_time is not None and self.event_time not in processing.columns:

@@ -60,7 +60,8 @@ class ReplayResult:
         skipped: number of dead letters that weren't replayed, because the target hasn't recorded
             their offsets or their migrated batch yet. The pipeline or the migration will process
             their records again. The dead letters remain in the dead letter table.
-        version: the version of the target that the replay committed; None if it committed none.
+        version: the latest version of the target that the replay committed; None if nothing was
+            committed.
     """
 
     topic: str
@@ -188,25 +189,30 @@ class AppendReplay:
         return result.version
 
     def _ends(self, snapshot: SnapshotHandle, covered: Mapping[int, int]) -> Mapping[int, int]:
-        """Return the next offset to read of each partition whose dead letters are replayed.
+        """Return, by partition, the offset below which dead letters can be replayed.
 
-        For migrated records, an offset is a sequence number; see `migrated_end`.
+        In a Kafka partition, this is the next offset that the pipeline reads. For migrated records,
+        which have the partition `MIGRATED`, it is a sequence number; see `migrated_end`.
         """
         end = migrated_end(self._topic, snapshot.transactions, self._storage_options)
         return {**covered, MIGRATED: end}
 
     @property
     def _kafka_ranges(self) -> dict[int, tuple[OffsetSpan, ...]]:
-        """The dead letters' offsets as ranges, by partition; without migrated records."""
+        """Ranges of the dead letters' Kafka offsets, by partition.
+
+        Migrated records have no Kafka offset, and aren't included.
+        """
         return {p: ranges for p, ranges in self._letters.ranges().items() if p >= 0}
 
     def _row_offsets(
         self, dead_letters: SnapshotHandle, tables: Iterable[SnapshotHandle]
     ) -> TopicOffsets:
-        """Return the offsets of the topic's rows in `tables` that may be offsets of dead letters.
+        """Return the offsets of the topic's rows in `tables`, to find rows of dead letters.
 
-        Also stores the offsets of the dead letters to replay in `_letters`. The result contains
-        offsets from the lowest to the highest of these offsets, in any partition.
+        Also adds the offsets of the dead letters to `_letters`, and stores their range in
+        `_within`: from the lowest to the highest offset in all partitions. Rows with offsets
+        outside this range are ignored.
         """
         row_offsets = TopicOffsets(MIGRATED)
         for batch in dead_letters.to_batches(["partition", "offset"], self._where):
@@ -226,10 +232,11 @@ class AppendReplay:
         ends: Mapping[int, int],
         row_offsets: TopicOffsets,
     ) -> StructType:
-        """Return the columns to which the record fields of dead letters are decoded.
+        """Return the columns for the record fields of the dead letters.
 
-        These are the table's columns and the fields that only expressions read. If the schema
-        policy is `evolve`, the columns of the schema file and of new fields are appended.
+        These are the table's columns, and the fields that expressions read but the table doesn't
+        store. If the schema policy is `evolve`, the columns of the schema file and new fields of
+        the records are appended.
         """
         path = self._target.table_uri
         columns = record_columns_of(self._topic, snapshot.kernel)
@@ -289,8 +296,9 @@ class AppendReplay:
         already has a row with its offset.
 
         Args:
-            ends: the next offset to read of each partition, as recorded by the target. Dead letters
-                of a negative partition are refused if `ends` lacks the partition.
+            ends: for each partition, the offset below which dead letters can be replayed. Negative
+                partitions contain records that aren't from Kafka. If `ends` lacks a negative
+                partition, its dead letters are refused.
             row_offsets: the offsets of the target's rows.
             count: whether dead letters that aren't replayed are added to the counts `skipped` and
                 `already_rows` of the `ReplayResult`.
@@ -393,9 +401,10 @@ class _Decoder:
 
 
 def count_without_replay(letters: pa.RecordBatch | pa.Table, ends: Mapping[int, int]) -> int:
-    """Return the number of dead letters whose records aren't from Kafka and can't be replayed.
+    """Return the number of dead letters that can't be replayed because of their source.
 
-    `ends` has a key for each partition whose dead letters can be replayed.
+    These are the dead letters of negative partitions that aren't in `ends`. Negative partitions
+    contain records that aren't from Kafka.
     """
     partitions = pa.array([p for p in ends if p < 0], pa.int32())
     column = letters.column("partition")

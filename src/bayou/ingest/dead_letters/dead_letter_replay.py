@@ -52,8 +52,9 @@ def delete_dead_letters(
 ) -> int:
     """Delete dead letters at offsets that the target has recorded; return their number.
 
-    Dead letters of migrated files and of programs are deleted too. `where` is an SQL condition on
-    the columns of the dead letter table.
+    Dead letters of records from migrated files or from programs have no Kafka offset, so they are
+    deleted without this check. `where` selects dead letters: an SQL condition on the columns of the
+    dead letter table.
     """
     tables = TopicTables.of(configuration, topic)
     if not tables.dead_letters.exists() or not tables.target.exists():

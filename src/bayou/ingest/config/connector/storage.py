@@ -211,7 +211,10 @@ class StorageConfig(Section):
         if self.encryption not in ("aws:kms", "aws:kms:dsse") and (
             self.kms_key_id is not None or self.bucket_key is not None
         ):
-            raise ValueError("kms-key-id and bucket-key need encryption: aws:kms or aws:kms:dsse")
+            raise ValueError(
+                "kms-key-id and bucket-key are only allowed with KMS encryption; set encryption to "
+                "aws:kms or aws:kms:dsse, or remove them"
+            )
         return self
 
     def storage_options(self) -> dict[str, str]:
