@@ -69,8 +69,8 @@ def test_the_role_and_the_encryption_of_s3_are_storage_options(tmp_path):
             "    role-arn: r\n    web-identity-token-file: f\n    access-key: a\n",
             "access-key and web-identity-token-file are both set",
         ),
-        ("    kms-key-id: k\n", "need encryption: aws:kms"),
-        ("    encryption: AES256\n    kms-key-id: k\n", "need encryption: aws:kms"),
+        ("    kms-key-id: k\n", "set encryption to aws:kms or"),
+        ("    encryption: AES256\n    kms-key-id: k\n", "set encryption to aws:kms or"),
         ("    encryption: kms\n", "encryption"),
     ],
 )
