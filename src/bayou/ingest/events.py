@@ -17,11 +17,11 @@ class TopicStarted:
     """A run starts to read a topic.
 
     Attributes:
-        waiting: number of offsets that Kafka has and the run has yet to read.
+        waiting: number of offsets from `positions` to the ends of the Kafka partitions.
         positions: the first offset to read of each partition.
-        unseen_masks: paths in `masks` without a column in the table, because the path is misspelled
-            or no record has contained the field yet.
-        unseen_fields: paths of fields that expressions read but that no record has contained yet.
+        unseen_masks: paths in `masks` for which the table has no column. Either the path is
+            misspelled, or no record has contained the field yet.
+        unseen_fields: paths that expressions read and for which the table has no column.
         table_differences: configured settings, such as `cluster-by`, that the existing table
             doesn't match.
         table_changed: whether the run has changed the table to match these settings.
@@ -262,7 +262,7 @@ class Reporter(Protocol):
         ...
 
     def migrated(self, event: MigrationReport) -> None:
-        """A topic's JSON files were migrated, before the run reads its first record."""
+        """A topic's JSON files were migrated. Called before the run reads records from Kafka."""
         ...
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:

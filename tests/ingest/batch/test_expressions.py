@@ -304,7 +304,7 @@ def test_a_changed_expression_must_have_the_type_of_the_column(processed):
         ('columns: {_kafka_offset: "1"}', "the pipeline uses this name"),
         ('columns: {n: "1", N: "2"}', "the same column name"),
         ('columns: {n: "_processed_at"}', "use _kafka_timestamp"),
-        ('columns: {n: "id"}\ndrop: [N]', "remove it from drop"),
+        ('columns: {n: "id"}\ndrop: [N]', "remove N from drop"),
         ("columns: {n: 1}", "must be a string|valid string"),
         ("drop: [_kafka_offset]", "a column that the pipeline adds"),
     ],

@@ -71,7 +71,7 @@ def test_paths_are_relative_to_the_file(tmp_path):
             'kafka-topic: "events.v1"\n      schema-file: nowhere.json',
             7,
             "connector.topics.events.schema-file",
-            "relative to the folder of this file",
+            "relative to the folder of the configuration file",
         ),
         (
             'table-path: "lake/events"',

@@ -142,8 +142,8 @@ def _topics(
         elif schema_file is not None and not schema_file.is_file():
             problems.append(
                 document.error(
-                    f"the file {schema_file} doesn't exist; schema-file is relative to the folder "
-                    "of this file",
+                    f"the file {schema_file} doesn't exist; correct the path, which is relative to "
+                    "the folder of the configuration file",
                     (*at, "schema-file"),
                 )
             )

@@ -92,7 +92,8 @@ def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) 
     walked: tuple[str, ...] = ()
     while parts:
         if not isinstance(section, dict):
-            raise _error(setting, f"{'.'.join(walked)} isn't a section with keys")
+            reason = f"{'.'.join(walked)} isn't a section and has no keys; correct the key"
+            raise _error(setting, reason)
         key = _existing_key(section, parts)
         if key is None:
             free = walked in FREE_SECTIONS and parts[0] != "security"

@@ -109,7 +109,7 @@ class ProcessingConfig(Section):
             if name.lower() in known:
                 raise ValueError(
                     f"{known[name.lower()]} and {name} are the same column name, because names "
-                    "are case-insensitive"
+                    "are case-insensitive; rename one of them"
                 )
             known[name.lower()] = name
             check_expression(sql, f"{name}: ")
@@ -130,7 +130,8 @@ class ProcessingConfig(Section):
         for name in value:
             if _is_reserved(name):
                 raise ValueError(
-                    f"{name} isn't a field of records, but a column that the pipeline adds"
+                    f"{name} isn't a field of records, but a column that the pipeline adds; remove "
+                    f"{name} from drop"
                 )
         return value
 
@@ -140,8 +141,8 @@ class ProcessingConfig(Section):
         for name in self.drop:
             if name.lower() in derived:
                 raise ValueError(
-                    f"drop: {name} is also a derived column in columns, which already replaces the "
-                    "field; remove it from drop"
+                    f"drop: the derived column {name} already replaces the field {name}; remove "
+                    f"{name} from drop"
                 )
         return self
 

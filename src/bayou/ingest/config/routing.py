@@ -182,7 +182,8 @@ class RouteByConfig(Section):
                 raise ValueError(f"{key}: {template!r} doesn't contain {VALUE}; add it")
         if self.table_name is not None and self.table_path is None:
             raise ValueError(
-                "table-name needs table-path. Set table-path, or name tables with the key tables"
+                "table-name needs table-path; set table-path, or write a table-name for each table "
+                "in tables"
             )
         names: dict[str, str] = {}
         for table in self.tables.values():

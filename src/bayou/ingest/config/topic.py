@@ -180,8 +180,8 @@ class TopicConfig(Section):
         if self.shares_table and self.destination.upsert_keys:
             raise ValueError(
                 "enable-upsert isn't possible for several topics in one table, because the order "
-                "of records of different topics isn't defined; write {topic} in table-path for a "
-                "table for each topic"
+                "of records of different topics isn't defined; write {topic} in table-path, so "
+                "that each topic has its own table"
             )
         return self
 
@@ -227,7 +227,9 @@ class TopicConfig(Section):
     def _check_masks(cls, value: dict[str, str]) -> dict[str, str]:
         for path, mask in value.items():
             if not re.fullmatch(r"hash|drop|truncate:[1-9][0-9]*", mask):
-                raise ValueError(f"mask of {path}: {mask!r}; write hash, drop, or truncate:3")
+                raise ValueError(
+                    f"mask of {path}: {mask!r} isn't a mask; write hash, drop, or truncate:3"
+                )
         return value
 
     @property
@@ -244,8 +246,8 @@ class TopicConfig(Section):
         for name, form in value.items():
             if not is_timestamp_format(form):
                 raise ValueError(
-                    f"{name} is {form!r}; write epoch-s, epoch-ms, epoch-us, iso, or a pattern "
-                    "such as '%d.%m.%Y %H:%M:%S'"
+                    f"{name}: {form!r} isn't a valid timestamp format; write epoch-s, epoch-ms, "
+                    "epoch-us, iso, or a pattern such as '%d.%m.%Y %H:%M:%S'"
                 )
         return value
 
@@ -294,7 +296,10 @@ class TopicConfig(Section):
                         f"would store its values unmasked; remove {name} from kafka-columns"
                     )
             if keys and path.lower() == ordering:
-                raise ValueError(f"masks: {path} is the ordering-column, which can't be masked")
+                raise ValueError(
+                    f"masks: {path} is the ordering-column, which can't be masked; remove {path} "
+                    "from masks"
+                )
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,7 @@
-"""Groups the reasons of dead letters into a few kinds for metrics; kinds contain no values."""
+"""Groups the reasons of dead letters into a few kinds for metrics.
+
+A kind may name a field, but contains no value of a record.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def reason_kind(reason: str) -> str:
 
 
 def count_kinds(counts: Mapping[str, int]) -> dict[str, int]:
-    """Sum the counts of reasons by kind; all except the most frequent kinds become `other`."""
+    """Sum the counts of reasons by kind.
+
+    The `_MAX_KINDS` most frequent kinds are returned. All other kinds become `other`.
+    """
     kinds: Counter[str] = Counter()
     for reason, count in counts.items():
         kinds[reason_kind(reason)] += count

@@ -57,12 +57,12 @@ class DeadLetterTable:
         return self._state
 
     def transactions(self) -> Mapping[str, int]:
-        """Return the latest version's transaction identifiers; empty if there is no table."""
+        """Return the latest version's transaction identifiers; an empty dict if no table exists."""
         snapshot = self._snapshot()
         return {} if snapshot is None else snapshot.transactions
 
     def recorded_start(self) -> dict[int, int]:
-        """Return the start offsets that `record_start` recorded; empty if there are none."""
+        """Return the start offsets that `record_start` recorded, or an empty dict."""
         return recorded_start(self._kafka, self.transactions())
 
     def record_start(
@@ -108,7 +108,7 @@ class DeadLetterTable:
 
         Returns:
             The `fingerprints` of the dead letters, by Kafka partition and offset. If the topic was
-            recreated, they include dead letters of the deleted topic.
+            recreated, dead letters of the deleted topic are included.
         """
         snapshot = self._snapshot()
         self._seen = self._topic_transactions(snapshot)

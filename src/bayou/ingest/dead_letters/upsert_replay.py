@@ -4,8 +4,8 @@ A dead letter that can now become a row is upserted with the Kafka timestamp and
 record. Therefore it doesn't replace a row of a newer record. The replay is idempotent.
 
 A record without a timestamp gets the timestamp of the preceding record in its partition, as in a
-batch of the pipeline. If it got the current time, it would replace newer rows, return after its key
-was deleted, or prevent updates by the next records.
+batch of the pipeline. If the record got the current time, it could replace a newer row, restore the
+row of a deleted key, or prevent updates by the next records.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
     `LOWEST_TIME`.
 
     Args:
-        rows: rows of the target and deleted keys, from `_kafka_rows`.
+        rows: the positions of the target's rows and of its deleted keys, from `_kafka_rows`.
     """
     schema = letters.select(_POSITION).schema
     schema = pa.schema([field.with_nullable(True) for field in schema])

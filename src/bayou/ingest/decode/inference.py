@@ -42,9 +42,10 @@ class NestedTooDeeplyError(Exception):
 
 
 def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
-    """Return the column for a decoded JSON value; None for null, `[]` and `{}`.
+    """Return the column for a decoded JSON value; None if the value has no type.
 
-    `level` is the number of objects and arrays that enclose the value within its column.
+    Null, `[]` and `{}` have no type. An array or object that contains only these values has no type
+    either. `level` is the number of objects and arrays that enclose the value within its column.
     """
     try:
         kind = _of_value(value, level)
@@ -68,7 +69,8 @@ def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
 def merge_fields(first: StructType, second: Iterable[StructField]) -> StructType:
     """Return the fields of `first`, followed by the fields that only `second` has.
 
-    If a field has different types, the rules in the docstring of this module determine its type.
+    If a field has another type in `second` than in `first`, the rules in the docstring of this
+    module determine its type.
     """
     merged = {f.name: f for f in first}
     for field in second:

@@ -48,17 +48,17 @@ class DecodePlan:
             fields are refused.
         ignore: whether unknown fields that aren't discovered are dropped. Their paths are returned
             as `Decoded.ignored`.
-        needed: lowercase paths of fields that an expression reads. `ignore` doesn't drop an unknown
-            field that has one of these paths, or that may contain a field with one of these paths.
-            If the unknown field isn't discovered, its record is refused.
+        needed: lowercase paths of fields that an expression reads. `ignore` drops neither these
+            fields nor the fields that contain them. If one of them is unknown and isn't discovered,
+            the record is refused.
         widens: whether a column is returned in `Decoded.new_fields` if the Avro or Protobuf schema
             of a record has a wider type for it.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.
         reserved: lowercase paths (`name`, `place.city`) that can't become columns. Records with
             unknown fields at these paths are refused, unless `ignore` drops the fields.
-        over_limit: subset of `reserved`: the paths that can't become columns only because the
-            records of the batch have more new fields than `max-new-columns`. Determines which
-            reason is reported for a refused record.
+        over_limit: the paths in `reserved` that can't become columns because the batch's records
+            have more new fields than `max-new-columns`. Records that are refused because of these
+            paths get this limit as their reason.
         inputs: lowercase names of top-level fields that are discovered even if `discover` is False.
         skipped: lowercase names of top-level fields that are treated as missing.
         only: lowercase names of the top-level fields to read; all other fields are treated as
@@ -126,7 +126,7 @@ class Decoded:
     filtered: pa.Array[Any] = field(default_factory=lambda: pa.array([], pa.int64()))
 
     def refuse(self, mask: Any, reasons: str | Sequence[str]) -> Decoded:
-        """Return the batch without the rows that `mask` selects; their records become refused.
+        """Return the batch without the rows that `mask` selects; the rows' records are refused.
 
         Args:
             reasons: the reason for all selected rows, or one reason for each.

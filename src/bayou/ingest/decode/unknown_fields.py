@@ -1,8 +1,8 @@
 """Finds fields of records, at any depth, that have no column yet.
 
 A field is described by its path, such as `place.state` or `lines[].sku` (`[]` for the elements of
-an array), and by a *partial column*: its top-level column without all other fields. `merge_fields`
-merges the partial columns of many records.
+an array), and by a *partial column*: a copy of its top-level column that contains no other fields.
+`merge_fields` merges the partial columns of many records.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ class DemoResult:
         answer: the rows of the result of the query `QUESTION`.
         history: the table's commits, newest first.
         configuration: path of the pipeline's YAML file.
-        status_page: URL of the status page; None if it isn't kept open.
+        status_page: URL of the status page; None if the page wasn't opened.
     """
 
     produced: int
@@ -214,7 +214,8 @@ def run_demo(
 
     Args:
         folder: the folder for all files of the demo. The tables and state of an earlier demo in the
-            folder are deleted. Other files with the same names raise an error.
+            folder are deleted. If the folder has other files with the names of the demo's files,
+            an error is raised.
         progress: function that returns a context manager. Entering it returns the reporter for the
             pipeline's run.
         step: function that is called with a one-line description at the start of each step.
@@ -299,7 +300,8 @@ def _clean(folder: Path) -> None:
     """Create the folder, and delete the tables and the state of an earlier demo.
 
     Raises:
-        PrerequisiteError: the folder can't be used, or has files that an earlier demo didn't write.
+        PrerequisiteError: the folder can't be used, has files that an earlier demo didn't write, or
+            is on a disk with too little free space.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

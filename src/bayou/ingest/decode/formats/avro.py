@@ -137,7 +137,7 @@ _add_readers()
 
 
 def _with_known_logical_types(schema: Any) -> Any:
-    """In the JSON of a schema, replace logical types by the names of their readers.
+    """Replace the logical types in the JSON of a schema by the names of their fastavro readers.
 
     `_LOGICAL_TYPES` contains the names. A logical type without a reader is removed.
     """

@@ -57,7 +57,10 @@ class RecordDecoder:
 
     @property
     def reads_json(self) -> bool:
-        """Whether the format is `json` or `json-schema`, whose numbers have no exact type."""
+        """Whether the format is `json` or `json-schema`.
+
+        In JSON, a field of doubles can contain integers that a double can't store exactly.
+        """
         return self._format.name in ("json", "json-schema")
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
@@ -114,7 +117,9 @@ class RecordDecoder:
         )
 
     def flat(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Flatten a record, or a part of a record; return it unchanged without `format.flatten`.
+        """Flatten a record, or a part of a record.
+
+        If `format.flatten` is None, the record is returned unchanged.
 
         Raises:
             ValueError: the record can't be flattened.
@@ -136,9 +141,9 @@ class RecordDecoder:
         """Convert a Kafka key to JSON; a key is unchanged if `format.key` is `json`.
 
         Args:
-            columns: columns to whose types the fields of the key are converted if the records are
-                in Avro or Protobuf; see `promoted`. A key without fields is converted to the type
-                of the only column.
+            columns: the columns of the key's fields. If the records are in Avro or Protobuf, the
+                fields are converted to the types of these columns; see `promoted`. A key without
+                fields is converted to the type of the only column.
 
         Raises:
             ValueError: the key can't be read.

@@ -28,8 +28,8 @@ def flattened(
     """Flatten the nested objects of a record.
 
     Args:
-        whole: names of flat columns that store objects, which aren't flattened; see
-            `takes_objects`.
+        whole: names of flat columns that store objects; see `takes_objects`. The objects in these
+            columns aren't flattened.
         masks: the mask of each flat column, by lowercase name. An object with the mask `drop` is
             removed.
 

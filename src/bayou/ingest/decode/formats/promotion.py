@@ -1,7 +1,7 @@
-"""Converts values of Avro and Protobuf whose schema has another type than their column.
+"""Converts Avro and Protobuf values whose type differs from the type of their column.
 
 Records are decoded from JSON, in which bytes are Base64 and a large double is rounded to 17 digits.
-If the type of a field changes between these types and others, the value must be converted first:
+Therefore these values are converted before the record becomes JSON:
 
 | value | column | stored |
 |---|---|---|

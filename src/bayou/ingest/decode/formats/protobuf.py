@@ -2,9 +2,10 @@
 
 After the registry's header, a value contains the indexes of its message type: the position among
 the messages of the schema's file, then the positions among nested messages. A field that isn't set
-is null if Protobuf tracks its presence, otherwise it has its default value. A value is refused if
-it has a field or an extension that its message type doesn't define. A value is also refused if it
-has a number that a closed enum doesn't define. Protobuf would drop the field, extension or number.
+is null if Protobuf tracks its presence, otherwise it has its default value.
+
+A value is refused if Protobuf would drop a part of it: a field or an extension that the message
+type doesn't define, or a number that a closed enum doesn't define.
 
 | Protobuf | Delta type |
 |---|---|
@@ -154,8 +155,8 @@ def _add_well_known(pool: Any, name: str) -> None:
 def _indexes(data: bytes) -> tuple[list[int], bytes]:
     """Split a value into the indexes of its message type and the bytes of the message.
 
-    The value starts with the number of indexes, followed by the indexes, all as zigzag varints. The
-    number 0 stands for the single index 0.
+    The value starts with the number of indexes, followed by the indexes, all as zigzag varints. If
+    this number is 0, no index follows, and the only index is 0.
     """
     count, at = _varint(data, 0)
     if count == 0:
@@ -242,7 +243,10 @@ def _to_dict(message: Message) -> dict[str, Any]:
 
 
 def _check_known(message: Message) -> None:
-    """Raise `ValueError` if a message, or a nested message, has a field that its type lacks."""
+    """Raise `ValueError` if a message has a field or an enum number that its type lacks.
+
+    Nested messages are checked, too.
+    """
     size = len(message.SerializePartialToString())
     message.DiscardUnknownFields()
     if len(message.SerializePartialToString()) != size:

@@ -27,7 +27,7 @@ class RecordFormat:
         flatten: separator in the names of flattened fields, such as `_` for `place_city`; None
             if objects aren't flattened.
         json_schema: the JSON Schema of records before flattening; only set if `flatten` is set.
-        masks: the mask of each column; `flattened` applies the masks to objects.
+        masks: the mask of each column, for objects that are flattened; see `flattening.flattened`.
         timestamps: the timestamp format of each field, by the field's name after flattening. See
             the module `timestamps`.
     """

@@ -118,7 +118,10 @@ class _Bundle:
         return document
 
     def _local(self, response: Mapping[str, Any], place: str) -> Any:
-        """Return a schema, with references rewritten for the schema's position in the document."""
+        """Return a schema whose references point to positions in the combined document.
+
+        `place` is the JSON pointer to the schema in this document.
+        """
         names = {r["name"]: self._add(r["subject"], r["version"]) for r in response["references"]}
         document = msgspec.json.decode(response["schema"])
         if isinstance(document, dict):

@@ -46,8 +46,9 @@ class Registry:
     If the registry redirects to another host, port or scheme, no credentials are sent there.
 
     Attributes:
-        subject: subject of the records' schemas. Registries with contexts or role-based access need
-            the subject in requests by id. If None, requests have only the id.
+        subject: subject of the records' schemas. A request for a schema id also contains this
+            subject, because registries with contexts or role-based access need it. If None, the
+            request contains only the id.
         on_unknown_schema: what happens if the registry doesn't have a record's schema. With
             `dead-letter`, `UnknownSchemaError` is raised, and only the record fails. With `stop`,
             `KafkaError` is raised, and the batch fails.
@@ -62,8 +63,9 @@ class Registry:
         return self.address.url
 
     def schema(self, number: int, *, serialized: bool = False) -> dict[str, Any]:
-        """Return the schema with an id: a dict with the string `schema`, and `references`.
+        """Return the schema with the id `number`.
 
+        The result is a dict with the string `schema` and the list `references`.
         If `serialized` is true, a Protobuf schema is a descriptor in base64 instead of source code.
 
         Raises:
@@ -84,7 +86,10 @@ class Registry:
             ) from error
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> dict[str, Any]:
-        """Return a version of a subject, as named in a schema's `references`; see `schema`."""
+        """Return a version of a subject; see `schema` for the result.
+
+        `subject` and `version` are from the `references` of another schema.
+        """
         fmt = _SERIALIZED if serialized else None
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
         path += f"?format={fmt}" if fmt else ""

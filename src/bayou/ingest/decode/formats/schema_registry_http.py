@@ -80,7 +80,7 @@ class RegistryAddress:
     key_password: str | None = field(default=None, repr=False)
 
     def scrub(self, text: str) -> str:
-        """Replace all secrets of this address in a string by `***`."""
+        """Return `text` with each secret of this address replaced by `***`."""
         for secret in (self.password, self.token, self.client_secret, self.key_password):
             if secret:
                 text = text.replace(secret, "***")
@@ -149,7 +149,7 @@ class RegistryConnection:
         self._last_url = address.url
 
     def schema(self, number: int, *, fmt: str | None, subject: str | None) -> dict[str, Any]:
-        """Request the schema with an id.
+        """Request the schema with the id `number`.
 
         Returns:
             A dict with the string `schema`, and the list `references` of dicts with `name`,
@@ -165,7 +165,10 @@ class RegistryConnection:
         )
 
     def version(self, subject: str, version: int, *, fmt: str | None) -> dict[str, Any]:
-        """Request a version of a subject, even if it is deleted; see `schema` for the result."""
+        """Request a version of a subject; deleted versions are found, too.
+
+        Result and errors are the same as in `schema`.
+        """
         return self._request(
             lambda client: client.get_version(subject, version, deleted=True, fmt=fmt).schema
         )
@@ -200,7 +203,11 @@ class RegistryConnection:
         return _checked(schema)
 
     def _within_time_limit(self, call: Callable[[SchemaRegistryClient], Schema]) -> Schema:
-        """Return the result of a call; if it takes too long, close the client and raise."""
+        """Return the result of a call, or raise the error of the call.
+
+        Raises:
+            NoResponseError: the call takes longer than `LONGEST_SECONDS`. The client is closed.
+        """
         if self._client is None:
             self._client = self._connect()
         client, results, errors = self._client, list["Schema"](), list[BaseException]()
@@ -249,7 +256,7 @@ class RegistryConnection:
 
 
 def _limited(stream: Any) -> Any:
-    """Wrap the stream of a response; it raises `ValueError` after `MAX_RESPONSE_BYTES`."""
+    """Return a stream that reads a response and raises `ValueError` after `MAX_RESPONSE_BYTES`."""
     import httpx2
 
     class LimitedStream(httpx2.SyncByteStream):
