@@ -107,7 +107,7 @@ def test_where_deleting_is_not_allowed_one_key_stays_and_is_used_again(s3, monke
 def test_a_key_that_another_process_deletes_in_between_refuses_no_store(s3, monkeypatch):
     deletes = []
 
-    def create(store, path, key, data):
+    def create(store, path, key, data, secrets=()):
         created = real(store, path, key, data)
         if key.endswith(CHECK) and not deletes:
             deletes.append(key)

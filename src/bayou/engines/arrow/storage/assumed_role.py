@@ -18,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 from xml.etree import ElementTree as ET
 
 from bayou.errors import ArgumentError, StorageError
+from bayou.redaction import without_secrets
 
 if TYPE_CHECKING:
     from obstore.store import S3Credential
@@ -107,9 +108,10 @@ class AssumedRole:
         status, body = self._request()
         if status != http.HTTPStatus.OK:
             code, message = _text(body, "Code"), _text(body, "Message")
+            reason = without_secrets(f"{code or status}: {message}", self._secrets())
             raise StorageError(
-                f"role {self.arn}: can't be assumed: {code or status}: {message}. Check the role's "
-                "trust policy and the permissions of the access key.",
+                f"role {self.arn}: can't be assumed: {reason}. Check the role's trust policy and "
+                "the permissions of the access key.",
                 path=self.endpoint,
             )
         key, secret = _text(body, "AccessKeyId"), _text(body, "SecretAccessKey")
@@ -156,6 +158,9 @@ class AssumedRole:
                 f"{error}. Check the connection to this URL.",
                 path=self.endpoint,
             ) from None
+
+    def _secrets(self) -> tuple[str, ...]:
+        return (self.secret_key,) if self.token is None else (self.secret_key, self.token)
 
     def signed_headers(self, host: str, body: bytes, now: dt.datetime) -> dict[str, str]:
         """Return the headers of a POST to `/`, including the AWS Signature Version 4."""

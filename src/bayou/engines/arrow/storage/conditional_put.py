@@ -11,7 +11,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -36,16 +36,21 @@ _FIRST_PAUSE_SECONDS = 0.05
 _MAX_PAUSE_SECONDS = 2.0
 
 
-def create_object(store: ObjectStore, path: str, key: str, data: bytes) -> bool:
+def create_object(
+    store: ObjectStore, path: str, key: str, data: bytes, secrets: Collection[str] = ()
+) -> bool:
     """Create an object; return False if it exists.
 
     The put is repeated if the store reports a conflict with a concurrent request for the same key.
+
+    Args:
+        secrets: values that no message may contain; see `secret_values`.
 
     Raises:
         PrerequisiteError: the store doesn't implement conditional puts.
     """
     for attempt in range(_CONFLICT_TRIES):
-        with storage_errors(path, "write"):
+        with storage_errors(path, "write", secrets):
             try:
                 obstore.put(store, key, data, mode="create", use_multipart=False)
             except (AlreadyExistsError, FileExistsError, PreconditionError) as error:
@@ -72,7 +77,14 @@ class ConditionalPuts:
         self._lock = threading.Lock()
         self._results: dict[tuple[str, ...], bool] = {}
 
-    def check(self, identity: tuple[str, ...], store: ObjectStore, root: str, key: str) -> None:
+    def check(
+        self,
+        identity: tuple[str, ...],
+        store: ObjectStore,
+        root: str,
+        key: str,
+        secrets: Collection[str] = (),
+    ) -> None:
         """Check that a bucket supports conditional puts.
 
         The check runs once for each `identity`, before the first write of a log file. It puts a
@@ -81,6 +93,7 @@ class ConditionalPuts:
 
         Args:
             key: key of the file to write. If it isn't in a log folder, nothing is checked.
+            secrets: values that no message may contain; see `secret_values`.
 
         Raises:
             PrerequisiteError: the store accepts a put that it must reject.
@@ -90,7 +103,8 @@ class ConditionalPuts:
             return
         with self._lock:
             if identity not in self._results:
-                self._results[identity] = _rejects(store, root, f"{parent}{folder}{_CHECK_NAME}")
+                name = f"{parent}{folder}{_CHECK_NAME}"
+                self._results[identity] = _rejects(store, root, name, secrets)
             result = self._results[identity]
         if not result:
             raise _unsupported(
@@ -115,7 +129,7 @@ def _unsupported(path: str, problem: str) -> PrerequisiteError:
     )
 
 
-def _rejects(store: ObjectStore, root: str, key: str) -> bool:
+def _rejects(store: ObjectStore, root: str, key: str, secrets: Collection[str]) -> bool:
     """Whether the store rejects a put of an existing key.
 
     Several puts are tried, because another process may delete the key between two puts.
@@ -123,7 +137,7 @@ def _rejects(store: ObjectStore, root: str, key: str) -> bool:
     path = f"{root}/{key}"
     created = False
     for _ in range(_CHECK_TRIES):
-        if not create_object(store, path, key, b""):
+        if not create_object(store, path, key, b"", secrets):
             break
         created = True
     else:

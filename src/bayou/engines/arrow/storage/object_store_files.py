@@ -31,6 +31,7 @@ from bayou.engines.arrow.storage.object_uris import (
 )
 from bayou.engines.arrow.storage.option_credentials import option_credentials
 from bayou.engines.arrow.storage.range_reads import read_ranges
+from bayou.engines.arrow.storage.secret_values import recording_provider, secret_values
 from bayou.engines.arrow.storage.storage_options import (
     store_settings,
     store_variables,
@@ -60,7 +61,7 @@ def opening_problem(path: str, options: Mapping[str, str]) -> str | None:
     """
     try:
         if not is_local_path(path) and not is_hdfs(path):
-            _open_store(split_object_uri(path)[0], options)
+            _open_store(split_object_uri(path)[0], options, None, set())
     except ArgumentError as error:
         return error.message
     return None
@@ -87,6 +88,7 @@ class ObjectStoreFiles:
         self._stores = dict(stores or {})
         self._own_stores = frozenset(self._stores)
         self._own_checks = ConditionalPuts()
+        self._secrets: set[str] = set()  # values that messages must not contain
         self._lock = threading.Lock()
 
     def resolve_path(self, path: str) -> str:
@@ -154,7 +156,7 @@ class ObjectStoreFiles:
 
     def status(self, path: str) -> FileStatus:
         root, key = split_object_uri(path)
-        with storage_errors(path, "read"):
+        with storage_errors(path, "read", self._secrets):
             return _status(root, cast("dict[str, Any]", obstore.head(self._store(root), key)))
 
     def read_files(self, ranges: Iterable[ByteRange]) -> CloseableIterator[bytes]:
@@ -165,26 +167,28 @@ class ObjectStoreFiles:
         store = self._store(root)
         if size is None:
             size = self.status(path).size
-        errors = partial(storage_errors, path, "read")
+        errors = partial(storage_errors, path, "read", self._secrets)
         return cast("IO[bytes]", ObjectInput(store, key, size, errors))
 
     def open_output(self, path: str) -> IO[bytes]:
         root, key = split_object_uri(path)
         store = self._store(root)
-        return cast("IO[bytes]", ObjectOutput(store, key, partial(storage_errors, path, "write")))
+        errors = partial(storage_errors, path, "write", self._secrets)
+        return cast("IO[bytes]", ObjectOutput(store, key, errors))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         root, key = split_object_uri(path)
         store = self._store(root)
         if root in self._own_stores:
-            self._own_checks.check((root,), store, root, key)
+            self._own_checks.check((root,), store, root, key, self._secrets)
         else:
-            _CHECKS.check(store_identity(root, self._options), store, root, key)
-        return create_object(store, path, key, data)
+            identity = store_identity(root, self._options)
+            _CHECKS.check(identity, store, root, key, self._secrets)
+        return create_object(store, path, key, data, self._secrets)
 
     def put(self, path: str, data: bytes) -> None:
         root, key = split_object_uri(path)
-        with storage_errors(path, "write"):
+        with storage_errors(path, "write", self._secrets):
             obstore.put(self._store(root), key, data)
 
     def mkdirs(self, path: str) -> None:
@@ -203,7 +207,7 @@ class ObjectStoreFiles:
             split_object_uri(path)
 
     def _delete(self, root: str, keys: list[str]) -> None:
-        with storage_errors(f"{root}/{keys[0]}", "delete"):
+        with storage_errors(f"{root}/{keys[0]}", "delete", self._secrets):
             try:
                 obstore.delete(self._store(root), keys)
                 return
@@ -215,7 +219,7 @@ class ObjectStoreFiles:
 
     def _read(self, requested: ByteRange) -> bytes:
         root, key = split_object_uri(requested.path)
-        with storage_errors(requested.path, "read"):
+        with storage_errors(requested.path, "read", self._secrets):
             store = self._store(root)
             try:
                 data = _bytes_of(store, key, requested)
@@ -232,13 +236,13 @@ class ObjectStoreFiles:
 
     def _list(self, root: str, folder: str, offset: str | None) -> Iterator[dict[str, Any]]:
         path = f"{root}/{folder}"
-        with storage_errors(path, "list"):
+        with storage_errors(path, "list", self._secrets):
             pages = obstore.list(self._store(root), folder or None, offset=offset, chunk_size=_PAGE)
         pages = iter(pages)
         prefix = f"{folder}/" if folder else ""
         count, seen = 0, None
         while True:
-            with storage_errors(path, "list"):
+            with storage_errors(path, "list", self._secrets):
                 page = next(pages, None)
             if page is None:
                 return
@@ -258,7 +262,9 @@ class ObjectStoreFiles:
         with self._lock:
             store = self._stores.get(root)
             if store is None:
-                store = self._stores[root] = _open_store(root, self._options, self._credentials)
+                store = self._stores[root] = _open_store(
+                    root, self._options, self._credentials, self._secrets
+                )
             return store
 
 
@@ -273,12 +279,17 @@ def _bytes_of(store: ObjectStore, key: str, requested: ByteRange) -> bytes:
 
 
 def _open_store(
-    root: str, options: Mapping[str, str], credentials: CredentialProvider | None = None
+    root: str,
+    options: Mapping[str, str],
+    credentials: CredentialProvider | None,
+    secrets: set[str],
 ) -> ObjectStore:
+    """Open a store, and add the secrets that it sends in requests to `secrets`."""
     scheme = root.partition("://")[0]
     settings = store_settings(scheme, options)
     check_bucket_options(root, settings.config)
     variables = store_variables(scheme)
+    secrets.update(secret_values({**variables, **options}))
     if credentials is None and scheme == "s3":
         verify = settings.client_options.get("allow_invalid_certificates") != "true"
         credentials = take_role(settings.config, variables, verify=verify)
@@ -291,7 +302,7 @@ def _open_store(
                 config=cast("Any", settings.config),
                 client_options=cast("Any", settings.client_options),
                 retry_config=cast("Any", settings.retry_config or None),
-                credential_provider=cast("Any", credentials),
+                credential_provider=cast("Any", recording_provider(credentials, secrets)),
             )
         except UnknownConfigurationKeyError as error:
             raise unknown_option(scheme, str(error)) from None

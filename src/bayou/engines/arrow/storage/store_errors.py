@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from obstore.exceptions import (
@@ -54,10 +54,13 @@ _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 
 
 @contextmanager
-def storage_errors(path: str, operation: str) -> Iterator[None]:
+def storage_errors(path: str, operation: str, secrets: Collection[str] = ()) -> Iterator[None]:
     """Context manager that translates errors of the store to a `StorageError` with advice.
 
     The error has no `__cause__`, because messages of obstore contain signed requests.
+
+    Args:
+        secrets: values that are removed from the store's response; see `secret_values`.
     """
     try:
         yield
@@ -66,7 +69,8 @@ def storage_errors(path: str, operation: str) -> Iterator[None]:
     except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
         provider = _PROVIDER_ERROR.search(str(error))
         if provider is not None:
-            raise StorageError(f"{path}: can't {operation}: {provider[0]}", path=path) from None
+            reason = without_secrets(provider[0], secrets)
+            raise StorageError(f"{path}: can't {operation}: {reason}", path=path) from None
         raise _rejected_credentials(path, operation) from None
     except (BaseError, OSError, ValueError, NotImplementedError) as error:
         code = error_code(error)
@@ -98,7 +102,7 @@ def storage_errors(path: str, operation: str) -> Iterator[None]:
                 "the bucket doesn't exist" if operation == "write" else "the object doesn't exist"
             )
             raise FileMissingError(f"{path}: can't {operation}: {missing}", path=path) from None
-        message = error_message(error)
+        message = error_message(error, secrets)
         if _INVALID_KEY in message:
             message += (
                 ". The store client doesn't support this key, so it can't list this folder. Rename "
@@ -108,8 +112,9 @@ def storage_errors(path: str, operation: str) -> Iterator[None]:
     except BaseException as error:
         if is_panic(error):
             raise StorageError(
-                f"{path}: can't {operation}: the storage client failed: {error_message(error)}. "
-                "Check the storage options and the environment variables that set them.",
+                f"{path}: can't {operation}: the storage client failed: "
+                f"{error_message(error, secrets)}. Check the storage options and the environment "
+                "variables that set them.",
                 path=path,
             ) from None
         raise
@@ -149,8 +154,11 @@ def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
         ) from None  # obstore's own error may quote the options
 
 
-def error_message(error: BaseException) -> str:
-    """Return the message of an obstore error in one line, without the query strings of URLs."""
+def error_message(error: BaseException, secrets: Collection[str] = ()) -> str:
+    """Return the message of an obstore error in one line.
+
+    The query strings of URLs and the values in `secrets` are removed.
+    """
     whole = str(error)
     message = whole.partition("\n")[0]
     response = _S3_ERROR.search(whole)
@@ -158,7 +166,7 @@ def error_message(error: BaseException) -> str:
         # The rest of the response isn't shown: some stores repeat the request's token in it.
         message = _RESPONSE_START.split(message, maxsplit=1)[0]
         message = f"{message}: {response[1]}: {response[2] or 'no message'}"
-    return re.sub(r"\?\S+", "?...", without_secrets(message))
+    return re.sub(r"\?\S+", "?...", without_secrets(message, secrets))
 
 
 def error_code(error: BaseException) -> str | None:
