@@ -20,6 +20,12 @@ from bayou.redaction import without_secrets
         ("http://u:SEC@RET@host/b", "http://***@host/b"),
         ("https://SEC@RET@host/b", "https://***@host/b"),
         ("https://SECRET@host/b", "https://***@host/b"),
+        ("nonnumeric port: 'SECRET@host'. Check", "nonnumeric port: '***'. Check"),
+        ("Invalid port: 'SECRET'", "Invalid port: '***'"),
+        (
+            "could not be cast to integer value as 'SEC'R ET'",
+            "could not be cast to integer value as '***'",
+        ),
         ("jdbc:kafka://u:SECRET@h", "jdbc:kafka://***@h"),
         ("s3a://AKIA:SECRET@bucket/t", "s3a://***@bucket/t"),
         ("?X-Amz-Signature=SECRET&a=1", "?X-Amz-Signature=***&a=1"),

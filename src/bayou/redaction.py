@@ -32,6 +32,14 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\w://)[^\s/:@?#]*:(?!\d+(?:[/?#\s'\",]|$))\S{0,2000}@"), rf"\1{HIDDEN}@"),
     # token@host; not abfss://container@account, which isn't a secret
     (re.compile(r"(\bhttps?://)[^\s/?#]{1,2000}@", re.IGNORECASE), rf"\1{HIDDEN}@"),
+    # the start of a password that a URL parser reads as the port: in http://user:pass/word@host
+    (
+        re.compile(
+            r"((?:nonnumeric port: |Invalid port: |cast to integer value as ))'.{1,2000}?'"
+            r"(?=[\s.,;:)\"]|\Z)"
+        ),
+        rf"\1'{HIDDEN}'",
+    ),
     # user:password@host in a URL that is percent-encoded, once or several times
     (
         re.compile(r"(\w%(?:25)*3A(?:%(?:25)*2F){2})\S{0,2000}%(?:25)*40", re.IGNORECASE),
