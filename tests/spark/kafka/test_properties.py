@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import http.server
+import logging
 import pickle
+import threading
 
 import pytest
 
 from bayou.errors import ArgumentError
-from bayou.spark.kafka.client import parse_properties
+from bayou.spark.kafka.client import ClientErrors, logger, make_admin, parse_properties
+from support.waiting import wait_until
 
 
 def _parse(**given):
@@ -94,3 +98,40 @@ def test_secrets_are_in_no_representation_and_are_scrubbed_from_texts():
     assert "sasl.password" in repr(properties)
     assert properties.scrub("ann says sesame") == "ann says ***"
     assert pickle.loads(pickle.dumps(properties)) == properties
+
+
+class _QuotingEndpoint(http.server.BaseHTTPRequestHandler):
+    """A token endpoint whose error quotes the client secret."""
+
+    def do_POST(self):
+        data = b'{"error": "invalid_client", "error_description": "sesame isn\'t right"}'
+        self.send_response(401)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        """Nothing."""
+
+
+def test_secrets_are_scrubbed_from_the_log_of_the_client(caplog):
+    caplog.set_level(logging.DEBUG, logger.name)
+    server = http.server.HTTPServer(("127.0.0.1", 0), _QuotingEndpoint)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    properties = parse_properties(
+        {
+            "bootstrap.servers": "127.0.0.1:1",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "ann",
+            "sasl.oauthbearer.client.secret": "sesame",
+            "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{server.server_port}/t",
+        }
+    )
+    admin = make_admin(properties, ClientErrors(properties))
+    wait_until(lambda: admin.poll(0.01) is not None and "invalid_client" in caplog.text)
+    server.shutdown()
+    server.server_close()
+    assert "sesame" not in caplog.text
+    assert "*** isn't right" in caplog.text

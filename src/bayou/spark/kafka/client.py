@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bayou.errors import ArgumentError, KafkaError, PrerequisiteError
+from bayou.redaction import without_secrets
 from bayou.spark.kafka.authentication import TOKEN_PROVIDER, TokenCallback, check_authentication
 
 if TYPE_CHECKING:
@@ -167,6 +168,22 @@ logger = logging.getLogger("bayou.spark.kafka.librdkafka")
 logger.addHandler(logging.NullHandler())
 
 
+class _ScrubbedLog:
+    """Passes a client's messages to `logger` without secrets.
+
+    librdkafka logs responses of token endpoints, which may quote the client secret.
+    """
+
+    def __init__(self, properties: KafkaProperties) -> None:
+        self._properties = properties
+
+    def log(self, level: int, message: str, *arguments: object) -> None:
+        """Log a message. The client calls this method like `logging.Logger.log`."""
+        if logger.isEnabledFor(level):
+            text = message % arguments if arguments else message
+            logger.log(level, "%s", without_secrets(self._properties.scrub(text)))
+
+
 class ClientErrors:
     """Records the errors that a client reports, to explain a later timeout."""
 
@@ -269,7 +286,10 @@ def make_consumer(
         "enable.partition.eof": "true",
         "auto.offset.reset": "error",
     }
-    settings = _with_tokens(settings) | {"error_cb": errors.on_error, "logger": logger}
+    settings = _with_tokens(settings) | {
+        "error_cb": errors.on_error,
+        "logger": _ScrubbedLog(properties),
+    }
     try:
         return Consumer(settings)
     except (KafkaException, TypeError, ValueError) as error:
@@ -296,7 +316,10 @@ def make_admin(
         **properties.values,
         "allow.auto.create.topics": "false",
     }
-    settings = _with_tokens(settings) | {"error_cb": errors.on_error, "logger": logger}
+    settings = _with_tokens(settings) | {
+        "error_cb": errors.on_error,
+        "logger": _ScrubbedLog(properties),
+    }
     try:
         return AdminClient(settings)
     except (KafkaException, TypeError, ValueError) as error:
