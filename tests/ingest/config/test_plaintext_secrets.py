@@ -154,3 +154,20 @@ def test_a_file_of_a_secret_that_is_none_is_said_with_its_line(tmp_path, text, s
 
 def test_secrets_from_the_environment_are_fine(tmp_path):
     assert notices(tmp_path, **dict.fromkeys(NAMES, "${PASSWORD}")) == ()
+
+
+def test_a_configuration_is_shown_without_secrets(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n"
+        "  kafka: {bootstrap-servers: 'h:1'}\n"
+        "  storage: {endpoint: 'http://bob:hunter2@h:9000'}\n"
+        "  spark:\n"
+        "    spark.ssl.keyPassword: hunter2\n"
+        "    spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net: hunter2\n"
+        "    spark.app.name: shown\n"
+        "  topics: {events: {kafka-topic: events, destination: {table-path: lake/events}}}\n"
+    )
+    text = repr(load_configuration(file, environment={}))
+    assert "hunter2" not in text
+    assert "spark.app.name='shown'" in text

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 
 from bayou.ingest.config.plaintext_secrets import is_secret
+from bayou.redaction import is_secret_name, without_secrets
 
 
 def kebab(name: str) -> str:
@@ -47,10 +48,13 @@ class Section(BaseModel):
         return value
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Mask secrets in properties of Kafka and Spark."""
+        """Mask secrets in properties of Kafka and Spark, and passwords in URLs."""
         for name, value in super().__repr_args__():
-            secret = name is not None and isinstance(value, str) and is_secret(name)
-            yield name, "**********" if secret else value
+            if name is not None and isinstance(value, str):
+                secret = is_secret(name) or ("." in name and is_secret_name(name))
+                yield name, "**********" if secret else without_secrets(value)
+            else:
+                yield name, value
 
 
 def checked_properties(values: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
