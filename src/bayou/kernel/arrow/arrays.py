@@ -141,7 +141,7 @@ def _unscaled(value: Decimal, scale: int, limit: int) -> int:
     scaled = value.scaleb(scale, _EXACT)
     unscaled = int(scaled)
     if unscaled != scaled or abs(unscaled) >= limit:
-        raise ArithmeticError(f"{value} has too many digits")
+        raise ArithmeticError(f"{value} has more digits than its decimal type allows")
     return unscaled
 
 

@@ -149,7 +149,8 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema, *, table: str = "") ->
     for actual, expected in zip(batch.schema, schema, strict=True):
         if not _same_layout(actual.type, expected.type):
             raise SchemaError(
-                f"column {actual.name!r} has type {actual.type}, but {expected.type} is expected",
+                f"{f'{table}: ' if table else ''}column {actual.name!r} has the Arrow type "
+                f"{actual.type}. Cast it to {expected.type}.",
                 table=table,
                 column=expected.name,
             )
