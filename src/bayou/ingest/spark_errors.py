@@ -96,7 +96,7 @@ def to_bayou_error(error: Exception, topic: str) -> BayouError:
 
 
 def records_lost_error(message: str, topic: str) -> RecordsLostError:
-    """Return the error for lost records. Its message names the setting that continues the topic.
+    """Return the error for lost records. Its message names the setting that skips them.
 
     Args:
         message: the message of the Kafka reader's error. A message that already names the setting

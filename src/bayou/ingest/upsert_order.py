@@ -106,11 +106,11 @@ def last_of_each_key(
             offset of one of these rows gets the ordering value of this row.
 
     Returns:
-        The last row of each key, except for keys for which `deleted` has a newer record. If no
-        delete of a key is returned, but `rows` has bare tombstones of the key, the last bare
+        The last row of each key, except for keys for which `deleted` has a newer record. If these
+        rows contain no delete of a key, but `rows` has bare tombstones of the key, the last bare
         tombstone is returned too, with `SUPERSEDED` true. The columns `FORCED`, `BARE` and
-        `SUPERSEDED` are added. A bare tombstone has the highest ordering value of the key's records
-        that arrived before it.
+        `SUPERSEDED` are added. A bare tombstone gets the highest ordering value of the key's
+        records that arrived before it, unless `orderings` contains its value.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:
@@ -176,13 +176,13 @@ def last_of_each_key(
 
 
 def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
-    """Return the indexes of the rows in `tombstones`, except for keys that `winners` deletes.
+    """Return the indexes of the bare tombstones whose key isn't deleted by a row of `winners`.
 
     Args:
         tombstones: mask that selects the last bare tombstone of each key.
         ids: for each row, an integer that identifies its key (see `key_numbers`).
-        winners: the index of the last row of each key. Keys whose last row is in the deleted keys
-            table are omitted.
+        winners: the index of the last row of each key. If the last row of a key is in the table of
+            deleted keys, the key has no index.
         deleted: the column `DELETED`.
     """
     indices = pc.indices_nonzero(tombstones).cast(pa.int64())
@@ -334,9 +334,9 @@ def _per_key(ids: Any, values: Any, function: str) -> Any:
 
 
 def _with_kind(schema: pa.Schema, rows: pa.Table, kind: int) -> pa.Table:
-    """Add the missing columns of a batch to rows of the target or of the table of deleted keys.
+    """Extend rows of the target, or of the table of deleted keys, to the columns of a batch.
 
-    The column `DELETED` is true, `_KIND` is `kind`, and all other missing columns are null.
+    In the added columns, `DELETED` is true, `_KIND` is `kind`, and all other values are null.
     """
     columns: dict[str, Any] = {
         name: rows.column(name).cast(schema.field(name).type) for name in rows.column_names

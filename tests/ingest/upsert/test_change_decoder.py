@@ -88,7 +88,7 @@ def test_a_delete_whose_key_debezium_says_as_null_is_that_of_the_kafka_key(tmp_p
     assert rows.column("id") == [0, 2]
     assert sorted(rows.reasons()) == [
         "no value in the key (id)",
-        "the record has neither a value nor a key",
+        "the record deletes a row, but has no Kafka key",
     ]
 
 

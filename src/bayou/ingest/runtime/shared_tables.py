@@ -40,8 +40,8 @@ class SharedTables:
     def change_lock(self, topic: Topic) -> threading.Lock:
         """Return the lock of a topic's table; the lock prevents repeated conflicts between topics.
 
-        A batch that creates the table or is retried after a conflict holds the lock. The lock is
-        also held while the table is changed to its configured definition.
+        A batch holds the lock if it creates the table, or if it is retried after a conflict. The
+        lock is also held while the table is changed to its configured definition.
         """
         with self._lock:
             return self._changes.setdefault(topic.table_key, threading.Lock())

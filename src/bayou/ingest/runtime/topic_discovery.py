@@ -52,7 +52,7 @@ class TopicDiscovery:
         return bool(self._configuration.patterns)
 
     def prepared(self, runs: Mapping[str, TopicRun]) -> list[TopicRun]:
-        """Return the prepared runs of new topics that no earlier call has returned. Doesn't block.
+        """Return the prepared runs of new topics, each run once. Doesn't block.
 
         Args:
             runs: the current run of each topic by the topic's key.

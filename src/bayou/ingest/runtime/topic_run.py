@@ -116,9 +116,9 @@ class TopicRun:
         return self._error is None and self._prepared is not None and self._is_needed
 
     def prepare(self, *, once: bool) -> None:
-        """Describe the Kafka topic and open the tables; see `prepare_topic`.
+        """Read the topic's partitions and offsets, and open the tables; see `prepare_topic`.
 
-        If `once`, a topic whose records are all in the table has no work.
+        If `once` is true and the table has all records of the topic, `has_work` is false.
         """
         with self._errors():
             self._topic.check_table()
@@ -139,7 +139,10 @@ class TopicRun:
 
     @property
     def has_columns(self) -> bool:
-        """Whether the columns are known from the table or a schema file, not inferred."""
+        """Whether the table exists or a schema file defines the columns.
+
+        Otherwise the columns are inferred from the records of a batch.
+        """
         return self._has_schema or self.has_table
 
     @property
@@ -148,12 +151,12 @@ class TopicRun:
         return self._prepared is not None and self._prepared.target.version is not None
 
     def use(self, spark: SparkSession) -> None:
-        """Set the session that maintenance and catalog entries use from now on."""
+        """Set the Spark session for maintenance and for updates of catalog entries."""
         with self._errors():
             self._upkeep.start(spark)
 
     def start(self, spark: SparkSession | StartupSession) -> None:
-        """Report the start of the topic, before the first call of `run_batch`."""
+        """Report the start of the topic. Must be called before `run_batch`."""
         self._started = True
         if not isinstance(spark, StartupSession):
             self.use(spark)
@@ -282,10 +285,10 @@ class TopicRun:
         return prepared
 
     def _record_start(self, error: BayouError) -> None:
-        """After a failed batch, record the start offsets of a topic without committed offsets.
+        """Record the start offsets after a failed batch, if no offsets are committed yet.
 
-        If the store has failed, do nothing: the preparation of the next attempt records the start
-        offsets.
+        After a `StorageError`, nothing is recorded. The next attempt prepares the topic again,
+        which records the start offsets.
         """
         if self._prepared is not None and not isinstance(error, StorageError):
             with suppress(BayouError):

@@ -24,7 +24,7 @@ class TopicUpkeep:
     """The maintenance and the catalog entries of the tables of one topic.
 
     Args:
-        batches: the lock that a batch of the topic holds.
+        batches: the lock that a batch of the topic holds while it runs.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TopicUpkeep:
                 self._maintenance[path].use_executors(self._spark)
 
     def start(self, spark: SparkSession) -> None:
-        """Set the session that maintenance and catalog entries use from now on."""
+        """Set the Spark session for maintenance and for updates of catalog entries."""
         self._spark = spark
         for maintenance in self._maintenance.values():
             maintenance.use_executors(spark)
@@ -115,7 +115,10 @@ class TopicUpkeep:
                 registration.complete(self._spark)
 
     def end_registrations(self) -> None:
-        """Wait a moment for requested updates of catalog entries."""
+        """Wait briefly for the requested updates of catalog entries.
+
+        The next run repeats updates that aren't done by then.
+        """
         if self._spark is not None:
             for registration in self._registrations.values():
                 registration.end(self._spark)

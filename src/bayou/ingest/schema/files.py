@@ -126,19 +126,19 @@ def _check_keys(configuration: Configuration, topic: Topic, columns: StructType)
         for reason in filter(None, (unfit_key(name, columns) for name in names)):
             path = f"connector.topics.{topic.section}.destination.{key}"
             raise ConfigurationError(
-                f"{configuration.file}: {path}: {reason} in {topic.schema_file}",
+                f"{configuration.file}: {path}: in {topic.schema_file}, {reason}",
                 file=configuration.file,
                 key=path,
             )
 
 
 def _check_masks(configuration: Configuration, topic: Topic, columns: StructType) -> None:
-    """Check that the schema file has the field of each mask, and that its type can be masked.
+    """Check that the schema file has the field of each mask, and that the mask fits the field.
 
     Otherwise a mask with a misspelled path would have no effect.
 
     Raises:
-        ConfigurationError: a field doesn't exist, or its type can't be masked.
+        ConfigurationError: a field doesn't exist, or its type doesn't fit the mask.
     """
     schema = to_arrow_schema(columns)
     for path, mask in topic.config.masks.items():
@@ -149,7 +149,7 @@ def _check_masks(configuration: Configuration, topic: Topic, columns: StructType
         if reason is not None:
             key = f"connector.topics.{topic.section}.masks"
             raise ConfigurationError(
-                f"{configuration.file}: {key}: {reason} in {topic.schema_file}",
+                f"{configuration.file}: {key}: in {topic.schema_file}, {reason}",
                 file=configuration.file,
                 key=key,
             )

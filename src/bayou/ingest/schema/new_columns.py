@@ -50,7 +50,9 @@ def with_new_columns(
 def within_limit(
     columns: StructType, new_fields: Iterable[StructField], room: int
 ) -> tuple[StructType, frozenset[str]]:
-    """Return the first new fields, up to a maximum number.
+    """Return the new fields that fit within a maximum number of fields.
+
+    If a field doesn't fit, a later field with fewer nested fields can still fit.
 
     Args:
         new_fields: the new fields. A nested field is inside a copy of its top-level column. The
@@ -59,7 +61,7 @@ def within_limit(
             them don't count.
 
     Returns:
-        The new fields, and the lowercase paths of the fields beyond the limit.
+        The fields that fit, and the lowercase paths of the other fields.
     """
     accepted = StructType()
     refused: set[str] = set()
@@ -76,7 +78,7 @@ def within_limit(
 def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:
     """Group fields whose paths differ only in case, with the lowercase path first.
 
-    Otherwise the order is retained.
+    The groups are in the order of their first fields.
     """
     items = list(fields)
     positions: dict[str, int] = {}
@@ -86,7 +88,7 @@ def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, Stru
 
 
 def _parts(field: StructField) -> Iterator[StructField]:
-    """Split a column into copies that have only one of its nested fields, lowercase names first."""
+    """Split a column into copies with one nested field each, lowercase names first."""
     for kind in _narrowed(field.data_type):
         yield field.with_data_type(kind)
 

@@ -45,7 +45,10 @@ from bayou.protocol.type_widening import is_automatic_widening
 
 
 def check_keys(topic: Topic, layout: RowLayout) -> None:
-    """If columns are known, check that the key columns and the ordering column are valid."""
+    """Check that the key columns and the ordering column exist and can be compared.
+
+    If no columns are known yet, nothing is checked.
+    """
     if topic.upsert_keys is None or not layout.record.fields:
         return
     keys = topic.upsert_keys
@@ -54,7 +57,8 @@ def check_keys(topic: Topic, layout: RowLayout) -> None:
         if reason is not None:
             what = "ordering-column" if name == keys.ordering else "key-columns"
             raise PipelineError(
-                f"topic {topic.key!r}: {what}: {reason}. Use fields of the records.",
+                f"topic {topic.key!r}: {what}: {reason}. Set {what} "
+                "to fields of the records with a primitive type.",
                 topic=topic.key,
             )
 
@@ -96,9 +100,10 @@ def _unfit_masks(topic: Topic, columns: StructType) -> str | None:
 
 
 def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
-    """Return the paths of masks that match no column; empty if no columns are known yet.
+    """Return the paths of masks that match no column.
 
-    With `flatten`, fields with the mask `drop` are skipped, because a dropped object has no column.
+    If no columns are known yet, no paths are returned. If `flatten` is set, paths with the mask
+    `drop` are never returned, because a dropped object has no column.
     """
     config = topic.config
     if not columns.fields:
@@ -226,8 +231,8 @@ class SchemaPolicy:
     def columns(self) -> StructType:
         """Return the columns of record fields, from the table and the schema file.
 
-        Must be called at the start of each batch, because it resets the limits of the previous
-        batch, such as `max-new-columns`.
+        Must be called at the start of each batch: the new columns are counted again from zero for
+        `max-new-columns`, and fields that were refused only in the previous batch can be added.
         """
         self._unusable = self._over_limit = frozenset()
         self._full = False
@@ -316,11 +321,11 @@ class SchemaPolicy:
         )
 
     def _infers_columns(self, layout: RowLayout) -> bool:
-        """Whether the columns are inferred from this batch.
+        """Whether the columns are inferred from this batch, regardless of `schema-policy`.
 
-        First the fields that `where` and `route-by` read are inferred, then the other fields of the
-        records that become rows of this table. The table may already exist, because a batch without
-        rows can create it.
+        Columns are inferred in two steps: first for the fields that `where` and `route-by` read,
+        then for the other fields of the records that become rows of this table. The table can
+        already exist at this time, because a batch without rows can create it.
         """
         if self._schema.columns.fields:
             return not layout.record.fields
@@ -348,9 +353,9 @@ class SchemaPolicy:
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:
         """Add new fields to the columns, and widen types of columns if the table allows it.
 
-        A field that can't become a column is refused in this batch and in later batches. A field is
-        refused only in this batch if it exceeds `max-new-columns`, or if a mask or an expression
-        can't be applied to it.
+        A field that can't become a column is refused in this batch and in later batches. The next
+        batch tries other refused fields again: fields that exceed `max-new-columns`, and fields to
+        which a mask or an expression can't be applied.
         """
         if self._target.widens:
             columns = widened(columns, new_fields)
@@ -384,10 +389,11 @@ class SchemaPolicy:
 
     @property
     def _is_restricted(self) -> bool:
-        """Whether new columns to which a mask or an expression can't be applied are refused.
+        """Whether a new column is refused if a mask or an expression can't be applied to it.
 
-        False for a new table; `layout` raises an error instead. True for a new table of `route-by`,
-        because a record with a new value must not stop the topic.
+        If the table doesn't exist yet, the column isn't refused, and `layout` raises an error. This
+        doesn't apply to a new table of `route-by`, because a record with a new value of `route-by`
+        must not stop the topic.
         """
         config = self._topic.config
         is_read = bool(config.masks or config.processing.inputs or config.route_inputs)

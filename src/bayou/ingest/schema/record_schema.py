@@ -25,7 +25,7 @@ class RecordSchema:
 
     Attributes:
         format: how values are decoded to records.
-        columns: the columns that the configuration or the schema file defines; may be empty.
+        columns: the columns that the configuration or the schema file defines; possibly none.
         validated_by: the JSON Schema that validates decoded records; None if records aren't
             validated, or if `format` validates them.
     """
@@ -85,7 +85,7 @@ def _topic_format(configuration: Configuration, topic: Topic, schema: str | None
 
 
 def topic_columns(topic: Topic, schema: str | None) -> StructType:
-    """Return the columns that the configuration or the schema file defines; may be empty."""
+    """Return the columns that the configuration or the schema file defines; possibly none."""
     config = topic.config
     match config.decode:
         case "string" | "binary" as kind:

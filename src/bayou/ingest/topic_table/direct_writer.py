@@ -141,7 +141,7 @@ class DirectWriter:
             time.sleep(retry_delay(conflicts))
 
     def _committed_before(self, count: int) -> str:
-        """Return sentences about dead letters that a failed write of a program has committed."""
+        """Return sentences for the error of a write that failed after committing dead letters."""
         one = count == 1
         return (
             f"{dead_letters_path(self._topic.table_path)}: {count} of the records "
@@ -255,7 +255,7 @@ class DirectWriter:
     def _refused_before(
         self, records: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
     ) -> tuple[set[tuple[int, int]], Mapping[str, int]]:
-        """Return the dead letters that an earlier attempt wrote.
+        """Return which records an earlier attempt has already written as dead letters.
 
         Returns:
             The (partition, offset) pairs of the records that are already dead letters, and the
@@ -298,7 +298,7 @@ class DirectWriter:
             delete_data_files(self._engine, table.path, adds)
             raise ConcurrentTransactionError(
                 f"{table.path}: another process has committed dead letters of these "
-                "records. Let only one process write them.",
+                "records. Write these records from only one process.",
                 table=table.path,
                 winning_version=result.version,
             )
@@ -345,7 +345,8 @@ def _without(
 def _before_kafka(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Set the timestamps of migrated rows to null, so that records from Kafka are newer.
 
-    The modification time of a file isn't the time of its records.
+    The timestamp of a migrated row is the modification time of its file, which can be later than
+    the record.
     """
     at = rows.schema.get_field_index("_kafka_timestamp")
     migrated = pc.equal(rows.column("_kafka_partition"), MIGRATED)

@@ -65,7 +65,8 @@ def _encode_other(value: Any) -> Any:
         # Nanoseconds of datetime64 and timedelta64 are ambiguous.
         if not (isinstance(converted, int) and value.dtype.kind in "mM"):
             return converted
-    raise TypeError(f"{str(value)[:60]!r} has the type {type(value).__name__}")
+    kind = type(value).__name__
+    raise TypeError(f"{str(value)[:60]!r} has the type {kind}, which isn't supported")
 
 
 class TopicTable:
@@ -109,9 +110,9 @@ class TopicTable:
 
         Raises:
             ArgumentError: a record can't be encoded as JSON.
-            BayouError: the write failed, and no row was written, unless the message says that it
-                is unknown whether the commit was written. Dead letters are committed before rows:
-                if some were committed, the message contains their number.
+            BayouError: the write failed. No row was written, except if the message says that it is
+                unknown whether the commit was written. Dead letters are committed before rows: if
+                some were committed, the message contains their number.
         """
         values = json_records(records, argument="records")
         now = time.time_ns() // 1000
@@ -166,7 +167,7 @@ class TopicTable:
         filter: str | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """Read rows of the latest version, or as of a version or timestamp; see `bayou.table`."""
+        """Read rows of the latest version, or of an earlier one; see `bayou.table`."""
         return self.handle.to_arrow(columns, filter, version, timestamp, limit)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -188,7 +189,7 @@ class TopicTable:
             dry_run: whether to only count files and records, without writing.
 
         Raises:
-            PipelineError: a pipeline runs the topic with this state path. Set
+            PipelineError: a pipeline with this state path is running the topic. Set
                 `connector.migration` to let the pipeline migrate the files.
             BayouError: see `migrate_json`.
         """

@@ -9,9 +9,10 @@ converted to JSON.
 With `decode: debezium`, a value is Debezium's envelope (`before`, `after`, `op`), or an object
 with the envelope in `payload`. `after` is the row. If `op` is `d`, the record deletes the row
 whose key is in `before`. If `before` doesn't have the key, the Kafka key is used. Debezium sends a
-tombstone after each delete. It deletes the same row again, because log compaction may have removed
-the delete. A tombstone is skipped if its Kafka key isn't an object with valid key columns, or if
-there is an ordering column: it has no value in this column, so it could delete a newer row.
+tombstone after each delete. The tombstone deletes the row again, in case log compaction has removed
+the delete. A tombstone is skipped if its Kafka key isn't an object with valid key columns. If an
+ordering column is configured, all tombstones of Debezium are skipped: they have no ordering value,
+so they could delete newer rows.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ class ChangeReader:
     def read(self, source: pa.RecordBatch) -> Iterator[Change]:
         """Yield a `Change` with the rows, then one with the deletes, then one with refused records.
 
-        Refused records are neither valid rows nor valid deletes, and become dead letters. A
-        `Change` without records may be omitted.
+        Refused records are neither valid rows nor valid deletes, and become dead letters. If there
+        are no records of a kind, their `Change` is empty or missing.
         """
         split = _Split()
         values: list[Any] = source.column("value").to_pylist() if self._debezium else []
@@ -172,14 +173,14 @@ class ChangeReader:
     def _deleted_keys(self, decoder: RecordDecoder | JsonDecoder, values: pa.Array[Any]) -> Decoded:
         """Decode the keys of deletes to all columns, and refuse deletes without a valid key.
 
-        Deletes before the first record with a key column delete nothing, so none is refused.
+        As long as no record has had a key column, deletes have no effect and aren't refused.
         """
         keys = self._with_all_columns(decoder.decode(values))
         is_known = any(self._columns.get(name) is not None for name in self._keys.columns)
         return self._with_keys(keys) if is_known else keys
 
     def _with_all_columns(self, keys: Decoded) -> Decoded:
-        """Extend decoded keys to all columns; all columns except the keys are null."""
+        """Extend decoded keys to all columns; all except key and ordering columns are null."""
         count = len(keys.positions)
         columns = [
             keys.columns.column(f.name)
@@ -205,9 +206,9 @@ class ChangeReader:
             except _UnfitError:
                 return None, None
         _check_nesting(value)
-        envelope = _decoded(_ENVELOPE, value, "not Debezium's envelope")
+        envelope = _decoded(_ENVELOPE, value, _NO_ENVELOPE)
         if _has_value(envelope.payload) and not envelope.op:
-            envelope = _decoded(_ENVELOPE, envelope.payload, "not Debezium's envelope")
+            envelope = _decoded(_ENVELOPE, envelope.payload, _NO_ENVELOPE)
         match envelope.op:
             case "c" | "u" | "r":
                 if not _has_value(envelope.after):
@@ -225,7 +226,7 @@ class ChangeReader:
                         return None, self._encode_key(before)
                 return None, self._kafka_key(source, at)
             case None | "":
-                raise _UnfitError("not Debezium's envelope: it has no op")
+                raise _UnfitError(f"{_NO_ENVELOPE}: it has no field 'op'")
             case op:
                 raise _UnfitError(f"op {op!r} isn't supported; the supported ops are c, r, u and d")
 
@@ -242,12 +243,12 @@ class ChangeReader:
             )
         key: Any = source.column("key")[at].as_py()
         if key is None:
-            raise _UnfitError("the record has neither a value nor a key")
+            raise _UnfitError("the record deletes a row, but has no Kafka key")
         try:
             fields = tuple(f for f in self._key_columns if f.name in columns)
             key = self._decoder.key_json(key, fields)
         except ValueError as error:
-            raise _UnfitError(f"the Kafka key of a record without a value: {error}") from error
+            raise _UnfitError(f"the Kafka key of a delete can't be read: {error}") from error
         if key[:1] == b"\0":
             raise _UnfitError(
                 "the record has no value, and its Kafka key is neither JSON nor a string. The key "
@@ -266,14 +267,11 @@ class ChangeReader:
             record = self._flat(value)
             missing = [name for name in columns if name not in record]
             if missing:
-                raise _UnfitError(
-                    f"the Kafka key of a record without a value has no {missing[0]!r}"
-                )
+                raise _UnfitError(f"the Kafka key of a delete has no {missing[0]!r}")
             return self._encode_key(record)
         if len(columns) > 1 or only_object:
             raise _UnfitError(
-                "the Kafka key of a record without a value isn't a JSON object with "
-                f"{', '.join(columns)}"
+                f"the Kafka key of a delete isn't a JSON object with {', '.join(columns)}"
             )
         if self._is_string_key and string and not isinstance(value, str):
             value = string
@@ -317,6 +315,7 @@ class _Envelope(msgspec.Struct):
 
 _ENVELOPE: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Envelope)
 _OBJECT = exact_decoder(dict[str, Any])
+_NO_ENVELOPE = "the value isn't Debezium's envelope"
 
 
 class _Split:
@@ -369,7 +368,10 @@ def _has_value(part: msgspec.Raw) -> bool:
 
 
 def _without_refused_tombstones(deletes: Change) -> Change:
-    """Skip tombstones of Debezium without a valid key; their deletes are refused already."""
+    """Skip Debezium's tombstones without a valid key, instead of making them dead letters.
+
+    The delete before each tombstone is already applied or a dead letter.
+    """
     decoded, values = deletes.decoded, deletes.source.column("value")
     refused = values.take(decoded.bad_positions).is_valid()
     return replace(

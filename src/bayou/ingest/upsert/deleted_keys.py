@@ -84,7 +84,7 @@ class DeletedKeys:
         )
 
     def forget_all(self) -> None:
-        """Remove all keys, before the target is created.
+        """Remove all keys. Must be called before the target is created.
 
         The keys are from a deleted table at this path, or from a failed attempt of this batch.
         """
@@ -135,9 +135,9 @@ class DeletedKeys:
         """Remove keys whose delete is older than the retention, in one commit; return their number.
 
         A key is removed if its Kafka timestamp and its `_remembered_at` are both older than the
-        retention. The age is the time until the Kafka timestamp of the newest delete, or until
-        `now` if `now` is earlier. A fast clock therefore doesn't remove keys too early. The newest
-        delete is never removed.
+        retention. Their age is measured at the Kafka timestamp of the newest delete, or at `now` if
+        `now` is earlier. A fast clock therefore doesn't remove keys too early. The newest delete is
+        never removed.
 
         Args:
             now: the current time; None for the clock of this machine.
@@ -165,7 +165,7 @@ class DeletedKeys:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The latest version; None if there is no table."""
+        """The table's latest snapshot; None if the table doesn't exist."""
         if not self._table.exists(self._engine):
             return None
         snapshot = self._table.latest_snapshot(self._engine)

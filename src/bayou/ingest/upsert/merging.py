@@ -114,10 +114,10 @@ class UpsertTable:
         transaction_ids: Mapping[str, int],
         table_properties: Mapping[str, str],
     ) -> UpsertResult:
-        """Merge the result of `last_of_each_key` into the target, after `DeletedKeys.remember`.
+        """Merge the result of `last_of_each_key` into the target.
 
-        The merge commits even if no row changes, because the transaction identifiers must be
-        stored.
+        `DeletedKeys.remember` must be called first. The merge commits even if no row changes,
+        because the transaction identifiers must be stored.
         """
         winners = winners.filter(pc.invert(winners.column(SUPERSEDED)))
         metrics = merge(
