@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayou.api.rows.parallel_iteration import grouped_files, joined_batches
+from bayou.api.rows.parallel_iteration import grouped_files
 
 SMALL, LARGE = 1000, 10_000_000
 
@@ -44,20 +43,3 @@ def test_files_are_asked_for_only_when_a_group_is_wanted():
     with grouped_files(log(), 2, size_of) as found:
         next(found)
         assert len(asked) == 1
-
-
-@given(st.lists(st.integers(0, 100_000), max_size=12))
-def test_joined_batches_have_the_same_rows_in_their_order(lengths):
-    rows = pa.table({"n": pa.array(range(sum(lengths)), pa.int64())})
-    batches, start = [], 0
-    for length in lengths:
-        piece = rows.slice(start, length).combine_chunks()
-        batches.extend(piece.to_batches() or [pa.record_batch({"n": pa.array([], pa.int64())})])
-        start += length
-    found = list(joined_batches(batches))
-    assert pa.Table.from_batches(found, rows.schema).combine_chunks() == rows.combine_chunks()
-
-
-def test_small_batches_become_one():
-    small = pa.record_batch({"n": pa.array(range(100))})
-    assert [batch.num_rows for batch in joined_batches([small] * 1000)] == [65_500, 34_500]

@@ -8,9 +8,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, Generic, TypeVar
-
-import pyarrow as pa
+from typing import Generic, TypeVar
 
 from bayou.kernel import CloseableIterator, closeable
 
@@ -221,15 +219,10 @@ class _ReaderPool(Generic[_T]):
 
 _File = TypeVar("_File")
 
-_pa: Any = pa
-
 _SMALL_FILE_BYTES = 1 << 20
 """Maximum size in bytes of files that are grouped."""
 
 _MAX_GROUP_FILES = 64
-
-_MAX_JOINED_ROWS = 65_536
-"""Maximum number of rows of a concatenated batch."""
 
 
 @closeable
@@ -243,28 +236,6 @@ def grouped_files(
     """
     with CloseableIterator(files) as source:
         yield from _grouped(source, workers, size)
-
-
-def joined_batches(batches: Iterable[pa.RecordBatch]) -> CloseableIterator[pa.RecordBatch]:
-    """Concatenate consecutive small batches. Closing the result closes `batches`."""
-    return CloseableIterator(_joined(batches), batches)
-
-
-def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    pending: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        if rows + batch.num_rows > _MAX_JOINED_ROWS:
-            yield from _concatenated(pending)
-            pending, rows = [], 0
-        if batch.num_rows > _MAX_JOINED_ROWS // 2:
-            yield from _concatenated(pending)
-            yield batch
-            pending, rows = [], 0
-        else:
-            pending.append(batch)
-            rows += batch.num_rows
-    yield from _concatenated(pending)
 
 
 def _grouped(
@@ -285,7 +256,3 @@ def _grouped(
             group.append(file)
     if group:
         yield group
-
-
-def _concatenated(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    return [_pa.concat_batches(batches)] if len(batches) > 1 else batches

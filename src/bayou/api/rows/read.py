@@ -14,7 +14,6 @@ from bayou.api.conditions import Condition, checked_condition
 from bayou.api.rows.parallel_iteration import (
     grouped_files,
     interleaved,
-    joined_batches,
     reader_threads,
 )
 from bayou.errors import ArgumentError, CorruptTableError, SchemaError, SerializationError
@@ -33,6 +32,7 @@ from bayou.kernel import (
     read_scan_file,
 )
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.joined_batches import joined_batches
 from bayou.kernel.engine import PredicateEvaluator
 from bayou.kernel.expressions.model import referenced_columns
 from bayou.suggestions import did_you_mean

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType as SparkStructType
 
 from bayou.errors import BayouError, PredicateError
 from bayou.kernel import Scan, ScanFile, ScanState, Table
+from bayou.kernel.arrow.joined_batches import joined_batches
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.kernel.expressions.model import Predicate, conjunction, referenced_columns
@@ -276,12 +277,13 @@ class ReadTask:
                     yield cast_to_schema(batch, expected)
 
     def _filtered(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        batches = joined_batches(self._batches(partition), first_rows=tasks.FIRST_ROWS)
         if self.filter is None:
-            yield from self._batches(partition)
+            yield from batches
             return
         columns = ScanState.from_bytes(self.state).logical_schema
         matching = DefaultExpressionHandler().predicate_evaluator(columns, from_tree(self.filter))
-        for batch in self._batches(partition):
+        for batch in batches:
             yield batch.filter(matching.eval(batch.select(columns.names)))
 
     def _batches(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType as SparkStructType
 from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import ChangeState, CommitBoundary, Engine, Table, TableChanges
+from bayou.kernel.arrow.joined_batches import joined_batches
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.kernel.expressions.model import referenced_columns
@@ -99,7 +100,8 @@ class ChangesTask:
                     yield cast_to_schema(batch.select(expected.names), expected)
 
     def _filtered(self, partition: FilesPartition) -> Iterator[pa.RecordBatch]:
-        batches = tasks.read_change_files(self.engine, self.state, partition.file_parts)
+        changes = tasks.read_change_files(self.engine, self.state, partition.file_parts)
+        batches = joined_batches(changes, first_rows=tasks.FIRST_ROWS)
         if self.filter is None:
             yield from batches
             return

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType as SparkStructType
 from bayou.engines import for_path
 from bayou.kernel import LogSlice, ScanFileBatch, Snapshot
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.arrow.joined_batches import joined_batches
 from bayou.kernel.engine import Engine
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import scan_batch
@@ -98,7 +99,7 @@ class StreamTask:
         assert isinstance(partition, StreamPartition)  # Spark passes the planned partitions
         with readable_errors():
             expected = to_spark_arrow(StructType.from_json(self._schema))
-            for batch in _rows(partition):
+            for batch in joined_batches(_rows(partition), first_rows=tasks.FIRST_ROWS):
                 if batch.num_rows:
                     yield cast_to_schema(batch.select(expected.names), expected)
 

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayou.kernel.arrow.joined_batches import joined_batches
+
+
+@given(st.lists(st.integers(0, 100_000), max_size=12), st.sampled_from([1, 1024, 65_536]))
+def test_joined_batches_have_the_same_rows_in_their_order(lengths, first_rows):
+    rows = pa.table({"n": pa.array(range(sum(lengths)), pa.int64())})
+    batches, start = [], 0
+    for length in lengths:
+        piece = rows.slice(start, length).combine_chunks()
+        batches.extend(piece.to_batches() or [pa.record_batch({"n": pa.array([], pa.int64())})])
+        start += length
+    found = list(joined_batches(batches, first_rows=first_rows))
+    assert pa.Table.from_batches(found, rows.schema).combine_chunks() == rows.combine_chunks()
+
+
+def test_small_batches_become_one():
+    small = pa.record_batch({"n": pa.array(range(100))})
+    assert [batch.num_rows for batch in joined_batches([small] * 1000)] == [65_500, 34_500]
+
+
+def test_the_first_batch_needs_few_of_the_small_batches():
+    read = []
+
+    def batches():
+        for number in range(1000):
+            read.append(number)
+            yield pa.record_batch({"n": pa.array(range(100))})
+
+    with joined_batches(batches(), first_rows=1000) as found:
+        assert next(found).num_rows == 1000
+        assert len(read) == 11
+        assert [batch.num_rows for batch in found][:3] == [2000, 4000, 8000]
+
+
+def test_batches_of_long_strings_are_not_joined_beyond_a_limit():
+    long = pa.record_batch({"s": ["x" * (1 << 20)] * 10})
+    assert [batch.num_rows for batch in joined_batches([long] * 7)] == [30, 30, 10]
+
+
+def test_batches_of_other_columns_are_not_joined():
+    one, other = pa.record_batch({"a": [1], "b": [2]}), pa.record_batch({"b": [3], "a": [4]})
+    assert list(joined_batches([one, one, other, one])) == [
+        pa.record_batch({"a": [1, 1], "b": [2, 2]}),
+        other,
+        one,
+    ]
