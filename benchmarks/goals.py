@@ -1,15 +1,17 @@
-"""Compares what `make bench` measured with the goals, and writes the page of them.
+"""Compares what `make bench` measured with the goals, and writes the tables of its page.
 
 usage: goals.py [--figures FILE.json] [--page FILE.md]
 
-`run.py` stores its figures in `.cache/bench/figures.json`. With --page, this program replaces the
-sections of the page, and draws a picture for each section into the page's folder.
+`run.py` stores its figures in `.cache/bench/figures.json`. With --page, this program replaces each
+table of goals in the page, which stands between `<!-- goals: SECTION -->` and
+`<!-- end of goals -->`, and draws the table's picture into the folder `benchmarks` beside the page.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,7 +74,7 @@ SECTIONS: Mapping[str, tuple[str, Sequence[Goal]]] = {
                 1.05,
             ),
             Goal(
-                "24 questions on TPC-DS's tables",
+                "8 questions on TPC-DS's tables",
                 "Questions on TPC-DS, scale factor 0.01 / all queries / time",
                 0.15,
             ),
@@ -194,19 +196,32 @@ def grid(figures: Mapping[str, float]) -> Grid:
     return found
 
 
-def page(figures: Mapping[str, float], heading: str) -> str:
-    """Return the page: for each section a table and the name of its picture."""
-    lines = [heading]
-    for section, (peer, goals) in SECTIONS.items():
-        measured = [goal for goal in goals if goal.figure in figures]
-        if not measured:
-            continue
-        unit = f"Ratio to {peer}" if peer else section
-        lines += ["", f"## {section}", "", f"![{unit}, and the goals]({picture(section)})", ""]
-        lines += ["| what | now | goal | |", "|---|---|---|---|"]
-        for goal in measured:
-            lines.append(f"| {' | '.join((goal.what, *_cells(goal, figures)))} |")
-    return "\n".join(lines) + "\n"
+def page(figures: Mapping[str, float], text: str) -> str:
+    """Return the page with the tables of `figures`.
+
+    Raises:
+        ValueError: the page lacks a section, or has an unknown one.
+    """
+    begin, end = "<!-- goals: {} -->", "<!-- end of goals -->"
+    sections = re.findall(begin.format("(.*)"), text)
+    if sections != list(SECTIONS):
+        raise ValueError(f"the page has the sections {sections} instead of {list(SECTIONS)}")
+    for section in SECTIONS:
+        before, _, rest = text.partition(begin.format(section))
+        _, found, after = rest.partition(end)
+        if not found:
+            raise ValueError(f"section {section!r} of the page has no {end}")
+        table = "\n".join(_table(section, figures))
+        text = f"{before}{begin.format(section)}\n{table}\n{end}{after}"
+    return text
+
+
+def _table(section: str, figures: Mapping[str, float]) -> list[str]:
+    peer, goals = SECTIONS[section]
+    unit = f"Ratio to {peer}" if peer else section
+    lines = [f"![{unit}, and the goals](benchmarks/{picture(section)})", ""]
+    lines += ["| what | now | goal | |", "|---|---|---|---|"]
+    return lines + [f"| {' | '.join((goal.what, *_cells(goal, figures)))} |" for goal in goals]
 
 
 def picture(section: str) -> str:
@@ -252,9 +267,9 @@ def main(arguments: Sequence[str]) -> None:
     figures = json.loads(options.figures.read_text(encoding="utf-8"))
     Console(width=measure.WIDTH).print(grid(figures))
     if options.page is not None:
-        heading, *_ = options.page.read_text(encoding="utf-8").partition("\n## ")
-        options.page.write_text(page(figures, heading.rstrip()), encoding="utf-8")
-        draw(figures, options.page.parent)
+        text = page(figures, options.page.read_text(encoding="utf-8"))
+        options.page.write_text(text, encoding="utf-8")
+        draw(figures, options.page.parent / "benchmarks")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def run(
         variants = sessions.variants(variants)
         small_files(folder / "warm", 10)
         for variant in variants:
-            for statement in ("optimize", "zorder", "vacuum"):
+            for statement in {made[case][0] for case in cases}:
                 table = folder / f"{variant}-warm-{statement}"
                 shutil.copytree(folder / "warm", table)
                 sessions[variant].ask(case=statement, table=str(table))

@@ -63,9 +63,9 @@ weekly AS (
 )
 SELECT
   now.d_week_seq,
-  round(now.sunday / later.sunday, 2) AS sunday,
-  round(now.wednesday / later.wednesday, 2) AS wednesday,
-  round(now.saturday / later.saturday, 2) AS saturday
+  round(now.sunday / nullif(later.sunday, 0), 2) AS sunday,
+  round(now.wednesday / nullif(later.wednesday, 0), 2) AS wednesday,
+  round(now.saturday / nullif(later.saturday, 0), 2) AS saturday
 FROM weekly AS now
 JOIN weekly AS later ON later.d_week_seq = now.d_week_seq + 52
 ORDER BY now.d_week_seq
@@ -164,7 +164,7 @@ JOIN spent AS w1 ON w1.c_customer_id = s1.c_customer_id
 JOIN spent AS w2 ON w2.c_customer_id = s1.c_customer_id
 WHERE s1.channel = 'store' AND s1.d_year = 2000 AND s2.channel = 'store' AND s2.d_year = 2001
   AND w1.channel = 'web' AND w1.d_year = 2000 AND w2.channel = 'web' AND w2.d_year = 2001
-  AND w2.total / w1.total > s2.total / s1.total
+  AND w2.total / nullif(w1.total, 0) > s2.total / nullif(s1.total, 0)
 ORDER BY s1.c_customer_id
 LIMIT 100
 """,
@@ -172,7 +172,8 @@ LIMIT 100
     "d9": """
 SELECT
   i_item_id, i_category, i_class, sum(ws_ext_sales_price) AS revenue,
-  sum(ws_ext_sales_price) * 100 / sum(sum(ws_ext_sales_price)) OVER (PARTITION BY i_class) AS share
+  sum(ws_ext_sales_price) * 100
+    / nullif(sum(sum(ws_ext_sales_price)) OVER (PARTITION BY i_class), 0) AS share
 FROM web_sales
 JOIN item ON i_item_sk = ws_item_sk
 JOIN date_dim ON d_date_sk = ws_sold_date_sk
@@ -333,9 +334,9 @@ FROM (
     # How do categories rank by margin within each state?
     "d18": """
 SELECT
-  s_state, i_category, sum(ss_net_profit) / sum(ss_ext_sales_price) AS margin,
+  s_state, i_category, sum(ss_net_profit) / nullif(sum(ss_ext_sales_price), 0) AS margin,
   rank() OVER (
-    PARTITION BY s_state ORDER BY sum(ss_net_profit) / sum(ss_ext_sales_price)
+    PARTITION BY s_state ORDER BY sum(ss_net_profit) / nullif(sum(ss_ext_sales_price), 0)
   ) AS position
 FROM store_sales
 JOIN date_dim ON d_date_sk = ss_sold_date_sk
