@@ -118,6 +118,7 @@ _COMMAND_LINES = """
 import contextlib
 import os
 from pathlib import Path
+from urllib.request import urlopen
 from bayou.spark import start_session
 
 conf = {
@@ -125,7 +126,13 @@ conf = {
     "spark.hadoop.fs.s3a.session.token": "hunter2-token",
     "spark.kafka.truststore.password": "hunter2-store",
     "spark.hadoop.proxy.url": "http://bob:hunter2-url@host",
+    "spark.driver.app.password": "hunter2-driver",
+    "spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net": "hunter2-account",
+    "spark.hadoop.google.cloud.auth.service.account.private.key": "hunter2-private",
     "spark.driver.memory": "700m",
+    "spark.ui.enabled": "true",
+    "spark.ui.port": "0",
+    "spark.app.shown": "shown-value",
 }
 spark = start_session("x", conf, "local[1]", java_options=("-XX:TieredStopAtLevel=1",))
 lines = []
@@ -137,12 +144,16 @@ print("SHOWN", [line for line in lines if b"hunter2-" in line and b"-c" not in l
 print("SET", all(spark.sparkContext.getConf().get(k) == v for k, v in conf.items()))
 hadoop = spark._jsc.hadoopConfiguration()
 print("HADOOP", hadoop.get("fs.s3a.secret.key"))
+context = spark.sparkContext
+url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/environment"
+page = urlopen(url).read().decode()
+print("PAGE", "shown-value" in page, "hunter2-" in page)
 spark.stop()
 """
 
 
 @pytest.mark.process
-def test_secrets_of_the_conf_are_on_no_command_line():
+def test_secrets_of_the_conf_are_on_no_command_line_and_no_page():
     done = subprocess.run(
         [sys.executable, "-c", _COMMAND_LINES],
         check=False,
@@ -151,4 +162,5 @@ def test_secrets_of_the_conf_are_on_no_command_line():
         env={**os.environ},
     )
     shown = done.stdout.splitlines()
-    assert shown == ["JVMS True", "SHOWN []", "SET True", "HADOOP hunter2-key"], done.stderr[-2000:]
+    expected = ["JVMS True", "SHOWN []", "SET True", "HADOOP hunter2-key", "PAGE True False"]
+    assert shown == expected, done.stderr[-2000:]

@@ -44,6 +44,10 @@ _ADDED_REDACTION = (
 """Regular expression of the secret options that `spark.redaction.regex` doesn't match. It prevents
 Spark from writing them to plans and event logs. Spark redacts an option if its name or its value
 matches. Therefore the expression contains no word that is common in paths."""
+_REDACTED_CONFS = (
+    r"(?i)secret|password|token|access[.]?key" + _ADDED_REDACTION + r"|://[^\s/:@]*:[^\s@]*@"
+)
+"""The value of `spark.redaction.regex`: Spark's default, other secrets, and passwords in URLs."""
 _DELTA_SPARK = "io/delta/sql/DeltaSparkSessionExtension.class"
 _JAR_SETTINGS = ("spark.jars", "spark.jars.packages", "spark.sql.extensions")
 _LAUNCH_PREFIXES = ("spark.driver.", "spark.jars", "spark.submit.")
@@ -161,9 +165,10 @@ def start_session(
 ) -> SparkSession:
     """Start a Spark session with Bayou enabled; works from any virtual environment.
 
-    The web UI and the progress bar are off, and only errors are logged. With a local master, the
-    driver listens on loopback only, and the workers run the Python interpreter of this process.
-    `conf` overrides each of these settings; `spark.pyspark.python` sets the workers' interpreter.
+    The web UI and the progress bar are off, and only errors are logged. The web UI and event logs
+    don't show confs whose names or values look secret. With a local master, the driver listens on
+    loopback only, and the workers run the Python interpreter of this process. `conf` overrides each
+    of these settings; `spark.pyspark.python` sets the workers' interpreter.
 
     Args:
         app_name: application name in Spark's UI and logs.
@@ -182,6 +187,7 @@ def start_session(
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.redaction.regex": _REDACTED_CONFS,
         "spark.driver.extraJavaOptions": " ".join(
             (f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", *java_options)
         ),
@@ -225,9 +231,9 @@ def _start_without_secrets(settings: Mapping[str, str]) -> None:
 
 
 def _is_secret(key: str, value: str) -> bool:
-    if key.startswith(_LAUNCH_PREFIXES):
-        return False
-    return is_secret_name(key) or without_secrets(value) != value
+    if is_secret_name(key):
+        return True
+    return not key.startswith(_LAUNCH_PREFIXES) and without_secrets(value) != value
 
 
 def _set_conf(spark: Any, key: str, value: str | None) -> None:
