@@ -83,14 +83,20 @@ class DeletedKeys:
             engine_info=self._engine_info,
         )
 
-    def forget_all(self) -> None:
-        """Remove all keys. Must be called before the target is created.
+    def latest_snapshot(self) -> Snapshot | None:
+        """Load the latest snapshot without checks; None if the table doesn't exist."""
+        exists = self._table.exists(self._engine)
+        return self._table.latest_snapshot(self._engine) if exists else None
+
+    def forget_all(self, snapshot: Snapshot) -> None:
+        """Remove the keys of an earlier version. Must be called before the target is created.
 
         The keys are from a deleted table at this path, or from a failed attempt of this batch.
+
+        Raises:
+            CommitConflictError: another process has stored keys since `snapshot`.
         """
-        if self._table.exists(self._engine):
-            snapshot = self._table.latest_snapshot(self._engine)
-            delete(self._engine, snapshot, engine_info=self._engine_info)
+        delete(self._engine, snapshot, engine_info=self._engine_info)
 
     def create_if_missing(self, winners: pa.Schema) -> Snapshot:
         """Return the table's snapshot; create an empty table if it doesn't exist.
@@ -166,9 +172,9 @@ class DeletedKeys:
     @property
     def snapshot(self) -> Snapshot | None:
         """The table's latest snapshot; None if the table doesn't exist."""
-        if not self._table.exists(self._engine):
+        snapshot = self.latest_snapshot()
+        if snapshot is None:
             return None
-        snapshot = self._table.latest_snapshot(self._engine)
         missing = [c for c in self._keys.columns if c not in snapshot.schema.names]
         if missing:
             raise PipelineError(

@@ -9,6 +9,7 @@ import pytest
 
 import bayou
 from bayou.engines import for_path
+from bayou.errors import CommitConflictError
 from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.batch.target.target_upserts import TargetUpserts, empty_rows
 from bayou.ingest.config import load_configuration
@@ -119,3 +120,26 @@ def test_deleted_keys_of_an_earlier_table_are_cleared_only_before_the_target_exi
     fresh.target.open()
     fresh.upserts.clear_deleted_keys()
     assert deleted.to_arrow(columns=["name"]).num_rows == 0
+
+
+def test_deleted_keys_of_a_table_that_another_process_creates_meanwhile_remain(
+    tmp_path, monkeypatch
+):
+    before, slow, other = (People(tmp_path) for _ in range(3))
+    before.upsert(before.rows((0, "bob", None)), {0: OffsetSpan(start=0, end=1)})
+    (tmp_path / "people").rename(tmp_path / "moved")
+    latest_snapshot = TargetTable.latest_snapshot
+
+    def then_other_creates_it(target):
+        missing = latest_snapshot(target)
+        monkeypatch.setattr(TargetTable, "latest_snapshot", latest_snapshot)
+        other.upsert(other.rows((0, "ann", 1)), {0: OffsetSpan(start=0, end=1)})
+        other.target.open()
+        other.upsert(other.rows((1, "ann", None)), {0: OffsetSpan(start=1, end=2)})
+        return missing
+
+    monkeypatch.setattr(TargetTable, "latest_snapshot", then_other_creates_it)
+    with pytest.raises(CommitConflictError):
+        slow.upsert(slow.rows((0, "ann", 1)), {0: OffsetSpan(start=0, end=1)})
+    deleted = bayou.table(f"{slow.path}_deleted_keys")
+    assert deleted.to_arrow(columns=["name"]).to_pylist() == [{"name": "ann"}]

@@ -53,9 +53,17 @@ class TargetUpserts:
         The deleted keys are from an earlier table at the target's path. If another process has
         created the target since it was last read, nothing is cleared. The commit of this process
         then fails, because the target exists.
+
+        Raises:
+            CommitConflictError: another process is creating the target, and has stored keys.
         """
-        if self._snapshot is None and self._target.latest_snapshot() is None:
-            self._table().deleted_keys.forget_all()
+        if self._snapshot is not None:
+            return
+        deleted_keys = self._table().deleted_keys
+        # Read before the target: keys that another process stores later belong to its new target.
+        earlier = deleted_keys.latest_snapshot()
+        if earlier is not None and self._target.latest_snapshot() is None:
+            deleted_keys.forget_all(earlier)
 
     def last_times(self) -> dict[int, int]:
         """For each Kafka partition, return the timestamp of the last record that has one.
