@@ -125,7 +125,7 @@ class CommittingCatalog(Catalog, Protocol):
 class MaintainingCatalog(CommittingCatalog, Protocol):
     """A catalog that can permit clients to run maintenance, such as OPTIMIZE and VACUUM.
 
-    If a catalog isn't a `MaintainingCatalog`, clients may not run maintenance on its tables.
+    If a catalog isn't a `MaintainingCatalog`, clients must not run maintenance on its tables.
 
     Examples:
         >>> from bayou.testing import FileCatalog
@@ -147,7 +147,7 @@ class MaintainingCatalog(CommittingCatalog, Protocol):
 class InlineCommit(FileStatus):
     """A commit whose JSON lines the catalog stores.
 
-    `path` is the path in the log that the commit file gets when the commit is published.
+    `path` is the path of the commit file in `_delta_log` after the commit is published.
     """
 
     content: bytes = field(repr=False)
@@ -170,7 +170,7 @@ def ratified_version(table: str, ratified: RatifiedCommits, version: int | None)
 
 
 def ratified_files(table: str, ratified: RatifiedCommits) -> Iterator[tuple[int, FileStatus]]:
-    """Yield (version, file) of each of the catalog's commits in `ratified`, in ascending order."""
+    """Yield the version and the file of each commit in `ratified`, in ascending order."""
     for commit in ratified.commits:
         published = f"{table}/{LOG_DIRECTORY}/{commit_file_name(commit.version)}"
         if commit.content is not None:

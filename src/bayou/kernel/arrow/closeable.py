@@ -26,7 +26,7 @@ class CloseableIterator(Iterator[_T_co]):
     Args:
         items: the iterable. If its iterator has a method `close`, closing this object calls it.
         sources: iterators that `items` reads from. They are closed in order, after `items`.
-            Pass them because a generator that hasn't started doesn't close its sources.
+            A generator that hasn't started can't close its sources itself.
 
     Examples:
         >>> with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:

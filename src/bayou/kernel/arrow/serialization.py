@@ -101,7 +101,7 @@ class PickledTask:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return the object from its bytes, which must come from a trusted process.
+        """Deserialize an object. Pass only bytes that come from a trusted process.
 
         Raises:
             SerializationError: the bytes are malformed, or hold an object of another class.

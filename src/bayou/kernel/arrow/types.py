@@ -291,7 +291,7 @@ def _from_inner_field(field: pa.Field[Any], table: str, column: str, void: bool)
 
 
 def _from_geo_arrow(parameters: bytes, table: str, column: str) -> GeometryType | GeographyType:
-    """Return the Delta type for GeoArrow's metadata, JSON such as `{"crs": "EPSG:3857"}`.
+    """Return the Delta type for GeoArrow's JSON metadata, such as `{"crs": "EPSG:3857"}`.
 
     The type is a geography if `edges` isn't `planar`. The default CRS is `OGC:CRS84`.
     """

@@ -53,7 +53,7 @@ class CheckpointAdds:
 def stats_forms(*, as_json: bool, as_struct: bool) -> tuple[StatsForm, ...]:
     """Return the forms of statistics to look for in a checkpoint, the preferred form first.
 
-    Statistics as columns are preferred, because a read can be limited to the required columns.
+    If `as_struct`, columns are preferred, because a read can be limited to the required columns.
 
     Args:
         as_json, as_struct: whether the table properties enable statistics as JSON and as columns.

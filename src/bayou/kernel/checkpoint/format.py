@@ -1,4 +1,4 @@
-"""The format of a table's checkpoints: statistics as JSON, as columns, in both forms or none."""
+"""The format of checkpoints: whether they have statistics as JSON, and whether as columns."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class CheckpointFormat:
             (`delta.checkpoint.writeStatsAsStruct`).
         partitions: types of `add.partitionValues_parsed` by physical name; empty if the field isn't
             written.
-        source_type: type with which `stats_parsed` is read from the previous checkpoint, if that
-            checkpoint has no JSON statistics.
+        source_type: type for reading `stats_parsed` from the previous checkpoint. It is used if
+            that checkpoint has no JSON statistics.
     """
 
     as_json: bool

@@ -42,10 +42,10 @@ _BOUNDS = ("minValues", "maxValues")
 
 
 def parsed_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
-    """Return the schema of `stats_parsed` with the statistics that a data skipping plan uses.
+    """Return the schema for reading from `stats_parsed` the statistics that data skipping uses.
 
     Args:
-        stats_schema: `SkippingPlan.stats_schema`, the schema of these statistics in JSON.
+        stats_schema: `SkippingPlan.stats_schema`, the schema of the same statistics in JSON.
         schema: the table's columns.
     """
     fields: list[pa.Field[Any]] = [

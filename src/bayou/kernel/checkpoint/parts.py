@@ -63,7 +63,7 @@ class CheckpointPart(PickledTask):
     """A task that writes one file of a checkpoint.
 
     Attributes:
-        split: row groups of the previous checkpoint to read.
+        split: the row groups to read from the previous checkpoint.
         seen_keys: keys of the files that commits after the previous checkpoint added or removed;
             these files are omitted.
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier
@@ -207,8 +207,8 @@ def _claim(engine: Engine, state: TableState) -> str | None:
     """Create the claim file of a multi-part checkpoint and return its path.
 
     Return None if another writer has a claim file, or has written checkpoint files of this version.
-    The checkpoint files are listed after the claim file is created, to also find a writer that has
-    just finished: its claim file no longer exists, but the listing contains its checkpoint files.
+    The checkpoint files are listed after the claim file is created. A writer that has just finished
+    has deleted its claim file, but the listing contains its checkpoint files.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):

@@ -63,7 +63,7 @@ class CheckpointContents:
 
     @property
     def splits(self) -> tuple[FileSplit, ...]:
-        """A split for each of `files`, with the bytes of small files."""
+        """One split for each file in `files`. The split of a small file contains its bytes."""
         return tuple(_split(file, self.file_contents) for file in self.files)
 
 

@@ -112,7 +112,7 @@ def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructTy
 def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, int]:
     """Return the first `count` leaf fields, with their enclosing structs.
 
-    Also return the number of missing leaf fields if `fields` has fewer than `count`, otherwise 0.
+    If `fields` has fewer than `count` leaf fields, the returned number is the difference, else 0.
     """
     selected: list[StructField] = []
     for field in fields:
@@ -128,7 +128,7 @@ def _first_leaves(fields: list[StructField], count: int) -> tuple[StructType, in
 
 
 def _json_field(field: Any) -> Any:
-    """Replace types in `field` by types that JSON parsers support, or parse faster.
+    """Replace types in `field` that a JSON parser doesn't support or parses slowly.
 
     Dates and timestamps become strings, and float becomes double.
     """
@@ -283,7 +283,7 @@ def cache_statistics(
     statistics: Callable[[CheckpointAdds], pa.RecordBatch],
     store: Callable[[Sequence[pa.RecordBatch]], None],
 ) -> Iterator[CheckpointAdds]:
-    """Compute `CheckpointAdds.statistics` of each batch, and cache them after the last batch.
+    """Set `CheckpointAdds.statistics` in each batch, and cache the statistics after the last batch.
 
     If the checkpoint has statistics as columns, which are fast to read, nothing is cached and the
     batches stay unchanged. Closing the result closes `batches`.

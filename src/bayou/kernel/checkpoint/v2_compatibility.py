@@ -36,8 +36,9 @@ def write_compatibility_checkpoint(engine: Engine, state: TableState) -> str | N
     The copy references the same sidecars. Idempotent.
 
     Returns:
-        The path of the copy. None if no copy is needed: there is no checkpoint, the newest
-        checkpoint already has a classic name, or the table doesn't have the feature v2Checkpoint.
+        The path of the copy. None if no copy is needed: there is no checkpoint, its version
+        already has a classic or multi-part checkpoint, or the table doesn't have the feature
+        v2Checkpoint.
     """
     newest = state.log_segment.checkpoint
     if newest is None or features.V2_CHECKPOINT not in features.all_features(state.protocol):

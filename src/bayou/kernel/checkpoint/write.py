@@ -63,10 +63,7 @@ def finish_checkpoint(
 
 
 def _write_hint(engine: Engine, table: str, hint: LastCheckpoint) -> None:
-    """Write `_last_checkpoint`, unless the existing file references a newer checkpoint.
-
-    If the log doesn't have this newer checkpoint, the file is replaced.
-    """
+    """Write `_last_checkpoint`, unless it already references a newer checkpoint that exists."""
     path = f"{log_path(table)}/{LAST_CHECKPOINT}"
     try:
         data = bytes(next(iter(engine.files.read_files([ByteRange(path=path)]))))
@@ -87,9 +84,9 @@ def checkpoint(
     """Write the checkpoint of a version, by default the latest, and the checkpoint hint.
 
     Idempotent and safe with concurrent writers: files are written atomically, and every writer
-    writes the same contents. At most a row group of the checkpoint is in memory. If the version
-    checksum is missing, it is written. If it exists, and its number or total size of live files
-    differs from the checkpoint, a warning is logged.
+    writes the same contents. At most one row group of the checkpoint is in memory. If the
+    version checksum is missing, it is written. If an existing checksum has another number or
+    total size of live files than the checkpoint, a warning is logged.
 
     Returns:
         The version of the checkpoint.

@@ -297,7 +297,7 @@ def _with_type_of(field: StructField, to: StructField) -> StructField:
 def _with_limit(table: str, path: ColumnPath, field: StructField, to: StructField) -> StructField:
     """Return `field`, a string column, with the length limit of `to`.
 
-    Raises an error if existing values may exceed this limit.
+    Raises an error if existing values can be longer than this limit.
     """
     before = next(iter(length_limits(field)), None)
     after = next(iter(length_limits(to)), None)

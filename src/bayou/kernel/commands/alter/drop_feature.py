@@ -69,7 +69,8 @@ def drop_feature(
     if truncate_history and not own_history:
         raise dropping.in_use(
             "dropping this feature doesn't require truncating the history "
-            "(DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED). Remove truncate_history."
+            "(DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED). Remove the "
+            "argument truncate_history."
         )
     if name == features.CHECKPOINT_PROTECTION and not truncate_history:
         raise dropping.in_use(
@@ -168,8 +169,8 @@ def _truncate(dropping: FeatureDrop, removal: FeatureRemoval, *, changed: bool, 
         raise dropping.in_use(
             f"version {using} still uses the feature "
             "(DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST). Call drop_feature again with "
-            "truncate_history=True when that version is 24 hours old, or now without "
-            "truncate_history."
+            "truncate_history=True when that version is 24 hours old. To keep that version, "
+            "call drop_feature without truncate_history."
         )
 
 
@@ -182,8 +183,8 @@ def _truncate_protected(dropping: FeatureDrop, now: int) -> None:
     first = _first_version(dropping)
     if first < before:
         raise dropping.in_use(
-            f"versions {first} to {before - 1} still exist. Call drop_feature again when these "
-            "versions are 24 hours old."
+            f"versions {first} to {before - 1} still exist, and the feature protects them. Call "
+            "drop_feature again when these versions are 24 hours old."
         )
 
 
