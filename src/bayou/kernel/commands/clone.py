@@ -57,10 +57,10 @@ _ENABLEMENT = frozenset({ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP})
 
 
 def with_high_water_marks(schema: StructType, other: StructType) -> StructType:
-    """Return `schema` with each identity high water mark advanced to the mark in `other`.
+    """Return `schema` with the further of two high water marks for each identity column.
 
-    If the mark in `schema` is further than the mark in `other`, it stays. Further means higher, or
-    lower if the column's step is negative.
+    The two marks are those in `schema` and in `other`. The further mark is the higher mark, or the
+    lower mark if the column's step is negative.
     """
     marks = {
         physical_name(f): identity.high_water_mark
@@ -174,7 +174,8 @@ def clone(
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
             then write to the clone; it continues after the last batch that the clone contains.
-            Other identifiers of a replaced table are withdrawn, because their rows are removed.
+            Other applications that wrote to a replaced table get the version -1 (no version),
+            because the clone doesn't contain the rows that they wrote.
         run_copies: function that copies the files of a deep clone in other processes. If None, this
             process copies them.
 
@@ -251,8 +252,8 @@ def _withdrawn(
 ) -> list[TransactionIdentifier]:
     """Return an identifier with the version -1 for each application that wrote to a replaced table.
 
-    Applications in `copied` are left out. A `txn` action can't be removed from a log, but readers
-    treat the version -1 as none.
+    Applications in `copied` are left out. A `txn` action can't be removed from a log. Readers treat
+    the version -1 as if the application had never written to the table.
     """
     known = {} if existing is None else existing.transactions
     applications = sorted(known.keys() - copied.keys())

@@ -153,7 +153,9 @@ class CopiedFiles:
         self.copied = self.copied_bytes = self.removed = self.removed_bytes = 0
 
     def copy(self, run: CopyFiles) -> None:
-        """Copy the source files that have no copy in the existing clone, and set the attributes.
+        """Copy the source files that have no copy in the existing clone.
+
+        Also sets `actions`, and the numbers and sizes of copied and removed files.
 
         Raises:
             StorageError: a file can't be copied. Call `discard` to delete the copies.

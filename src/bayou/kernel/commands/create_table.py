@@ -283,8 +283,8 @@ def _partition_columns(path: str, schema: StructType, names: Iterable[str]) -> l
         column = schema.get(name)
         if column is None:
             raise SchemaError(
-                f"{path}: partition column {name!r} isn't in the schema. The columns are "
-                f"{', '.join(schema.names)}.",
+                f"{path}: partition column {name!r} isn't in the schema. Choose one of the "
+                f"columns {', '.join(schema.names)}.",
                 table=path,
                 column=name,
             )

@@ -64,8 +64,9 @@ def _batches(engine: Engine, folder: str) -> list[FileStatus]:
         if number != expected:
             raise CorruptTableError(
                 f"{folder}: batch {expected} is missing from the log of Structured Streaming "
-                f"({SINK_LOG_DIRECTORY}), so the committed files are unknown. Restore the batch, "
-                f"or move {SINK_LOG_DIRECTORY} away to convert every file.",
+                f"({SINK_LOG_DIRECTORY}), so the committed files are unknown. Restore the batch. "
+                "To convert all Parquet files in the folder instead, move "
+                f"{SINK_LOG_DIRECTORY} out of the folder.",
                 table=folder,
                 file=f"{folder}/{SINK_LOG_DIRECTORY}/{expected}",
             )
@@ -87,8 +88,8 @@ def _status(engine: Engine, folder: str, file: _SinkFile) -> FileStatus:
     if not path.startswith(f"{folder}/"):
         raise SchemaError(
             f"{folder}: the log of Structured Streaming ({SINK_LOG_DIRECTORY}) names {path}, which "
-            f"isn't in this folder. If the folder was moved, move {SINK_LOG_DIRECTORY} away to "
-            "convert every file.",
+            "isn't in this folder. If the folder was moved, move "
+            f"{SINK_LOG_DIRECTORY} out of it to convert all its Parquet files.",
             table=folder,
         )
     return FileStatus(path=path, size=file.size, modification_time=file.modification_time)
@@ -97,7 +98,8 @@ def _status(engine: Engine, folder: str, file: _SinkFile) -> FileStatus:
 def _unreadable(folder: str, path: str, reason: str) -> CorruptTableError:
     return CorruptTableError(
         f"{folder}: {path} in the log of Structured Streaming can't be read: {reason}. Restore "
-        f"the file, or move {SINK_LOG_DIRECTORY} away to convert every file.",
+        "the file. To convert all Parquet files in the folder instead, move "
+        f"{SINK_LOG_DIRECTORY} out of the folder.",
         table=folder,
         file=path,
     )

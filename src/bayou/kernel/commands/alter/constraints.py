@@ -80,7 +80,7 @@ def check_not_null(engine: Engine, state: TableState, column: StructField) -> No
 
 
 def extreme_value(engine: Engine, state: TableState, column: str, *, highest: bool) -> int | None:
-    """Return the highest or lowest value of an integer column; None if there are only nulls."""
+    """Return the highest or lowest value of an integer column; None if no row has a value."""
     ends: list[int] = []
     with _batches(engine, state, state.schema.select([column]), None) as batches:
         for batch in batches:
@@ -92,10 +92,10 @@ def extreme_value(engine: Engine, state: TableState, column: str, *, highest: bo
 def _first_violation(
     engine: Engine, state: TableState, column: StructField, filter: Predicate | None
 ) -> dict[str, object]:
-    """Return a row that violates a NOT NULL constraint of `column`, as values by column name.
+    """Return the first row in which `column`, or a field inside it, violates NOT NULL.
 
-    Return an empty dictionary if no row violates a constraint. Files that can't have rows matching
-    `filter` aren't read.
+    The result maps the names of all columns to the row's values. If no row violates NOT NULL, the
+    result is empty. Files without rows that match `filter` are skipped if statistics show this.
     """
     schema = StructType((column,))
     with _batches(engine, state, state.schema, filter) as batches:

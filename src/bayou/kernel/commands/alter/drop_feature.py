@@ -54,11 +54,11 @@ def drop_feature(
     """Drop a table feature in one or more commits.
 
     Args:
-        truncate_history: whether to delete the versions that use the feature. If False, they are
-            protected by `checkpointProtection`. Only versions older than 24 hours can be deleted.
-            If a younger version uses the feature, the call removes the feature's traces from the
-            latest version, and raises an error that says how long to wait. Call `drop_feature`
-            again after this time.
+        truncate_history: whether to delete the older versions that use the feature. If False, and
+            the feature is needed to read older versions, `checkpointProtection` protects them. If
+            True, only versions older than 24 hours are deleted. If a younger version uses the
+            feature, the call removes the feature's traces from the latest version, keeps the
+            feature, and raises an error that says when to call `drop_feature` again.
         now: milliseconds since the epoch. If None, the system clock is used.
     """
     name = features.feature_name(name)

@@ -77,7 +77,7 @@ class FeatureDrop:
         self.state = load_table_state(self.engine, self.state.path, catalog=self.state.catalog)
 
     def unset(self, *keys: str) -> bool:
-        """Unset some properties, if they are set; return False if none of them was set."""
+        """Unset the properties in `keys`; return False if none of them was set."""
         existing = [key for key in keys if key in self.state.properties]
         if existing:
             self.commit(
@@ -113,7 +113,8 @@ class FeatureRemoval:
 
     Attributes:
         remove_traces: function that commits changes until the latest version doesn't use the
-            feature; None if the command needs no changes before it changes the protocol.
+            feature. It may also raise an error that says what the user must change first. If None,
+            there are no traces to remove.
         is_clean: function that returns True if the latest version doesn't use the feature. If None,
             the latest version isn't checked.
         is_in_commit: function that returns whether a commit uses the feature; None if commits never

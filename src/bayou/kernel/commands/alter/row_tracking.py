@@ -80,9 +80,9 @@ def _recommit(
 ) -> tuple[TableState, int]:
     """Change the `add` actions of the live files, in one or more commits.
 
-    A commit fails if another writer has concurrently removed or changed one of its files, because
-    the commit would undo the other writer's change. The table is then reloaded, and the changes are
-    computed again.
+    If another writer concurrently removes or changes a file of a commit, the commit fails, because
+    it would undo the other writer's change. The table is then reloaded, the actions are computed
+    from its new state, and the commit is repeated.
 
     Args:
         change: function that returns the changed action; None if the file needs no change.

@@ -55,7 +55,11 @@ def sync_identity(
 
 
 def _mark(column: IdentityColumn, furthest: int) -> int | None:
-    """Return the column's new high water mark for the furthest value; None if it doesn't change."""
+    """Return the column's new high water mark; None if the mark doesn't change.
+
+    Args:
+        furthest: highest value in the column, or lowest value if the column's step is negative.
+    """
     sign = 1 if column.step > 0 else -1
     old = column.high_water_mark
     mark = _generated_value(column, furthest)

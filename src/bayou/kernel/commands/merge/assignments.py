@@ -94,8 +94,8 @@ def update_values(
 
     Args:
         before, after: the table's schema before and after the merge.
-        schema_evolution: whether struct fields that a value lacks become NULL. If False, they are
-            an error.
+        schema_evolution: whether an assigned struct may lack fields of its column. If False, a
+            struct that lacks a field is an error.
     """
     return tuple(
         _update_values(table, before, after, assignments, "", schema_evolution=schema_evolution)
@@ -174,7 +174,7 @@ def assigned_value(
 def expressions_of(schema: StructType, values: Sequence[ColumnValue]) -> Iterator[Expression]:
     """Yield the expressions from which the `values` of a new row are computed.
 
-    For an unchanged column, this is a reference to the target's column.
+    An unchanged column is computed from a reference to the target's column.
     """
     for field, value in zip(schema, values, strict=True):
         match value:

@@ -36,8 +36,8 @@ _CONDITION_ERRORS: dict[ClauseKind, str] = {
 class MergeClause:
     """A WHEN clause of a MERGE.
 
-    Each row has one of the kinds matched, not matched, or not matched by source. Among the clauses
-    of the row's kind, the first clause whose condition is true applies to the row.
+    Each row has one of three kinds: `MATCHED`, `NOT MATCHED` or `NOT MATCHED BY SOURCE`. Only
+    clauses of the row's kind can apply. The first of them whose condition is true applies.
 
     Attributes:
         assignments: the value for each assigned target column, as SQL or `Expression`. The key of a

@@ -129,8 +129,9 @@ class Decisions:
     def of_files(self, files: Iterable[ScanFile]) -> Iterator[FileDecisions]:
         """Yield the decisions for each file with changed rows.
 
-        One chunk of target rows at a time is in memory, with `plan.condition_columns` only. A chunk
-        ends when it has the configured number of rows, or 512 MiB.
+        Only the columns `plan.condition_columns` of the target rows are read. One chunk of target
+        rows at a time is in memory. A chunk ends when it has the configured number of rows, or
+        512 MiB.
         """
         pending: list[_FileParts] = []
         chunk: list[tuple[int, pa.RecordBatch]] = []
@@ -191,10 +192,10 @@ class Decisions:
             first = end
 
     def _changes(self, rows: pa.RecordBatch) -> tuple[Any, Any, Any]:
-        """Return three arrays with an item for each changed row.
+        """Return three arrays of equal length, with one item for each changed row.
 
-        The arrays are the ascending indexes in `rows`, the clauses and the source rows; see
-        `FileDecisions`.
+        The first array has the ascending indexes of the changed rows in `rows`. The other two are
+        `clauses` and `sources` as in `FileDecisions`.
         """
         pairs = self._unique_pairs(rows)
         indices, clauses, sources = _with_clause(

@@ -32,10 +32,10 @@ def merge(
 ) -> MergeMetrics:
     """Merge rows into a table and commit; if nothing changes, nothing is committed.
 
-    Files that can't match the source's keys are skipped by partition values and statistics. From
-    the other files, only the columns of the conditions are read. If `delta.enableDeletionVectors`
-    is set, a deletion vector marks the changed rows of a file. If it isn't set, the unchanged rows
-    of the file are copied to a new file.
+    A file is skipped if partition values or statistics show that none of its rows matches a source
+    row or changes. To find the changed rows of other files, only the columns of the conditions are
+    read. If `delta.enableDeletionVectors` is set, a deletion vector marks the changed rows of a
+    file. If it isn't set, the unchanged rows of the file are copied to a new file.
 
     Args:
         options: the fields of `MergeOptions`, such as `transaction_ids`, as keyword arguments.
@@ -102,7 +102,9 @@ class MergeOperation:
         self._transaction.record_read(engine, predicate)
 
     def unmatched(self, result: MergeResult) -> BitMap64:
-        """Return the row numbers of source rows without a match; empty if no clause inserts rows.
+        """Return the numbers of the source rows without a match.
+
+        If no clause inserts rows, an empty set is returned.
 
         Args:
             result: combined result of all files.

@@ -50,7 +50,7 @@ class SourceKeys:
     first two columns, and so on. There are never more ids than source rows.
 
     Args:
-        columns: the key columns of the source rows that can match; at least one row.
+        columns: the key columns of the source rows that can match. They must have at least one row.
         null_safe: for each column, whether NULL matches NULL. If False, the column has no nulls.
         rows: for each row in `columns`, its row number in the source.
     """
@@ -161,12 +161,12 @@ class Matcher:
         return self.candidates.true_count == 0
 
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
-        """Yield the pairs for which the condition is true, in the order of the target rows.
+        """Yield pairs for which the condition is true, in the order of the target rows.
 
-        If the condition doesn't compare target columns with source columns, each target row that
-        passes the condition's filters matches each source row that passes them. In this case, only
-        enough pairs are yielded to show which source rows match, and whether a target row has
-        several matches.
+        Usually, all these pairs are yielded. The exception is a condition that never compares
+        target columns with source columns: each target row that passes the condition's filters
+        matches each source row that passes them. Then the yielded pairs only show which rows match,
+        and whether a target row has several matches.
         """
         if self.is_empty or target.num_rows == 0:
             return
@@ -208,11 +208,11 @@ class Matcher:
         yield from self._keys.pairs(columns, _MAX_PAIRS)
 
     def _cross_join(self, count: int) -> Iterator[Pairs]:
-        """Yield the pairs of `count` target rows and all candidate source rows.
+        """Yield pairs of the target rows 0 to `count - 1` and the candidate source rows.
 
-        If there is no residual condition, all these pairs match, and only some are yielded: all
-        pairs of the first target row, and one pair of each other target row. These pairs suffice to
-        show which source rows match, and whether a target row has several matches.
+        If there is a residual condition, all pairs are yielded. Without one, every pair matches.
+        Then all pairs of the first target row are yielded, and one pair of each other target row.
+        These show which rows match, and whether a target row has several matches.
         """
         sources = pc.indices_nonzero(self.candidates).cast(pa.int64())
         if self._condition.residual is None:

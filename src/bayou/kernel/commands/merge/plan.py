@@ -128,8 +128,8 @@ class MergePlan:
     Attributes:
         names: columns of target and source, with their current types.
         schema: the target's schema after the merge.
-        joined: schema of joined rows for computing new rows; target columns have the types of
-            `schema`.
+        joined: schema of the joined rows from which new rows are computed. Its target columns have
+            the types that they have in `schema`.
         explicit_identity: identity columns whose values the inserted rows provide.
     """
 
@@ -367,10 +367,10 @@ class _Planner:
         )
 
     def _default(self, path: tuple[str, ...], clause: MergeClause) -> Expression | None:
-        """Return the value of DEFAULT for a column.
+        """Return the value that `DEFAULT` has for a column in an UPDATE clause.
 
-        In an INSERT clause, this is None: the column isn't assigned, and the writer generates the
-        default.
+        For an INSERT clause, None is returned. The clause then doesn't assign the column, and the
+        writer generates the default.
         """
         if clause.action == "insert":
             return None
