@@ -16,7 +16,7 @@ from bayou.protocol.schema import GeographyType, GeometryType
 
 
 def arrow_type(data_type: GeometryType | GeographyType) -> pa.DataType:
-    """Return Spark's Arrow type of a geometry or geography."""
+    """Return the Arrow type that Spark uses for a geometry or geography."""
     column = {"name": "g", "type": str(data_type), "nullable": True, "metadata": {}}
     schema = spark_types.StructType.fromJson({"type": "struct", "fields": [column]})
     srid = str(schema.fields[0].dataType.srid)  # type: ignore[attr-defined]
@@ -31,19 +31,22 @@ def arrow_type(data_type: GeometryType | GeographyType) -> pa.DataType:
 
 
 def is_geospatial(data_type: Any) -> bool:
-    """Whether an Arrow type is Spark's type of a geometry or geography."""
+    """Whether an Arrow type is one that Spark uses for geometries or geographies."""
     return pa.types.is_struct(data_type) and _srid(data_type) is not None
 
 
 def has_geospatial(data_type: Any) -> bool:
-    """Whether an Arrow type is or contains Spark's type of a geometry or geography."""
+    """Whether an Arrow type is or contains one that Spark uses for geometries or geographies."""
     if is_geospatial(data_type):
         return True
     return any(has_geospatial(data_type.field(i).type) for i in range(data_type.num_fields))
 
 
 def to_spark_values(array: Any, target: Any) -> pa.Array[Any]:
-    """Convert an array of the kernel, including nested arrays, to Spark's Arrow type `target`."""
+    """Convert an array of the kernel to Spark's Arrow type `target`.
+
+    Geometries and geographies in structs, arrays and values of maps are also converted.
+    """
     if is_geospatial(target):
         return _with_srid(array, target)
     if not has_geospatial(target):

@@ -1,8 +1,9 @@
 """Converts the new values of UPDATE and MERGE to the types of the assigned columns.
 
 Also evaluates column defaults. The SQL of a default comes from the table's log, which another
-program may have written. Therefore Spark never parses the SQL: it would run, for example,
-`reflect('java.lang.System', 'exit', 1)`. The kernel evaluates the SQL, and Spark gets a literal.
+program may have written. Spark never parses this SQL, because the SQL could run any Java method,
+for example with `reflect('java.lang.System', 'exit', 1)`. The kernel evaluates the SQL, and Spark
+gets the value as a literal.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def assigned_columns(
     """Return the new values of the assigned top-level columns, as Columns by column name.
 
     If only some fields of a struct are assigned, the other fields keep their values, or become NULL
-    if the struct was NULL. Structs are assigned by field name, other values are cast.
+    if the struct was NULL. The fields of an assigned struct are matched by name, or by position if
+    `structs_by_name` is false. Other values are cast.
 
     Args:
         schema: the table's schema after the command.
@@ -106,7 +108,8 @@ def assigned_columns(
             path occurs twice.
         alias: the target's alias.
         rows: a DataFrame with the columns that the values refer to.
-        hidden: columns of the table that have other names in `rows`; see `TargetView`.
+        hidden: maps names of the table's columns to their names in `rows`, where these differ; see
+            `TargetView.hidden_columns`.
     """
     by_column: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
     for path, value in values:

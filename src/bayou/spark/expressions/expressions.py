@@ -25,7 +25,8 @@ class RowExpression:
     Attributes:
         sql: the SQL; None if a part of the Column has no SQL, such as a Python UDF.
         user_column: the user's Column; None for an SQL string.
-        conjunct_sqls: if `sql` is None, the SQL of the conjuncts that have SQL.
+        conjunct_sqls: if `sql` is None, the SQL of the Column's conjuncts; conjuncts without SQL
+            are omitted. If `sql` is set, an empty tuple.
     """
 
     sql: str | None

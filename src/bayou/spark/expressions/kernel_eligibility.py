@@ -38,9 +38,9 @@ ResultT = TypeVar("ResultT")
 def fall_back_to_spark(
     target: TargetTable, error: PredicateError, run: Callable[[], ResultT]
 ) -> ResultT:
-    """Run an operation with expressions that the kernel can't evaluate; Spark evaluates them.
+    """Run an operation as a Spark plan, because the kernel can't evaluate its expressions.
 
-    Under Spark Connect, `error` is raised, because the operation needs a classic session.
+    Under Spark Connect, `error` is raised, because a Spark plan needs a classic session.
 
     Args:
         error: the error that the kernel raised for an expression.
@@ -48,9 +48,10 @@ def fall_back_to_spark(
 
     Raises:
         AnalysisException: Spark's analysis fails, and `error` is an `OnlySparkError`.
-        PredicateError: Spark's analysis fails, and `error` isn't an `OnlySparkError`. If `error`
-            has one of delta-spark's error conditions, `error` is raised. Otherwise the raised error
-            has the condition and the message of Spark's error.
+        PredicateError: Spark's analysis fails, and `error` isn't an `OnlySparkError`. The raised
+            error is `error` if it has one of delta-spark's error conditions, or if Spark's error
+            has none. Otherwise it is a new error with the message and the condition of Spark's
+            error.
     """
     if not is_classic(target.spark):
         raise error
@@ -68,7 +69,7 @@ def fall_back_to_spark(
 def _with_condition(
     target: TargetTable, error: PredicateError, spark_error: AnalysisException, condition: str
 ) -> PredicateError:
-    """Return a `PredicateError` with the condition and the first sentences of Spark's error."""
+    """Return a `PredicateError` with the message of Spark's error and its error condition."""
     text = str(spark_error).partition("SQLSTATE:")[0].partition("] ")[2].strip()
     result = PredicateError(
         f"{target.path}: {text} ({condition}). Correct {error.expression}.",
@@ -83,10 +84,12 @@ class OnlySparkError(PredicateError):
 
 
 def check_no_view(target: TargetTable, expression: RowExpression) -> None:
-    """Raise `PredicateError` if the target is a view: the kernel can't compute a view's columns.
+    """Raise `PredicateError` if the target is a view.
+
+    The kernel can't compute the columns of a view.
 
     Args:
-        expression: a condition or value over the columns of the target.
+        expression: the condition or value that the error names.
     """
     if target.view is not None:
         raise PredicateError(
@@ -101,10 +104,10 @@ def check_structs_by_name(
 ) -> None:
     """Raise `UnsupportedFeatureError` if the session matches a column's structs by position.
 
-    The session's setting is `STRUCTS_BY_NAME`. The commands that call this function can match
-    struct fields only by name. A column without structs is always allowed. If `source` isn't None,
-    a column is also allowed if its structs have the same field names in the same order in both
-    schemas.
+    The session does this if the setting `STRUCTS_BY_NAME` is false. The commands that call this
+    function can match struct fields only by name. Columns without structs never raise the error.
+    With `source`, there is also no error for a column that `source` lacks, and for a column whose
+    structs have the same field names in the same order in `schema` and `source`.
 
     Args:
         schema: the table's columns.

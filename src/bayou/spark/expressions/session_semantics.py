@@ -97,9 +97,11 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
         name: name of the option with the condition, for errors.
 
     Raises:
-        ArgumentError: the condition uses timestamp functions; or compares a timestamp with a date,
-            a TIMESTAMP_NTZ or a string column; or contains a string that looks like a timestamp,
-            and a column that is neither a date nor a timestamp.
+        ArgumentError: `zone` isn't UTC, the condition depends on the time zone, and one of these
+            reasons applies. The condition contains an operator or function other than comparisons,
+            AND, OR, NOT and `isnan`. It compares a timestamp with a date, with a TIMESTAMP_NTZ or
+            with a string column. It contains both an untyped string that looks like a timestamp
+            without time zone and a column that is neither a date nor a timestamp.
     """
     try:
         expression = parse_predicate(condition)
@@ -142,7 +144,7 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
 
 
 def _converts_timestamps(condition: Predicate, schema: StructType) -> bool:
-    """Whether a condition casts a date, a TIMESTAMP_NTZ or a string column to a timestamp.
+    """Whether a condition casts dates, TIMESTAMP_NTZ values or string columns to timestamps.
 
     The result of this cast depends on the time zone.
     """
@@ -399,8 +401,8 @@ def _client_error(sql: str, problem: str, action: str) -> PredicateError:
 def _uses_zone(sql: str, expression: Expression, schemas: Sequence[StructType]) -> bool:
     """Whether an expression's value may depend on the session's time zone.
 
-    Unlike `depends_on_zone`, this function permits comparisons of timestamps with each other and
-    with literals that have a time zone.
+    `depends_on_zone` returns True for comparisons of timestamps with each other and with literals
+    that have a time zone. This function returns False for these comparisons.
     """
     if not depends_on_zone(expression, schemas):
         return False
@@ -419,7 +421,11 @@ def _uses_zone(sql: str, expression: Expression, schemas: Sequence[StructType]) 
 
 
 def _all_parts(expression: Expression, condition: Callable[[Expression], bool]) -> bool:
-    """Whether all operands of AND, OR and NOT, at any depth, satisfy `condition`."""
+    """Whether all parts of an expression satisfy `condition`.
+
+    The parts are the operands of AND, OR and NOT, at any depth. An expression without these
+    operators is its only part.
+    """
     if isinstance(expression, And | Or | Not):
         return all(_all_parts(operand, condition) for operand in operands_of(expression))
     return condition(expression)

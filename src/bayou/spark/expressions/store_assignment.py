@@ -63,8 +63,9 @@ def store_assignment_policy(spark: Any) -> str:
 def row_operation_policy(spark: Any) -> str:
     """Return the policy of UPDATE and MERGE: `ANSI`, `LEGACY` or `STRICT`.
 
-    If delta-spark's setting `updateAndMergeCastingFollowsAnsiEnabledFlag` is true, the policy is
-    `ANSI` or `LEGACY`, depending on `spark.sql.ansi.enabled`.
+    By default, this is the session's store assignment policy. If delta-spark's setting
+    `updateAndMergeCastingFollowsAnsiEnabledFlag` is true, the policy is `ANSI` if
+    `spark.sql.ansi.enabled` is true, and `LEGACY` otherwise.
     """
     if not conf_flag(spark, _FOLLOWS_ANSI):
         return store_assignment_policy(spark)
@@ -81,11 +82,11 @@ def check_null_structs(
 ) -> None:
     """Check that the session writes a NULL struct as NULL, because Bayou always does.
 
-    With other settings, delta-spark writes a NULL struct as a struct whose fields are all NULL.
+    If a setting `preserveNullSourceStructs` of delta-spark is false, delta-spark writes a NULL
+    struct as a struct whose fields are all NULL.
 
     Raises:
-        UnsupportedFeatureError: delta-spark's setting `preserveNullSourceStructs` is false, and the
-            table has structs.
+        UnsupportedFeatureError: such a setting is false for `operation`, and the table has structs.
     """
     for setting in _NULL_STRUCTS[operation]:
         if conf_flag(spark, setting, default=True):
@@ -111,9 +112,10 @@ def assignment_cast(policy: str) -> CastFunction:
 def check_assignment(
     policy: str, source: DataType, target: DataType, *, column: str, table: str
 ) -> None:
-    """Raise `PredicateError` if the policy is STRICT and a value may not fit the column's type.
+    """Raise `PredicateError` if the policy is STRICT and `source` can't be up-cast to `target`.
 
-    Fields of structs are compared by name; fields that only one of the types has are ignored.
+    An up-cast is a cast in which all values of `source` fit into `target`. Fields of structs are
+    compared by name. Fields that only one of the types has are ignored.
     """
     if policy == "STRICT":
         _check(source, target, column, table)

@@ -83,7 +83,9 @@ _hooked: set[tuple[type, str]] = set()
 
 
 def register(hook: HookName, handler: Handler) -> None:
-    """Add a handler to a hook, after the hook's other handlers; no effect if it was added before.
+    """Add a handler to a hook, after the other handlers of the hook.
+
+    A handler that the hook already has is not added again.
 
     Handlers of `load`, `save`, `stream_load` and `stream_start` are called only for the format
     `delta`. The methods `insertInto`, `saveAsTable` and `toTable` are an exception: they call the

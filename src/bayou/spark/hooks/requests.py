@@ -1,7 +1,8 @@
-"""Requests: a request describes one call of a PySpark reader or writer, for the handlers.
+"""Requests: each describes one call of a hooked PySpark method to the handlers of the hook.
 
-A request contains the settings of the reader or writer, such as its format and options. Classic
-readers and writers have them in private fields in the JVM; Connect's have them in Python.
+The request of a reader or writer contains its settings, such as its format and options. A classic
+reader or writer stores its settings in private fields in the JVM, and a Connect reader or writer in
+private attributes in Python.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ReadRequest:
     Attributes:
         reader: Spark's reader; options that a handler sets on the reader apply to `proceed` only.
         format: the format, in lower case.
-        paths: the argument of `load`; if it is None, the option `path`; empty if neither is set.
+        paths: the argument of `load`, otherwise the option `path`, otherwise an empty tuple.
         options: the options in the user's spelling, without `path`. If names differ only in case,
             the last one is used.
         proceed: calls Spark's own method.
@@ -64,7 +65,7 @@ class SqlRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRequest:
-    """The result of a call of `SparkSession.sql`, which a handler may replace."""
+    """The result of a call of `SparkSession.sql`. A handler can replace the result."""
 
     spark: Any
     text: str
@@ -99,7 +100,7 @@ class WriteRequest:
 
     Attributes:
         format: the format, in lower case; the session's default if none was set.
-        path: the argument of `save`; if it is None, the option `path`; None if neither is set.
+        path: the argument of `save`, otherwise the option `path`, otherwise None.
         table: the table name; None for `save`.
         options: the options in the user's spelling, without `path`.
         mode: `append`, `overwrite`, `error` (the default) or `ignore`.
@@ -159,8 +160,8 @@ class StreamWriteRequest:
         writer: Spark's writer; options that a handler sets on the writer apply to `proceed` only.
         df: the streaming DataFrame; None with Connect.
         format: the format, in lower case; `foreachbatch` if `foreachBatch` was called.
-        path: the argument of `start`; if it is None, the option `path`. None if neither is set, and
-            for `toTable`.
+        path: the argument of `start`, otherwise the option `path`, otherwise None. For `toTable`,
+            the path is always None.
         table: the table name; None for `start`.
         options: the options in the user's spelling, without `path`.
         output_mode: `append`, `complete` or `update`.

@@ -59,7 +59,9 @@ class FilesByPartition(Protocol):
 
 
 class FileIndex(Protocol):
-    """The files of a table's version. Any thread of the JVM may call it.
+    """The files of one version of a table.
+
+    The methods must be thread-safe, because any thread of the JVM can call them.
 
     Attributes:
         root: URI of the table's folder.
@@ -119,7 +121,10 @@ def file_index_frame(
 
 
 class _JavaFileIndex:
-    """Implements Spark's Java interface `FileIndex` with a Python `FileIndex`; py4j calls it."""
+    """Implements Spark's Java interface `FileIndex` with the files of a Python `FileIndex`.
+
+    Spark calls the methods through py4j.
+    """
 
     def __init__(self, spark: Any, index: FileIndex) -> None:
         self._spark = spark

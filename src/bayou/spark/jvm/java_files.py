@@ -1,9 +1,10 @@
 """Transfer of lists of files and partition values to the JVM with few py4j calls.
 
-A py4j call takes at least 0.1 ms, which is too long for a call for each file. The fields of files
-are transferred in temporary files, partition values as an Arrow batch. Method handles process the
-elements of an array inside the JVM; the handles are created once for each JVM. For a list of at
-most `_FEW_FILES` files, one call for each file is faster.
+A py4j call takes at least 0.1 ms, so one call for each file of a long list would be too slow. The
+paths of the files are transferred in a temporary file, their sizes and times as byte arrays, and
+partition values as an Arrow batch. The elements of an array are processed inside the JVM, by method
+handles that are created once for each JVM. For a list of at most `_FEW_FILES` files, one call for
+each file is faster.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class JavaFiles:
         return statuses
 
     def _statuses(self, uris: Any, sizes: Any, times: Any) -> JavaObject:
-        """Create a `FileStatus` for each element of the columns, as an `Object[]`."""
+        """Create an `Object[]` that contains a `FileStatus` for each row of the three columns."""
         handles = self._own_handles()
         joined = _joined(uris)
         with self._temporary_file(joined) as file:
@@ -372,7 +373,7 @@ class JavaFiles:
 
 
 def _joined(strings: Any) -> bytes:
-    """Join a string column to UTF-8 text, separated by NUL."""
+    """Join the strings of a column with NUL between them, and encode the result as UTF-8."""
     array = strings.combine_chunks() if isinstance(strings, pa.ChunkedArray) else strings
     whole = pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
     joined: bytes = pc.binary_join(whole, "\0")[0].as_buffer().to_pybytes()
