@@ -39,7 +39,7 @@ class Setting:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, `bayou.*` first."""
+        """All names of the setting. The name `bayou.*` is the first."""
         return (self.name, *self.aliases)
 
     @property
@@ -49,8 +49,8 @@ class Setting:
     def string(self, options: Mapping[str, str] | None = None, spark: Any = None) -> str | None:
         """Return the setting's value as a string; None if the setting isn't set.
 
-        Names of options are case-insensitive. If the session conf sets both an alias and the name
-        `bayou.*`, the alias takes precedence.
+        Names of options are case-insensitive. In the session conf, the names in `aliases` take
+        precedence over the name `bayou.*`.
 
         Args:
             options: the options of the read or write.
@@ -106,7 +106,7 @@ class Setting:
         return string.strip().lower() == "true"
 
     def fraction(self, spark: Any, default: float) -> float:
-        """Return the setting's value in a session, from 0 to 1; `default` if it isn't set."""
+        """Return the setting's value in a session as a number from 0 to 1; `default` if not set."""
         string = self.string(spark=spark)
         if string is None:
             return default

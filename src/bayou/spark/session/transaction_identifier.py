@@ -16,10 +16,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def reset_transaction_version(spark: Any, table: str) -> None:
-    """Unset `txnVersion` after an operation with it, if the session's conf enables the reset.
+    """Unset `txnVersion` in the session's conf, if the conf enables the automatic reset.
 
-    Otherwise the next operation with the same identifier would be skipped. An error is logged and
-    not raised, because the operation is committed.
+    Operations call this function after their commit. Without the reset, the next operation would
+    have the same identifier and would be skipped. An error is logged and not raised, because the
+    operation is committed.
     """
     try:
         if conf_flag(spark, _RESET):

@@ -84,7 +84,11 @@ def _names_and_types(schema: StructType) -> list[tuple[str, str]]:
 
 
 def parse_alter_table(cursor: TokenCursor) -> Statement | None:
-    """Parse the tokens after `ALTER`; None for a view, a database, and `TABLE ... RENAME TO`."""
+    """Parse the tokens after `ALTER`.
+
+    Returns None for a statement that Spark must run, such as `ALTER VIEW` or `ALTER TABLE ...
+    RENAME TO`.
+    """
     if not cursor.take("TABLE"):
         return None
     table = cursor.table()

@@ -66,7 +66,10 @@ def is_at_type_end(cursor: TokenCursor) -> bool:
 
 
 def parse_position(cursor: TokenCursor) -> str | None:
-    """Parse a column's position: "" for `FIRST`, `b` for `AFTER b`; None for neither."""
+    """Parse a column's position, `FIRST` or `AFTER b`.
+
+    Returns "" for `FIRST`, `b` for `AFTER b`, and None if the next token is neither.
+    """
     if cursor.take("FIRST"):
         return ""
     return cursor.name("the name of a column") if cursor.take("AFTER") else None

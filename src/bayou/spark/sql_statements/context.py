@@ -37,17 +37,20 @@ class Statement(Protocol):
     """A parsed statement that Bayou can execute."""
 
     def run(self, context: StatementContext) -> Any:
-        """Execute the statement and return a DataFrame; NotImplemented if Spark must execute it."""
+        """Execute the statement and return a DataFrame.
+
+        Returns NotImplemented if Spark must execute the statement.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatement:
-    """A statement that Bayou executes for a Delta table, and Spark for any other table."""
+    """A statement that Bayou executes for Delta tables, and Spark executes for other tables."""
 
     table: TableName
 
     def run(self, context: StatementContext) -> Any:
-        """Execute the statement; NotImplemented if the table isn't a Delta table."""
+        """Execute the statement; return NotImplemented if the table isn't a Delta table."""
         target = context.find_table(self.table)
         return NotImplemented if target is None else self.run_on(target, context)
 
@@ -67,7 +70,10 @@ class RowStatement(TableStatement):
     operation: ClassVar[str]
 
     def run(self, context: StatementContext) -> Any:
-        """Execute the statement; NotImplemented if no Delta table or view has the name."""
+        """Execute the statement and return a DataFrame.
+
+        Returns NotImplemented if the table is neither a Delta table nor a temporary view of one.
+        """
         target = context.find_table_or_view(self.table, self.operation)
         if target is None:
             return NotImplemented
@@ -114,14 +120,15 @@ class StatementContext:
         return None if condition is None else self.resolve_subqueries(condition)
 
     def values(self, values: Mapping[str, Any]) -> dict[str, RowExpression]:
-        """Convert the values that the statement assigns to `RowExpression`s, by column name."""
+        """Return the assigned values as `RowExpression`s, by column name."""
         parsed = parse_values(self.spark, values, "set")
         return {name: self.resolve_subqueries(value) for name, value in parsed.items()}
 
     def find_table(self, table: Sequence[str]) -> TargetTable | None:
-        """Return the Delta table with a name or path; None if no Delta table has the name.
+        """Return the Delta table with a name or path.
 
-        A table with a path need not exist.
+        Returns None if the session catalog has no Delta table with the name. For a path, the result
+        is never None, because the method doesn't check whether the path has a table.
         """
         if is_path_name(table):
             return TargetTable(spark=self.spark, location=table[1])
@@ -131,15 +138,18 @@ class StatementContext:
         return TargetTable(spark=self.spark, location=location, name=".".join(table))
 
     def find_table_or_view(self, table: Sequence[str], operation: str) -> TargetTable | None:
-        """Return the result of `find_table`, or the Delta table that a temporary view shows.
+        """Return the Delta table that a statement changes, directly or through a temporary view.
+
+        Returns None if the table is neither a Delta table nor a temporary view that reads one. In a
+        Connect session, the method doesn't look for views.
 
         Args:
             operation: `DELETE`, `UPDATE` or `MERGE`, for errors.
 
         Raises:
-            PredicateError: the view filters rows of a table, reads another version than the latest,
-                does more than select columns of one table, or can't be computed from the latest
-                version of the table.
+            PredicateError: rows can't be changed through the view. The view filters rows, uses time
+                travel, or does more than select columns of one table. Or the table's columns have
+                changed since the view was created.
         """
         target = self.find_table(table)
         if target is not None or not is_classic(self.spark):
@@ -177,7 +187,10 @@ class StatementContext:
         return replace(target, view=target_view)
 
     def _version(self, path: str, version: int) -> Any:
-        """Return the rows of a table's version; if the version is gone, of the latest version."""
+        """Return the rows of a version of a table.
+
+        If the version is no longer available, the rows of the latest version are returned.
+        """
         latest = TargetTable(spark=self.spark, location=path).snapshot().version
         if version != latest:
             with contextlib.suppress(VersionNotFoundError):
@@ -207,7 +220,7 @@ class StatementContext:
             )
 
     def _recreate_view(self, table: Sequence[str], target: TargetTable) -> str | None:
-        """Recreate a temporary view; return why this isn't possible, or None."""
+        """Recreate a temporary view; return the reason if it can't be recreated, otherwise None."""
         rows = self._latest_rows(target.location)
         if target.view is not None:
             rows = target.view.refreshed(rows)
@@ -220,11 +233,11 @@ class StatementContext:
         return None
 
     def table(self, table: Sequence[str]) -> TargetTable:
-        """Return the Delta table with a name or path, like `find_table`.
+        """Return the result of `find_table`, but raise an error instead of returning None.
 
         Raises:
-            StatementError: the session catalog has no table with the name, or the table isn't a
-                Delta table.
+            StatementError: the session catalog has no table with the name, or the name belongs to
+                a view or to a table of another format.
         """
         target = self.find_table(table)
         if target is None:
@@ -272,7 +285,7 @@ class StatementContext:
 
 
 def is_temporary_view(table: Sequence[str], target: TargetTable) -> bool:
-    """Whether a statement names a temporary view, and not the table."""
+    """Whether `table` is a temporary view through which a statement changes `target`."""
     return target.name is None and not is_path_name(table)
 
 
@@ -282,11 +295,11 @@ def _unsupported_view(
     """Return the error for a view through which rows can't be changed.
 
     Args:
-        read: the option `LOADED_VERSION` of the view's first relation; None if the relation isn't a
-            Delta table.
-        operations: names of unsupported operations in the view's query, such as `Join`. Empty if
-            the view is unsupported for another reason: its first relation isn't a Delta table, or
-            is read with time travel, with the option `filter`, or with a schema.
+        read: the option `LOADED_VERSION` of the first relation that the view reads. It is "" for a
+            read with time travel, and None if the relation isn't a Delta table.
+        operations: the unsupported operations in the view's query, such as `Join`. Empty if the
+            view's first relation is the reason: it isn't a Delta table, or it is read with time
+            travel, with the option `filter`, or with a schema.
     """
     if read == "":
         problem = (

@@ -186,7 +186,11 @@ def _parse_clauses(
 
 
 def _parse_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[StructField, ...]]:
-    """Return the names of all partition columns, and the fields of the columns with a type."""
+    """Parse the list after `PARTITIONED BY`, such as `(a, b STRING)`.
+
+    Returns:
+        The names of all partition columns, and a field for each column whose type is in the list.
+    """
     added: list[StructField] = []
 
     def column() -> str:
@@ -301,7 +305,7 @@ class CreateTemporaryView:
     is_global: bool
 
     def run(self, context: StatementContext) -> Any:
-        """Create the view; NotImplemented if the query reads no Delta table."""
+        """Create the view; return NotImplemented if the query reads no Delta table."""
         if not context.reads_delta_tables(self.query):
             return NotImplemented
         frame = context.query(self.query)

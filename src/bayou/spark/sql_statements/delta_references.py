@@ -36,7 +36,10 @@ def delta_references(spark: Any, text: str) -> list[tuple[TableReference, str]]:
 
 
 def may_name_delta_tables(spark: Any, text: str) -> bool:
-    """Whether a statement may read or change a Delta table; parses less than `delta_references`."""
+    """Whether a statement possibly reads or changes a Delta table.
+
+    This check is faster than `delta_references`, because it doesn't parse the statement.
+    """
     return any(_candidate_locations(spark, text).values())
 
 

@@ -39,7 +39,7 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
 
     Queries can name tables as ``delta.`/path` `` and read changes with `table_changes(table, start,
     end)`. `VERSION AS OF 12` or `TIMESTAMP AS OF expression` can follow a path or the catalog name
-    of a Delta table. A temporary view whose query has this clause always reads the same version.
+    of a Delta table. A temporary view with time travel in its query always reads the same version.
 
     Delta's statements (INSERT, DELETE, UPDATE, MERGE, OPTIMIZE, VACUUM, RESTORE, CREATE TABLE,
     ALTER TABLE, ...) return the same DataFrames as in delta-spark. They accept tables as
@@ -49,8 +49,8 @@ def sql(spark: Any, text: str, args: Any = None, **frames: Any) -> Any:
     Args:
         spark: a session, classic or Connect.
         text: one statement.
-        args: values of `?` or `:name`, as in `spark.sql`.
-        frames: DataFrames and values of `{name}` in the statement, as in `spark.sql`.
+        args: values of the parameters `?` or `:name`, as in `spark.sql`.
+        frames: DataFrames and other values of the placeholders `{name}`, as in `spark.sql`.
 
     Raises:
         StatementError: a Delta statement can't be parsed, or names a table that isn't a Delta
@@ -115,7 +115,7 @@ def _run(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
 
 
 def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> Any:
-    """Run a Delta statement and return its result; NotImplemented for any other statement."""
+    """Run a Delta statement and return its result; return NotImplemented for other statements."""
     statement = parse_statement(text)
     if statement is None:
         return NotImplemented
@@ -149,7 +149,7 @@ def _bind(
 
 
 def _run_query(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
-    """Run a query that may read Delta tables, and return its DataFrame."""
+    """Run a query, with or without Delta tables, and return its DataFrame."""
     references = delta_references(spark, text)
     if references:
         return _run_delta_query(spark, text, references, None, dict(frames))

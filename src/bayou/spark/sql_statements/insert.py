@@ -322,7 +322,10 @@ def _float_literal(number: float | None) -> str:
 
 
 def _compare_bytes(snapshot: Snapshot, partition: Mapping[str, str]) -> bool:
-    """Whether the conditions on partition columns compare strings by their bytes."""
+    """Whether the `replaceWhere` condition for `partition` compares strings by their bytes.
+
+    It does if `partition` has a CHAR column, and no column with a collation.
+    """
     fields = [f for name in partition if (f := snapshot.schema.get(name)) is not None]
     return any(map(_is_char, fields)) and not any(COLLATIONS_KEY in f.metadata for f in fields)
 

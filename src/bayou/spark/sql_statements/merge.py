@@ -37,10 +37,11 @@ class Merge(RowStatement):
 
     Attributes:
         alias: the target's alias. Without an alias: the table's name, or None for a path.
-        source: SQL of the source, which can follow `FROM`: a table, or a query in parentheses.
+        source: SQL after `USING`: a table or a query in parentheses, with its alias.
         source_alias: the source's alias. Without an alias: the table's name, or None for a path or
             a query.
-        common_tables: the clause `WITH name AS (query), ...` before MERGE, for the source; or "".
+        common_tables: the clause `WITH name AS (query), ...` before MERGE, which the source can
+            refer to; "" without the clause.
     """
 
     operation = "MERGE"
@@ -132,7 +133,7 @@ _LAST_CLAUSES: dict[ClauseKind, tuple[str, str]] = {
 def _check_conditions(
     cursor: TokenCursor, clauses: Sequence[MergeClause | InsertByPosition]
 ) -> None:
-    """Raise Spark's error if a clause that isn't the last of its kind has no condition."""
+    """Raise Spark's error if a clause without a condition isn't the last clause of its kind."""
     for kind, (name, condition) in _LAST_CLAUSES.items():
         same_kind = [clause for clause in clauses if _kind(clause) == kind]
         if any(clause.condition is None for clause in same_kind[:-1]):
@@ -148,9 +149,11 @@ def _kind(clause: MergeClause | InsertByPosition) -> ClauseKind:
 
 
 def _parse_source(cursor: TokenCursor) -> tuple[str, str | None]:
-    """Parse the source; return its SQL, which includes the alias, and its alias.
+    """Parse the source of a MERGE.
 
-    Without an alias, the second value is the table's name; None for a path or a query.
+    Returns:
+        The source's SQL, including the alias, and the alias. Without an alias, the second value is
+        the table's name, or None if the source is a path or a query.
     """
     source = cursor.until_keywords("ON", expected="a source")
     return source, _source_alias(list(tokenize(source)))
@@ -242,7 +245,11 @@ def _without_qualifiers(
 ) -> dict[str, str]:
     """Remove the qualifier `alias.` from the column names of assignments.
 
-    Raises an error if a column is assigned twice. `inserts` selects the error of an INSERT clause.
+    Args:
+        inserts: whether the assignments belong to an INSERT clause. The error depends on this.
+
+    Raises:
+        StatementError: a column is assigned twice.
     """
     assignments: dict[str, str] = {}
     for qualified, value in values:

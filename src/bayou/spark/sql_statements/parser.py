@@ -73,7 +73,7 @@ class InvalidStatement:
 
 
 def may_be_delta_statement(word: str) -> bool:
-    """Whether Bayou may execute statements with this first keyword."""
+    """Whether Bayou executes at least some of the statements with this first keyword."""
     return word in _PARSERS or word in ("CREATE", "REPLACE")
 
 
@@ -114,11 +114,13 @@ def reads_tables(word: str) -> bool:
 
 
 def parse_statement(text: str) -> Statement | None:
-    """Parse a statement about Delta tables; None for a statement that Spark must run.
+    """Parse a statement about Delta tables; return None for a statement that Spark must run.
+
+    If a syntax error isn't one of those under Raises, the result is an `InvalidStatement`.
 
     Raises:
-        StatementError: the statement has a syntax error, and its first keyword exists only in
-            Delta's SQL. Other statements with a syntax error return `InvalidStatement`.
+        StatementError: a quote or a comment isn't closed, or a statement has a syntax error and
+            starts with `CREATE`, `REPLACE`, or a keyword that Spark's SQL doesn't have.
     """
     first = first_keyword(text)
     if first in ("CREATE", "REPLACE"):
@@ -216,7 +218,10 @@ def _named_value(args: Any, name: str, text: str) -> Any:
 
 
 def _number(digits: str) -> str:
-    """Enclose a negative number in parentheses, because `--` would start a comment."""
+    """Enclose a negative number in parentheses.
+
+    Otherwise the parameter -1 in `a -?` would result in `a --1`, and `--` starts a comment.
+    """
     return f"({digits})" if digits.startswith("-") else digits
 
 

@@ -1,4 +1,4 @@
-"""`SubqueryTables`: Delta tables in the subqueries of conditions and values."""
+"""`SubqueryTables`: makes Delta tables readable in the subqueries of a statement's expressions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SELECT = "SELECT "
 
 @dataclass(frozen=True, slots=True)
 class SubqueryTables:
-    """In subqueries of a statement's expressions, replaces Delta tables by temporary views.
+    """Context manager that replaces Delta tables in subqueries by temporary views.
 
-    Spark can't read a Delta table that an expression refers to by its name or path. The views
-    exist until the end of the `with` block, which gets the method `resolve`.
+    Spark can't read a Delta table that an expression refers to by its name or path. `__enter__`
+    returns the method `resolve`. The views are dropped at the end of the `with` block.
     """
 
     spark: Any
     views: list[str] = field(default_factory=list)
 
     def resolve(self, expression: RowExpression) -> RowExpression:
-        """Replace Delta tables by views in an expression that is an SQL string.
+        """Replace the Delta tables in the subqueries of an SQL expression by temporary views.
 
-        The table history still shows the original SQL. An expression that is a Column, such as the
-        result of this method, is returned unchanged.
+        The table history still shows the original SQL. The method returns the expression unchanged
+        if it is already a Column, or if the session is a Connect session.
         """
         sql = expression.sql
         if sql is None or expression.user_column is not None or not is_classic(self.spark):

@@ -163,7 +163,7 @@ def _without_reserved_names(text: str, tokenized: Sequence[Token]) -> str:
 
 
 def _paths_in_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableReference]:
-    """Find the references by path, which can be recognized without a syntax tree."""
+    """Find the tables that a query refers to by path, without a syntax tree of the query."""
     for number in range(1, len(tokenized) - 2):
         schema, dot, path = tokenized[number : number + 3]
         if (
