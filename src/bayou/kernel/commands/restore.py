@@ -179,8 +179,8 @@ def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[
     """Return the files of `target` that are live in both versions, but with different row ids.
 
     Dropping row tracking removes the row ids of files; enabling it again assigns new row ids. The
-    restore must add the returned files again with the row ids that they have in `target`. Otherwise
-    they would have no row ids, or row ids that restored files also have.
+    restore must add the returned files again with the row ids that they have in `target`.
+    Otherwise, the table could have files without row ids, or several rows with the same row id.
     """
     if not target.table_properties.row_tracking:
         return []

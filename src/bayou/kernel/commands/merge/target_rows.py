@@ -109,10 +109,11 @@ def _own_names(predicate: Predicate) -> Predicate:
 def _key_bounds(
     key: JoinKey, values: pa.Array[Any], partitions: Collection[str], *, bounds_only: bool
 ) -> Iterator[Predicate]:
-    """Yield predicates on target columns that are true if `key` equals one of the source's keys.
+    """Yield predicates that are true for each target row whose `key` matches a source row.
 
     Args:
-        values: the source's values of `key`.
+        values: the values of `key.source` in the source rows.
+        bounds_only: whether `values` contains only the minimum and maximum.
     """
     if values.null_count:  # `<=>` matches NULL, but bounds and IN don't
         return
@@ -146,8 +147,9 @@ class TargetRows:
     """Derives a predicate on the target rows of a merge whose join another engine executes.
 
     Args:
+        names: columns of the target and the source.
         on: conjuncts of the ON condition that the kernel can parse. A conjunct is ignored if it
-            can't be resolved against the two schemas.
+            can't be resolved against these columns.
     """
 
     def __init__(self, names: JoinedColumns, on: Sequence[Predicate]) -> None:
@@ -189,12 +191,13 @@ class TargetRows:
         Returns None if every row may match or change.
 
         Args:
-            source: all source rows with `key_columns`. If None, the predicate is derived without
-                source rows.
+            source: all source rows, with the columns `key_columns`. If None, the predicate is
+                derived from the conditions only.
             not_matched_by_source: conditions of the WHEN NOT MATCHED BY SOURCE clauses. If a clause
                 has no condition, or the kernel can't parse the condition, its entry is None.
-            bounds_only: whether `source` summarizes `bounded_columns` in three rows: the minimums,
-                the maximums, and a row that is NULL in each column that contains nulls.
+            bounds_only: whether `source` has only three rows, with the bounds of `bounded_columns`:
+                a row of minimums, a row of maximums, and a third row. The third row has NULL for
+                columns that contain NULL, and the minimum for other columns.
         """
         matcher, on = None, self._bounded if bounds_only else self._condition
         if source is not None and on.keys:

@@ -46,10 +46,10 @@ class MergeOptions(TypedDict, total=False):
 
     Attributes:
         started: `time.perf_counter()` before the source was read, for the metrics.
-        transaction_ids: version by application id (PROTOCOL.md, Transaction Identifiers); if set,
-            the merge commits even if no row changes.
+        transaction_ids: transaction identifiers to record: versions by application id (PROTOCOL.md,
+            Transaction Identifiers). If there are any, the merge commits even if no row changes.
         table_properties: table properties that the commit sets.
-        counter: application id of a transaction identifier whose version the commit increments.
+        counter: application id of a transaction identifier. The commit increments its version.
             Concurrent merges with the same counter conflict, even if they change no row.
     """
 
@@ -64,8 +64,8 @@ class MergeOptions(TypedDict, total=False):
 class MergeTransaction:
     """Transaction of a merge; the object stays in the process that commits.
 
-    `MergeTask` joins the rows. Alternatively, another engine joins them and passes the positions
-    and new values of changed rows to `MatchedRowsTask`. For another engine, build the plan from
+    Either `MergeTask` joins the rows, or another engine joins them and passes the positions and new
+    values of changed rows to `MatchedRowsTask`. If another engine joins the rows, build `plan` from
     `MergeDefinition.without_expressions`.
 
     Args:
@@ -137,13 +137,19 @@ class MergeTransaction:
     def unrecorded_files(
         self, engine: Engine, predicate: Predicate | None = None
     ) -> Iterator[ScanFile]:
-        """Yield the same files as `files`, but don't record them; call `record_read` later."""
+        """Yield the same files as `files` without recording them as read.
+
+        The caller must call `record_read` before `commit`.
+        """
         scan = ScanBuilder(self._table).with_filter(predicate).with_whole_adds().build()
         with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
             yield from files
 
     def record_read(self, engine: Engine, predicate: Predicate | None) -> None:
-        """Record which rows of the table the merge has read; must be called before `commit`.
+        """Record which rows of the table the merge has read.
+
+        Call this before `commit`. `files` records the files that it returns, `unrecorded_files`
+        doesn't.
 
         Args:
             predicate: true for each row that the merge has read. If None, it has read all rows.

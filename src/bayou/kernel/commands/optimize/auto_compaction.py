@@ -99,10 +99,10 @@ class _SmallFileCounts:
     def reserved(
         self, table: str, added: Mapping[PartitionKey, int]
     ) -> Iterator[set[PartitionKey]]:
-        """Context manager: count added files, and yield the partitions to check for compaction.
+        """Context manager that counts added files and yields the partitions to compact if needed.
 
-        A partition is yielded if it may have enough small files. Until the block ends, other
-        threads don't get it.
+        A partition is yielded if it may have enough small files, and if no other thread is checking
+        it. Until the `with` block ends, the partition isn't yielded to other threads.
         """
         with self._lock:
             due = {key for key, files in added.items() if self._is_due((table, key), files)}

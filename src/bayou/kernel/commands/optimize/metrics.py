@@ -46,7 +46,7 @@ class ZOrderStats:
     Attributes:
         input_cube_files, input_num_cubes: always 0, because the log doesn't record the cubes of
             earlier Z-orders.
-        input_other_files, merged_files: the rewritten files; both are equal.
+        input_other_files, merged_files: the rewritten files. Both attributes have the same value.
         num_output_cubes: number of rewritten partitions, because each partition becomes one cube.
     """
 

@@ -142,7 +142,10 @@ def typed_partition_values(
 def _streams(
     engine: Engine, task: RewriteTask, memory_bytes: int
 ) -> Iterator[CloseableIterator[pa.RecordBatch]]:
-    """Yield a stream of rows for each new file; read each stream to its end before the next."""
+    """Yield a stream of rows for each new file.
+
+    The caller must read each stream to its end before it requests the next stream.
+    """
     if task.order is None:
         yield read_in_order(engine, task.scan_state, task.files)
         return

@@ -21,7 +21,7 @@ class GroupedRows(NamedTuple):
     """The rows of a batch in the order of their buckets.
 
     Attributes:
-        rows: the rows. The last column contains their positions on the curve.
+        rows: the rows. The last column contains their positions on the space-filling curve.
         buckets: ascending numbers of the buckets that contain the rows.
         ends: for each of `buckets`, the index in `rows` after the bucket's last row.
     """
@@ -37,7 +37,7 @@ def group_rows(
     """Group the rows of a batch by bucket.
 
     Args:
-        positions: the position of each row on the curve.
+        positions: the position of each row on the space-filling curve (`RowPositions.of`).
         buckets: the bucket number of each row.
     """
     rows = pa.RecordBatch.from_arrays(
@@ -87,7 +87,10 @@ class RowBuckets:
             self._spill()
 
     def take(self, number: int) -> tuple[pa.Table, pa.ChunkedArray[Any]]:
-        """Remove the rows of bucket `number`; return the rows and their positions on the curve."""
+        """Remove and return the rows of bucket `number`.
+
+        The second result contains the positions of the rows on the space-filling curve.
+        """
         parts: list[pa.RecordBatch] = []
         if number in self._files:
             parts += self._from_disk(number)

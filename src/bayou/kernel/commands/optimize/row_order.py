@@ -82,11 +82,14 @@ def _interleave(points: Sequence[_Numbers], bits: int) -> Any:
 
 @lru_cache
 def _spread_bits(bits: int, distance: int, first: int) -> pa.Array[Any]:
-    """Return a lookup table that spreads the bits of a number, one bit every `distance` bits.
+    """Return a table that contains each number `n` of `bits` bits with its bits spread out.
+
+    In item `n` of the table, the bits of `n` are at the positions `first`, `first + distance`,
+    `first + 2 * distance`, and so on.
 
     Args:
-        bits: number of bits to spread.
-        first: number of zero bits below the lowest bit.
+        bits: number of bits of `n`.
+        first: position of the lowest bit; the positions below it are zero.
     """
     shifts = [distance * bit + first for bit in range(bits)]
     return pa.array(
@@ -99,8 +102,9 @@ def _spread_bits(bits: int, distance: int, first: int) -> pa.Array[Any]:
 
 
 def _hilbert_transpose(points: list[_Numbers], bits: int) -> list[_Numbers]:
-    """Return coordinates whose interleaved bits are the position on the Hilbert curve.
+    """Transform points so that their interleaved bits are their positions on the Hilbert curve.
 
+    Each item of `points` contains the coordinates of one dimension. The algorithm is from
     J. Skilling, Programming the Hilbert curve, AIP Conference Proceedings 707 (2004).
     """
     points = list(points)
@@ -209,7 +213,8 @@ class RowSample:
     def _thinned(self, fraction: float) -> pa.RecordBatch | None:
         """Return a random part of `rows` that contains about `fraction` of the files' rows.
 
-        Return all of `rows` if they are a smaller fraction; None if there are no rows.
+        If `rows` contains a smaller fraction, return all of `rows`. If there are no rows, return
+        None.
         """
         if self.rows is None or fraction >= self.fraction:
             return self.rows
@@ -225,7 +230,10 @@ class OrderedRows:
     _batches: CloseableIterator[pa.RecordBatch]
 
     def cut(self, parts: int) -> Iterator[CloseableIterator[pa.RecordBatch]]:
-        """Yield parts with about equal row counts; read each part to its end before the next."""
+        """Yield parts with about equal row counts.
+
+        The caller must read each part to its end before it requests the next part.
+        """
         length = max(1, -(-self.num_rows // max(1, parts)))
         cutter = _Cutter(self._batches)
         while cutter.has_more():
@@ -287,9 +295,9 @@ def add_rows(
     """Add rows to buckets. Threads compute the positions of the rows and group them by bucket.
 
     Args:
-        cuts: the first position of each bucket except for the first bucket.
-        memory_bytes: memory for the batches of the threads. It limits the number of threads, but
-            there is always at least one.
+        cuts: ascending positions on the curve at which the second and each later bucket start.
+        memory_bytes: memory for the batches that the threads process. A low value limits the number
+            of threads; there is always at least one.
     """
 
     def grouped(batch: pa.RecordBatch) -> GroupedRows:

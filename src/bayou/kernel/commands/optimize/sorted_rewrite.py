@@ -47,7 +47,8 @@ class OrderedParts:
     Can be pickled.
 
     Attributes:
-        cuts: the first position of each bucket except for the first bucket.
+        cuts: ascending positions on the space-filling curve at which the second and each later
+            bucket start.
         num_files: number of new files.
     """
 
@@ -79,8 +80,8 @@ def split_item(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Group the rows of a rewrite's files into buckets; yield each bucket's number and rows.
 
-    The last column contains the rows' positions on the curve. Empty buckets are omitted. Rows
-    that exceed `memory_bytes` are spilled to the local disk.
+    The last column contains the positions of the rows on the space-filling curve. Empty buckets are
+    omitted. Rows that exceed `memory_bytes` are spilled to the local disk.
     """
     with (
         read_in_order(engine, task.scan_state, task.files) as batches,

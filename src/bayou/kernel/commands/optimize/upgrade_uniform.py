@@ -54,8 +54,8 @@ def upgrade_uniform(
 ) -> OptimizeMetrics:
     """Enable a version of Iceberg compatibility and the universal format `iceberg`.
 
-    Deletion vectors are disabled for versions 1 and 2, row tracking is enabled for version 3.
-    Version 1 rewrites no files, as in delta-spark.
+    For versions 1 and 2, the command disables deletion vectors. For version 3, it enables row
+    tracking. For version 1, it rewrites no files, as in delta-spark.
 
     Args:
         version: 1, 2 or 3.
@@ -63,7 +63,8 @@ def upgrade_uniform(
             size.
 
     Returns:
-        The metrics of the rewrite; its `version` is the table's version after the command.
+        The metrics of the rewrite. Only `version` is for the whole command: it is the table's
+        version after the command.
 
     Raises:
         IcebergCompatError: the table violates a rule of the version.
@@ -135,7 +136,7 @@ def _enable_version(
 def _check_format(
     engine: Engine, state: TableState, requested: Mapping[str, str], engine_info: str
 ) -> None:
-    """Check all properties that the command will set, before its first commit."""
+    """Before the first commit, check all properties that the command will set."""
     after = {**requested, **_with_iceberg(universal_formats(state.properties))}
     _upgrade(engine, state, after, engine_info).check(
         lambda builder: _with_properties(builder, after)

@@ -102,16 +102,16 @@ def apply_row_changes(
     written files are deleted.
 
     If a commit has change data files, they must contain all of its changes (PROTOCOL.md, Change
-    Data Files). Commits that only write deletion vectors, remove whole files or add rows need no
-    change data files.
+    Data Files). A commit needs no change data files if each of its changes writes a deletion
+    vector, removes a whole file or adds rows.
 
     Args:
         changes: at most one for each file. A file without changed rows is skipped if its
             `FileChange.rewrite` is False.
         new_versions: function that computes the updated rows from the old rows at the positions
             `FileChange.updated`.
-        updated_rows: used instead of `new_versions` if the updated rows don't depend on the old
-            rows, which then aren't read.
+        updated_rows: function that is passed instead of `new_versions` if the updated rows don't
+            depend on the old rows. In this case, the old rows aren't read.
         inserted: new rows; missing columns get default or generated values. `apply_row_changes`
             checks the constraints of these rows.
         record_changes: whether to write change data files. If None, they are written if the change
@@ -186,7 +186,10 @@ class _RowChangeWriter:
             self.result.change_files = self._changes.actions
 
     def discard(self) -> None:
-        """Delete the written files; log a failure, because another error is being raised."""
+        """Delete the written files after an error.
+
+        If this fails, only a warning is logged, so that the original error is raised.
+        """
         self.result.vector_files = self._vectors.paths
         if self._changes is not None:
             self.result.change_files = self._changes.actions
@@ -245,9 +248,10 @@ class _RowChangeWriter:
     def _num_rows(self, file: ScanFile, deleted: BitMap64) -> int:
         """Return the number of rows in a file, including deleted rows.
 
-        The statistics of other writers may count too few rows. If `deleted` contains all counted
-        rows, or a position after them, the row count in the Parquet footer is used instead.
-        Otherwise, the file would be removed together with the rows that weren't counted.
+        The row count in the statistics of other writers can be too low. The row count is read from
+        the Parquet footer if `deleted` contains all counted rows or a later position, or if the
+        statistics have no row count. A row count that is too low could cause the removal of a file
+        that still has live rows.
 
         Args:
             deleted: positions of the rows that are deleted after the change.
@@ -313,10 +317,10 @@ class _RowChangeWriter:
                         yield from (self._with_partition_strings(change, rows) for rows in changed)
 
     def _with_partition_strings(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Store the file's original partition strings in the metadata of its rows.
+        """Store the file's timestamps without a time zone in the schema metadata of its rows.
 
-        Only timestamps without a time zone are stored. New files that contain the rows get the same
-        strings as partition values.
+        These timestamps are serialized partition values. New files that contain the rows get the
+        same strings as partition values.
         """
         return with_original_values(
             self._state.transaction_state, rows, change.file.partition_values
