@@ -129,9 +129,8 @@ class ScanBuilder:
     def with_dictionary_columns(self, names: Iterable[str]) -> ScanBuilder:
         """Return these columns as dictionary arrays of strings.
 
-        Strings with few different values are read faster as dictionary arrays. Only top-level
-        columns of type string in the data files are returned in this form; all other names in
-        `names` have no effect.
+        Strings with few different values are read faster as dictionary arrays. Names of nested
+        fields, of partition columns and of columns that aren't strings have no effect.
         """
         builder = copy.copy(self)
         builder._dictionary_columns = tuple(names)
@@ -256,8 +255,9 @@ class Scan:
         """List the files to read, in batches. The log is read batch by batch, to limit memory.
 
         Raises:
-            CorruptTableError: the checkpoint can't be read, and older log files can't replace it,
-                because some are missing or because files of the checkpoint were already returned.
+            CorruptTableError: the checkpoint can't be read, and older log files can't replace it.
+                This is the case if some older log files are missing, or if files of the checkpoint
+                were already returned.
             UnsupportedFeatureError: a live file requires an unsupported feature.
         """
         return self._measured(engine, lambda counts: self._list_files(engine, counts))
@@ -363,7 +363,7 @@ class Scan:
         """Yield the files; log a warning if their number or total size differs from `totals`.
 
         Args:
-            totals: number and total size of the live files in the version checksum.
+            totals: number and total size of the live files, read from the version checksum.
         """
         number = size = 0
         with files:
@@ -396,13 +396,13 @@ class Scan:
     def _list_without_checkpoint(
         self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
     ) -> Iterator[ScanFileBatch]:
-        """List the live files of a checkpoint that can't be read, from older log files.
+        """List the live files with older log files, because the checkpoint can't be read.
 
-        Files of the commits after the checkpoint were already returned, so they are omitted.
+        The files that commits after the checkpoint added are omitted. They were already returned.
 
         Args:
-            error: why the checkpoint can't be read. It is raised if older log files can't replace
-                the checkpoint.
+            error: the error of reading the checkpoint. This error is raised if older log files
+                can't replace the checkpoint.
         """
         source = self._source
         if source.checkpoint is None or (source.contents is not None and source.contents.adds):
@@ -512,12 +512,14 @@ class Scan:
         return transform_physical_data(engine, state, file, batches)
 
     def to_bytes(self) -> bytes:
-        """Serialize the scan, without files, for another process that replays slices."""
+        """Serialize the scan, but not its list of files, for a process that replays slices."""
         return encode_scan(self._definition)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Scan:
-        """Deserialize a scan, which can replay slices. Its method `slices` raises an error.
+        """Deserialize a scan from the bytes that `to_bytes` returned.
+
+        The new scan can replay slices. Its methods `slices` and `scan_files` raise `ArgumentError`.
 
         Raises:
             SerializationError: the bytes aren't a scan, or a newer version of Bayou wrote them.

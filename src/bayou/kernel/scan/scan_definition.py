@@ -27,12 +27,12 @@ class ScanSource:
     """The properties and log files of a table version that a scan needs.
 
     Attributes:
-        columns: optional fields of `add` that the scan reads, without `stats`.
+        columns: optional fields of `add` that the scan reads, except `stats`.
         seen_keys: keys of the files that the commits after the checkpoint added or removed.
         tail: live files that aren't in the checkpoint's Parquet files, mostly files of later
             commits; None if this object was deserialized.
-        exact_double_files: paths of the files whose bounds of double columns are exact, although a
-            column was once of type float.
+        exact_double_files: paths of the files that were written after the last change of a column
+            from float to double. The statistics of these files have exact bounds of the column.
         row_tracking: physical names of the materialized columns for row ids and row commit
             versions; None if row tracking is disabled.
         statistics_cache: cache of the checkpoint's parsed statistics; None if there is no cache, or
@@ -79,7 +79,7 @@ class ScanSource:
         )
 
     def with_whole_adds(self) -> ScanSource:
-        """Return a copy for scans that read all fields of `add`."""
+        """Return a copy whose `columns` are all optional fields of `add`, except `stats`."""
         return replace(self, columns=_ALL_COLUMNS)
 
 

@@ -130,9 +130,9 @@ class ScanFile(Row):
     def num_records(self) -> int | None:
         """Number of rows, including deleted rows, from the file's statistics; None if unknown.
 
-        It is unknown if the scan doesn't read statistics. It is also unknown if the file has a
-        deletion vector and `tightBounds` isn't false, because some writers, such as Trino's
-        ANALYZE, exclude deleted rows from `numRecords`.
+        The number is unknown if the scan doesn't read statistics. It is also unknown if the file
+        has a deletion vector, unless `tightBounds` is false: some writers, such as Trino's ANALYZE,
+        exclude deleted rows from `numRecords`.
         """
         if self.add.stats is None:
             return None

@@ -101,8 +101,8 @@ class ScanState:
         column_mapping: column mapping mode of the data files.
         deletion_vectors: whether files may have deletion vectors.
         time_zone: time zone of partition values that are timestamps without a zone.
-        dictionary_columns: logical names of string columns of data files to return as dictionary
-            arrays, as which strings with few different values are read faster.
+        dictionary_columns: logical names of string columns to return as dictionary arrays. Columns
+            with few different values are read faster in this form.
 
     Examples:
         >>> state = ScanState.from_bytes(scan.scan_state(engine).to_bytes())
@@ -147,14 +147,15 @@ class ScanState:
 
         They are in this order:
 
-        - `data_columns`, nullable because a file may be older than a column. In column mapping
-          mode `id`, every field has its id (`FIELD_ID_KEY`).
+        - `data_columns`. They are nullable, because a file may be older than a column. In column
+          mapping mode `id`, every field has its id (`FIELD_ID_KEY`).
         - The materialized row ids and row commit versions, if requested.
-        - The row index, if deletion vectors or row ids need it, or if there are no other columns,
-          because a batch without columns has no number of rows.
+        - `_change_type`, if requested.
+        - The row index, if it is requested, or if row ids or deletion vectors need it. It is also
+          read if there are no other columns, because a batch without columns has no row count.
 
         Raises:
-            CorruptTableError: column mapping is by id, and a column has no id.
+            CorruptTableError: the column mapping mode is `id`, and a column has no id.
         """
         try:
             fields = [
@@ -183,7 +184,10 @@ class ScanState:
 
     @cached_property
     def reads_as_is(self) -> bool:
-        """Whether the rows of a data file without a deletion vector need no conversion."""
+        """Whether `physical_read_schema` and `logical_arrow_schema` are equal.
+
+        If they are, the rows of data files without a deletion vector are returned unchanged.
+        """
         return self.physical_read_schema.equals(self.logical_arrow_schema, check_metadata=True)
 
     @cached_property
@@ -203,7 +207,7 @@ class ScanState:
     def _in_result(self, field: pa.Field[Any], name: str | None = None) -> pa.Field[Any]:
         """Return `field` with the Arrow type of its values in the scan's rows.
 
-        This is a dictionary of strings for `dictionary_columns`; other types stay unchanged.
+        The type of the `dictionary_columns` is a dictionary of strings. Other types don't change.
 
         Args:
             name: the logical name of the column if `field` has the physical name.
@@ -261,7 +265,10 @@ class ScanState:
 
 
 def encode_scan(scan: ScanDefinition) -> bytes:
-    """Serialize a scan definition without log files; `LogSlice`s contain the files to list."""
+    """Serialize a scan definition for a process that replays slices.
+
+    The log files and the live files aren't included. Each `LogSlice` contains its part of them.
+    """
     source = scan.source
     wire = _WireScan(
         table=source.table,
@@ -285,7 +292,7 @@ def encode_scan(scan: ScanDefinition) -> bytes:
 
 
 def decode_scan(data: bytes) -> ScanDefinition:
-    """Deserialize a scan definition. Because it has no log files, it can only replay slices."""
+    """Deserialize a scan definition, with which a scan can replay slices but not list them."""
     return _WIRE_FORMAT.decode(data, _definition)
 
 

@@ -159,7 +159,7 @@ def _commit_info(values: Any, kind: Any) -> dict[str, Any]:
 def _commit_info_value(value: Any, kind: Any) -> Any:
     """Convert a field of `commitInfo` to the Arrow type `kind`.
 
-    If the value doesn't have this type, it becomes JSON if `kind` is string, otherwise null.
+    A value of another type becomes null, or its JSON if `kind` is string.
     """
     if value is None:
         return None

@@ -58,7 +58,7 @@ class ChangeFile:
 
     @property
     def deletion_vectors(self) -> tuple[DeletionVectorDescriptor | None, ...]:
-        """The deletion vector of `file` (None if it has none), and the deletion vector `only`."""
+        """The deletion vectors `file.deletion_vector` and `only`; each of them can be None."""
         return (self.file.deletion_vector, self.only)
 
     def to_bytes(self) -> bytes:

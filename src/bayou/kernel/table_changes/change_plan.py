@@ -144,11 +144,11 @@ class ChangePlan:
             yield self._change(commit, file, INSERT, only=before)
 
     def _check_removed_columns(self, engine: Engine, commit: CommitActions) -> None:
-        """Check that the files that a commit removes have the columns of `read_state`.
+        """Check that removed files have the same physical column names as `read_state`.
 
-        A commit that changes the schema can also remove files, for example a RESTORE. With column
-        mapping, the physical names of a column in these files and in `read_state` can differ. The
-        column would then be read as nulls.
+        A commit that removes files can also change the schema, for example a RESTORE. With column
+        mapping, a column's physical name can then differ between the removed files and
+        `read_state`. Without this check, the column would be read as nulls.
         """
         table, version = self.read_state.path, commit.version
         if version == 0 or next(commit.decoded(Metadata), None) is None:
@@ -196,7 +196,7 @@ class ChangePlan:
     def _previous_adds(
         self, engine: Engine, version: int, paths: Sequence[str]
     ) -> dict[str, AddFile]:
-        """Return the adds of files in the version before `version`, by their canonical paths."""
+        """Read the adds of files in the version before `version`; the keys are canonical paths."""
         table = self.read_state.path
         spelled = to_array(
             sorted({name for path in paths for name in equivalent_paths(path)}), pa.string()
@@ -324,7 +324,7 @@ _HAS_SEVERAL_ENCODINGS = r"[^A-Za-z0-9_\-.=/]|^/"
 
 
 def path_order(paths: pa.Array[Any]) -> pa.Array[Any]:
-    """Return a sort key for each path in the log; all encodings of a path have the same key."""
+    """Return a sort key for each path; all percent-encodings of a path have the same key."""
     several = pc.match_substring_regex(paths, _HAS_SEVERAL_ENCODINGS)
     if not pc.any(several).as_py():
         return paths

@@ -136,12 +136,16 @@ class ChangeScan:
 
     @closeable
     def change_files(self, engine: Engine) -> Iterator[ChangeFile]:
-        """List the files to read in the order of commits; in a commit, removed files come first.
+        """List the files to read, commit by commit; the removed files of a commit come first.
 
-        Memory holds only the commits that are read ahead, and the removes of one commit.
+        Only the commits that are read ahead, and the files that one commit removes or replaces, are
+        in memory.
 
         Raises:
-            CorruptTableError: a commit can't be read, or removes a file that was never added.
+            CorruptTableError: a commit can't be read. This error is also raised if a `remove`
+                action has no partition values, and the previous version doesn't contain its file.
+            ChangeDataFeedError: a column has different physical names in the files that a commit
+                removes and in the schema of the changes.
             DataFileError: a removed file is missing, and the log doesn't have the size of the file.
         """
         if self._plan.commits is None:

@@ -262,8 +262,8 @@ class CommitRangeBuilder:
 
         Raises:
             VersionNotFoundError: the range starts before the earliest commit in the log, or ends
-                after the latest commit; the error's attributes are the versions of these two
-                commits.
+                after the latest commit. The error's attributes `earliest` and `latest` are the
+                first and last available version.
             ArgumentError: the range ends before it starts.
             TableNotFoundError: the path has no table.
             CorruptTableError: a commit of the range is missing.
@@ -333,7 +333,8 @@ def list_commits(
 ) -> list[tuple[int, FileStatus]]:
     """Return (version, file) of the commits of a range, and of up to 100 commits before it.
 
-    The timestamp of a commit can depend on the earlier commits (`monotonic_times`).
+    The earlier commits are included, because the timestamps of the range can depend on them; see
+    `monotonic_times`.
     """
     listed: list[tuple[int, FileStatus]] = []
     first = max(0, start - _PRECEDING_COMMITS)

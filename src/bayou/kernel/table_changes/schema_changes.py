@@ -33,9 +33,11 @@ class TableShape:
 
 
 def incompatibility(earlier: TableShape, later: TableShape) -> str | None:
-    """Return the reason why rows of `earlier` can't be read with the schema of `later`, or None.
+    """Return why rows of `earlier` can't be read with the schema of `later`; None if they can.
 
-    As in delta-spark, columns may be added and may become nullable; other changes are incompatible.
+    As in delta-spark, columns may be added and may become nullable. A void column may get another
+    type. Other changes of columns are incompatible.
+
     Column mapping may be enabled, but not disabled: without physical names, a renamed column can't
     be distinguished from a new column.
     """
@@ -122,7 +124,8 @@ def _null_change(name: str, earlier: bool, later: bool) -> str | None:
 def moved_column(earlier: StructType, later: StructType) -> str | None:
     """Return a column whose physical name differs between two schemas; None if there is none.
 
-    In mode `none`, the schemas must have no mapping metadata, see `without_mapping`.
+    If the column mapping mode is `none`, the schemas must not contain physical names; remove them
+    with `without_mapping`.
     """
     paths = {name: path for path, (name, _) in _columns(later, (), "")}
     columns = _columns(earlier, (), "")
@@ -183,9 +186,7 @@ def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
 
 
 def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = False) -> str | None:
-    """Return why rows that were written under one metadata can't be read with another.
-
-    Return None if they can be read.
+    """Return why rows written under `data` can't be read with `read`; None if they can.
 
     Args:
         data: the metadata under which the rows were written.

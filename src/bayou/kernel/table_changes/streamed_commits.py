@@ -41,13 +41,13 @@ class CommitFiles:
         sizes: sizes of the files in bytes, int64; 0 if unknown.
         adds: `add` actions of the files, as `ADD_TYPE` without statistics; None in the result of
             `changed_files`.
-        removed: path of a file that the commit removes with `dataChange` true; None if there is
-            none.
+        removed: path of the first file that the commit removes with `dataChange` true; None if the
+            commit removes no such file. Always None in the result of `changed_files`.
         read_together: whether all files must be read in one micro-batch. This is the case if the
             commit has change data files, because the preimage and the postimage of an update may be
             in different files. It is also the case if a file has a deletion vector.
-        has_files: whether the commit has file actions. In the result of `added_files`, this
-            includes actions with `dataChange` false.
+        has_files: whether the commit has file actions. `changed_files` ignores actions with
+            `dataChange` false, except `cdc` actions; `added_files` ignores `cdc` actions.
     """
 
     commit: CommitActions
@@ -103,9 +103,9 @@ def added_files(commit: CommitActions) -> CommitFiles:
 def changed_files(commit: CommitActions) -> CommitFiles:
     """Return the files with the changed rows of a commit.
 
-    These are the change data files of the commit. If it has none, these are the files that it adds
-    or removes with `dataChange` true. A MERGE that rewrites files without changing a row has no
-    files.
+    If the commit has change data files, the result has only these files. Otherwise, the result has
+    the files that the commit adds or removes with `dataChange` true. For a MERGE that rewrites
+    files without changing a row, the result has no files.
     """
     recorded: list[AddCDCFile] = []
     data_changes: list[AddFile | RemoveFile] = []
@@ -158,12 +158,13 @@ def commits_from(
 ) -> list[CommitRange]:
     """List the commits from version `start` on, as ranges of consecutive versions.
 
-    The result has one range, or none if there are no commits yet. If `allow_gaps` is True, each
-    missing commit starts a new range.
+    The result is a list of one range, or an empty list if there are no commits yet. If `allow_gaps`
+    is True, commits can be missing, and a new range starts after each gap.
 
     Raises:
-        VersionNotFoundError: log cleanup deleted the commit of `start`; the error's attribute
-            `earliest` is the first available version.
+        VersionNotFoundError: log cleanup deleted the commit of `start`, and `allow_gaps` is False.
+            The error's attribute `earliest` is the first available version.
+        CorruptTableError: a later commit is missing, and `allow_gaps` is False.
     """
     listed = listed_commits(engine, table, start, catalog=catalog)
     return contiguous_commits(table, listed, start, allow_gaps=allow_gaps)

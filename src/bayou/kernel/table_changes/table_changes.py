@@ -57,10 +57,11 @@ class TableChanges:
     """The rows that changed in a range of versions. Holds no engine and no open file.
 
     Attributes:
-        commits: commits of the range; None if start and end are timestamps without a commit between
-            them.
-        read_state: table state that determines the schema of the returned rows. Its version is the
-            latest version, or the last version of the range if the table has column mapping.
+        commits: commits of the range; None if there is no commit between the start timestamp and
+            the end timestamp.
+        read_state: table state that determines the schema of the returned rows. If the table has
+            column mapping, this is the state at the last version of the range. Otherwise, it is
+            the state at the latest version.
         partitioned: whether the table may have had partition columns in the range, or in the
             version before it.
 
@@ -111,8 +112,8 @@ def load_table_changes(
             version above the latest version, means the latest version.
 
     Raises:
-        VersionNotFoundError: the range starts after the latest version or before the earliest
-            version that can be rebuilt, or a timestamp is after the last commit.
+        VersionNotFoundError: the first version doesn't exist yet, or log cleanup has deleted its
+            log files. A timestamp after the last commit raises this error too.
         ArgumentError: the range ends before it starts.
         ChangeDataFeedError: the feed is disabled at a version of the range, or the range contains
             an incompatible schema change; the message names the version.
@@ -176,10 +177,10 @@ def load_table_changes(
 
 
 def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
-    """Whether the table had partition columns in the version before `version`; True if unknown.
+    """Whether the version before `version` has partition columns; True if it can't be loaded.
 
-    The previous version matters, because the commit of `version` can drop partition columns and
-    also remove files with values of these columns.
+    The commit of `version` can drop these partition columns, and also remove files that have values
+    of them.
     """
     if version == 0:
         return False
@@ -203,8 +204,11 @@ def _check_commits(
     """Check that the feed is enabled in all versions of a range, and cache the contents of commits.
 
     Returns:
-        The range with cached commits, the (version, metadata) of each metadata change after the
-        first version, and whether the commit of the first version has a `metaData` action.
+        Three values:
+
+        - The range with cached commits.
+        - (version, metadata) of each metadata change after the first version.
+        - Whether the commit of the first version has a `metaData` action.
     """
     _check_enabled(commits, first.version, first.metadata)
     changes: list[tuple[int, Metadata]] = []

@@ -221,9 +221,10 @@ class TriState:
     def _partitions_permit(
         self, op: str, left: Expression, right: Expression, common: pa.DataType
     ) -> Datum:
-        """For each file, return whether generated partition columns allow a comparison to be true.
+        """For each file, return whether a comparison may be TRUE for some row.
 
-        If no generated column applies to the comparison, the result is true for all files.
+        Only the values of generated partition columns are used. If they don't restrict the compared
+        column, the result is true for all files.
         """
         if isinstance(right, Column):
             left, right, op = right, left, _FLIPPED[op]
@@ -269,11 +270,12 @@ class TriState:
         )
 
     def _exact(self, predicate: Expression) -> tuple[Datum, Datum] | None:
-        """Evaluate a condition that references only partition columns: one result for each file.
+        """For each file, evaluate a condition that references only partition columns.
 
         Returns:
-            The results, and a mask of the files without an error. None if the predicate is AND, OR,
-            NOT, a column or a constant, if it isn't boolean, or if it references a data column.
+            The results, and a mask of the files whose result was computed without an error. None if
+            the predicate references a data column or no column, isn't boolean, or is AND, OR, NOT
+            or a single column.
         """
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
@@ -290,7 +292,8 @@ class TriState:
         """Return the range of an expression that references only partition columns or no columns.
 
         Args:
-            varies: whether the expression has columns. If False, it is evaluated only once.
+            varies: whether the expression references columns. An expression without columns is
+                evaluated once for all files.
         """
         data_type = type_of(expression, self._files.schema)
         arrays = dict(self._files.partition_values) if varies else {"row": pa.nulls(1)}
