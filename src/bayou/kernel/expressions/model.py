@@ -130,7 +130,10 @@ class Expression:
         return Cast(self, data_type)
 
     def like(self, pattern: str, escape: str = "\\") -> Like:
-        """`LIKE`: `%` matches any string, `_` any character; `escape` makes them literal."""
+        """`LIKE`: `%` matches any string, `_` matches any character.
+
+        After the character `escape`, each of the characters `%`, `_` and `escape` matches itself.
+        """
         return Like(self, pattern, escape)
 
     def starts_with(self, prefix: str) -> StartsWith:
@@ -247,7 +250,10 @@ class IsNull(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class In(Predicate):
-    """`IN` with a list of constants; NULL if no value matches and the list contains NULL."""
+    """`IN` with a list of constants.
+
+    The result is NULL if the operand is NULL, or if no value matches and the list contains NULL.
+    """
 
     operand: Expression
     values: tuple[Literal, ...]
@@ -271,7 +277,10 @@ class StartsWith(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Like(Predicate):
-    """Whether a string matches a pattern; `escape` makes the next character a literal."""
+    """Whether a string matches a LIKE pattern.
+
+    After the character `escape`, each of the characters `%`, `_` and `escape` matches itself.
+    """
 
     operand: Expression
     pattern: str
@@ -292,11 +301,12 @@ class Cast(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function(Predicate):
-    """A call of a function or operator by SQL name; `docs/reference/expressions.md` lists them.
+    """A call of a function or operator by its SQL name.
 
-    Binary operators are `+ - * / % div`. Unary minus is `negative`, an index in brackets is `[]`,
-    and access to a field of an expression is `.`. The arguments of `case` are alternating
-    conditions and values, followed by the value of ELSE, if any.
+    `docs/reference/expressions.md` lists the functions and operators. Arithmetic operators are
+    `+ - * / % div`, and unary minus is `negative`. An index in brackets is `[]`, and access to a
+    field of an expression is `.`. The arguments of `case` are alternating conditions and values,
+    followed by the value of ELSE, if any.
     """
 
     name: str
@@ -337,7 +347,7 @@ def _literal(value: object) -> Literal:
 
 
 def operands_of(expression: Expression) -> tuple[Expression, ...]:
-    """Return the operands of an expression, in order; empty for a column or a constant."""
+    """Return the operands of an expression, in order; columns and constants have no operands."""
     match expression:
         case Comparison(_, left, right):
             return (left, right)

@@ -30,7 +30,10 @@ _DIGITS: dict[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 
 
 def kind_of(data_type: DataType) -> str | None:
-    """Return the kind of a type, such as `integer` for byte to long; None if it has none."""
+    """Return the kind of a type, such as `integer` for byte, short, integer and long.
+
+    The result is None for nested types and variant.
+    """
     if isinstance(data_type, DecimalType):
         return "decimal"
     return _KINDS.get(data_type.name) if isinstance(data_type, PrimitiveType) else None
@@ -76,7 +79,7 @@ def wider_decimal(left: DecimalType, right: DecimalType) -> DecimalType:
 
 
 def common_type(types: Iterable[DataType]) -> DataType | None:
-    """Return the common type of values in CASE and coalesce; None if there is none."""
+    """Return the common type of values in CASE and coalesce; None if they have no common type."""
     result: DataType | None = VOID
     for data_type in types:
         if result is None:

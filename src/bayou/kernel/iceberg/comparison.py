@@ -54,7 +54,7 @@ class _File:
 def iceberg_status(
     engine: Engine, table: str, *, catalog: Catalog | None = None
 ) -> IcebergStatus | None:
-    """Compare a table's Iceberg metadata with its Delta log; None if the format isn't enabled.
+    """Compare a table's Iceberg metadata with its Delta log; None if conversion isn't enabled.
 
     Raises:
         UniversalFormatError: the Iceberg metadata can't be read.
@@ -93,7 +93,7 @@ def iceberg_status(
 
 
 def iceberg_lag(engine: Engine, table: str, *, catalog: Catalog | None = None) -> int | None:
-    """Return the number of versions that weren't converted; None if the format isn't enabled."""
+    """Return the number of versions that weren't converted; None if conversion isn't enabled."""
     latest = load_table_state(engine, table, catalog=catalog)
     if not is_enabled(latest.properties):
         return None

@@ -1,9 +1,16 @@
 """Conversion of a Delta table's commits to Iceberg metadata.
 
-The newest Iceberg metadata file records the last converted version. Each later commit becomes a
-snapshot; a commit that changes no files only changes the metadata. The whole table is converted as
-one snapshot if there is no metadata file of this table, if the log no longer has the later commits,
-if one of them disabled the format, or if there are too many later commits.
+The newest Iceberg metadata file records the last converted Delta version. Each later commit becomes
+a snapshot. A commit that changes no files only changes the metadata.
+
+In these cases, the whole table is converted as one snapshot:
+
+- There is no Iceberg metadata file of this table with the required format version.
+- The log no longer has all later commits, or the last converted version can't be loaded.
+- A later commit disabled the conversion to Iceberg.
+- There are more than `_MAX_COMMITS` later commits.
+- A later commit removes a file that the Iceberg metadata doesn't have.
+- The caller requests it (`full`).
 """
 
 from __future__ import annotations
@@ -106,7 +113,7 @@ def convert(
             is possible.
 
     Raises:
-        UniversalFormatError: the table doesn't have the format enabled, or can't be converted.
+        UniversalFormatError: conversion to Iceberg isn't enabled, or the table can't be converted.
         PrerequisiteError: the extra `iceberg` isn't installed.
     """
     state = load_table_state(engine, table, version, catalog=catalog)
@@ -187,8 +194,8 @@ class _Run:
     def _usable_version(self, metadata: Json) -> int | None:
         """Return the Delta version that `metadata` was converted from.
 
-        Return None if `metadata` belongs to another table or path, or if its format version isn't
-        the version to write.
+        Return None if `metadata` belongs to another table or path, if no conversion wrote it, or if
+        its Iceberg format version differs from the format version of this conversion.
         """
         table = self._table(self._state.metadata)
         if (
@@ -200,7 +207,7 @@ class _Run:
         return converted_version(metadata)
 
     def _incremental(self, snapshots: SnapshotWriter, previous: Json, base: int) -> Json | None:
-        """Convert the commits after version `base`; return None if that isn't possible."""
+        """Convert the commits after `base`; return None if the whole table must be converted."""
         if self._state.version - base > _MAX_COMMITS:
             return None
         commits = self._commits(base + 1)
@@ -256,7 +263,8 @@ class _Run:
     def _completed(self, metadata: Json, base: int | None) -> tuple[Json, list[str]]:
         """Record the converted version in `metadata`, and expire surplus snapshots.
 
-        Returns the new metadata, and the paths of the files that only expired snapshots reference.
+        Returns the new metadata, and the paths of the files that were referenced by expired
+        snapshots and are no longer referenced by any snapshot.
         """
         state = self._state
         properties = state.table_properties
@@ -314,7 +322,7 @@ class _Run:
         return DataFileConverter(self._engine, table.path, table.schema, columns)
 
     def _discard(self, snapshots: SnapshotWriter) -> None:
-        """Delete the files that a failed attempt has written; an error is only logged.
+        """Delete the files that a failed attempt has written; log an error instead of raising it.
 
         Files that can't be deleted have no effect, because no metadata file refers to them.
         """
@@ -327,10 +335,10 @@ class _Run:
         snapshots.written.clear()
 
     def _clean_up(self, unreferenced: list[str]) -> None:
-        """Delete files of expired snapshots and old metadata files; an error is only logged.
+        """Delete files of expired snapshots and old metadata files; log errors, don't raise them.
 
-        Metadata files that weren't written by a conversion are retained: they belong to an Iceberg
-        table that was in the folder before.
+        Metadata files that weren't written by a conversion are retained. They belong to an Iceberg
+        table that was in the folder before the first conversion.
         """
         folder = self._folder
         try:
@@ -348,9 +356,10 @@ class _Run:
 
 
 def _all_enabled(commits: list[CommitActions]) -> bool:
-    """Whether no commit disables the format.
+    """Whether conversion to Iceberg stays enabled in all commits.
 
-    Versions without it may have deletion vectors or types that the format doesn't support.
+    While conversion is disabled, the table may have deletion vectors or types that can't be
+    converted to Iceberg.
     """
     metadata = (a for commit in commits for a in commit.actions if isinstance(a, Metadata))
     return all(is_enabled(each.configuration) for each in metadata)

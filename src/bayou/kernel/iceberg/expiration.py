@@ -26,11 +26,14 @@ _DAY = 86_400_000
 
 
 def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
-    """Remove the snapshots that only versions before `earliest_version` use; return how many.
+    """Remove the snapshots that are used only by versions before `earliest_version`.
 
     A version that changed no files has no snapshot of its own and uses the previous one. The
     current snapshot is always retained. Files that are referenced only by removed snapshots are
     deleted.
+
+    Returns:
+        Number of removed snapshots.
     """
     folder = MetadataFolder(engine, table)
     for _ in range(_MAX_ATTEMPTS):
@@ -57,10 +60,11 @@ def expire_snapshots(engine: Engine, table: str, earliest_version: int) -> int:
 
 
 def delete_orphans(engine: Engine, table: str, before: int) -> int:
-    """Delete files that killed conversions left in the folder `metadata`; return how many.
+    """Delete files that killed conversions left in the folder `metadata`; return their number.
 
-    Nothing is deleted if the folder also has the metadata of another Iceberg writer. All Iceberg
-    writers name their manifests in the same way, so that its manifests would be deleted too.
+    All Iceberg writers name their manifests in the same way, so manifests of another writer can't
+    be told apart from the files of a killed conversion. Therefore, nothing is deleted if the folder
+    also has the metadata of another Iceberg writer.
 
     Args:
         before: time in ms since the epoch. Files that were modified at or after this time, or in
@@ -84,7 +88,8 @@ def without_oldest(
 ) -> tuple[Json, list[str]]:
     """Remove the oldest `count` snapshots from `metadata`.
 
-    Returns the new metadata, and the paths of the files that only removed snapshots reference.
+    Returns the new metadata, and the paths of the files that were referenced by removed snapshots
+    and are no longer referenced by any snapshot.
     """
     expired = metadata["snapshots"][:count]
     retained = metadata["snapshots"][count:]
@@ -115,8 +120,8 @@ def _unreferenced_files(
 def _needed_names(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
     """Return the names of all metadata files that snapshots reference.
 
-    The caller compares names, which are unique, and not locations: in a snapshot, the location of a
-    file can be a path through a symbolic link.
+    The caller compares names, because they are unique. Locations can differ for the same file: in a
+    snapshot, the location can be a path through a symbolic link.
     """
     locations = set[str]().union(*(_read_files(engine, table, each) for each in snapshots))
     return {each.rpartition("/")[2] for each in locations}
@@ -125,7 +130,8 @@ def _needed_names(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[
 def _files(engine: Engine, table: str, snapshot: Json) -> set[str]:
     """Return the manifest list, the manifests and the deletion vector files of a snapshot.
 
-    The result is empty if they can't be read, because files of an expired snapshot may be missing.
+    Files of an expired snapshot may be missing. If the manifest list or a manifest of deletion
+    vectors can't be read, the result is empty.
     """
     try:
         return _read_files(engine, table, snapshot)

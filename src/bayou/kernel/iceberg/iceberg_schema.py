@@ -74,10 +74,11 @@ class StatisticsColumn:
 
 
 def to_iceberg_schema(table: str, schema: StructType, format_version: int) -> Json:
-    """Return a schema's JSON without its `schema-id`.
+    """Return the JSON of the Iceberg schema of a Delta schema, without `schema-id`.
 
     Raises:
-        UniversalFormatError: a column has no id, or the format version lacks its type.
+        UniversalFormatError: a column has no id, or the Iceberg format version doesn't support the
+            column's type.
     """
     return _Converter(table, format_version).struct(schema)
 
@@ -105,8 +106,8 @@ def to_name_mapping(table: str, schema: StructType, configuration: Mapping[str, 
     """Return the name mapping, for data files without field ids (`schema.name-mapping.default`).
 
     The mapping has the physical name of each column, including the row tracking columns. Before
-    format version 3, row tracking columns have no field ids in data files. pyiceberg then reads all
-    columns of these files by name.
+    format version 3, row tracking columns have no field ids in data files. If a column of a data
+    file has no field id, pyiceberg reads all columns of the file by name.
     """
     row_tracking = [
         {"field-id": field_id, "names": [name]}
@@ -130,7 +131,7 @@ def iceberg_types(iceberg_schema: Json) -> dict[int, str]:
 
 
 def statistics_columns(table: str, schema: StructType) -> Iterator[StatisticsColumn]:
-    """Yield the leaf columns outside of arrays and maps; their statistics are converted."""
+    """Yield the columns whose statistics are converted: leaf columns outside of arrays and maps."""
     yield from _statistics_columns(table, schema, ())
 
 

@@ -239,8 +239,9 @@ def _replace_in_ends(
     Args:
         strings: the strings before any replacement.
         replaced: the strings after the replacements that RE2 makes.
-        replacements: two forms of the replacement. The second form also references the groups
-            `e1`, `e2`, ..., and so keeps the line terminator that `$` matches.
+        replacements: the replacement in two forms. The first form drops the line terminator. The
+            second form retains it: it ends with references to the groups `e1`, `e2`, ..., which
+            match the line terminator.
     """
     replacement, with_ends = replacements
     without_end = pc.replace_substring_regex(strings, pattern.pattern, replacement)

@@ -98,8 +98,10 @@ def _slice(string: str, start: int, length: int | None = None) -> str:
 def _of_string(*types: DataType | str) -> Callable[[Call], Binding]:
     """Return a function that determines the types of a call whose first argument is a string.
 
-    A binary as first argument is an error. The arguments after the first have the types `types`,
-    and the last one is optional.
+    The returned function raises an error if the first argument is a binary.
+
+    Args:
+        types: types of the other arguments. The last argument is optional.
     """
     bind = fixed_parameters(STRING, *types, result=STRING, optional=1)
 
@@ -220,7 +222,8 @@ def _prefix_directions(
 ) -> Sequence[int] | None:
     """Return the `Function.monotonicity` of `substring`.
 
-    A prefix never decreases as the string grows. For all other substrings, the result is None.
+    If the substring is a prefix of constant length, it never decreases as the string increases in
+    sort order. For all other substrings, the result is None.
     """
     if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
         return None

@@ -63,7 +63,13 @@ def sql_type(node: exp.DataType) -> DataType | None:
 
 
 def cast_constant(constant: Literal, target: DataType) -> Expression:
-    """Return the cast constant. A cast that isn't supported during parsing becomes a `Cast`."""
+    """Cast a constant to a type.
+
+    If the cast can only be computed during evaluation, the result is a `Cast`.
+
+    Raises:
+        PredicateError: the constant can't be cast to the type.
+    """
     value = constant.value
     try:
         return Literal(_converted(value, target), target)

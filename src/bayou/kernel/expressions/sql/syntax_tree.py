@@ -17,9 +17,9 @@ from bayou.protocol.sql import Token, quote_identifier, string_literal, tokenize
 
 
 class _Parser(SparkParser):
-    """sqlglot's parser for Spark SQL, with all functions unknown.
+    """sqlglot's parser for Spark SQL, with an empty list of known functions.
 
-    sqlglot replaces the names of functions that it knows. Unknown functions keep their names.
+    sqlglot changes the names of known functions. All other functions keep their names.
     """
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
@@ -67,9 +67,10 @@ def _with_plain_tokens(sql: str) -> str:
 
 
 def _columns_that_sqlglot_drops(tokens: Sequence[Token]) -> set[int]:
-    """Return the offsets of function arguments that are a column named ALL or AS: `f(all, 0)`.
+    """Return the offsets of columns named ALL or AS that are function arguments: `f(all, 0)`.
 
-    Unless these names are quoted, sqlglot reads them as keywords and omits the arguments.
+    The caller quotes these names. If they aren't quoted, sqlglot reads them as keywords and drops
+    the arguments.
     """
     return {
         token.start

@@ -172,7 +172,10 @@ class _Translator:
         return expression
 
     def _expression(self, node: exp.Expr) -> Expression:
-        """Translate a node. The caller applies `negate`, except for LIKE and ILIKE."""
+        """Translate a node without its argument `negate`, which the caller applies.
+
+        LIKE and ILIKE are exceptions: this method applies `negate` to them.
+        """
         match node:
             case exp.And():
                 return And(tuple(map(self.predicate, _flatten(node))))
@@ -260,7 +263,7 @@ class _Translator:
         return self.expression(node.this), self.expression(node.expression)
 
     def _compared(self, node: exp.Binary) -> tuple[Expression, Expression]:
-        """Translate a comparison's operands; reject operators that Spark would group differently.
+        """Translate a comparison's operands; reject operators that sqlglot groups unlike Spark.
 
         In Spark, all comparisons have the same precedence: `a = b > c` is `(a = b) > c`. IN,
         BETWEEN and LIKE have a lower precedence: `a = b IN (c)` is `(a = b) IN (c)`.

@@ -2,7 +2,7 @@
 
 `entries` has the fields of Iceberg's spec. Start with `manifest_reader` and `manifest_writer`.
 `entry_encoder` and `pyiceberg_writers` call and extend pyiceberg's writers. `encoded_manifest` and
-`manifest_filter` remove files without decoding the other entries.
+`manifest_filter` find and remove files without decoding all entries.
 """
 
 __all__: list[str] = []

@@ -102,8 +102,9 @@ class EntryMover:
     """Changes the status of encoded entries that are copied from an old manifest to a new one.
 
     Attributes:
-        manifest: the old manifest. Entries without a sequence number inherit the manifest's.
-        snapshot_id: id of the new snapshot, which is recorded in entries that become DELETED.
+        manifest: the old manifest. If an entry has no sequence number or snapshot id, it inherits
+            them from the manifest.
+        snapshot_id: id of the new snapshot. Entries that become DELETED get this snapshot id.
     """
 
     manifest: ManifestFile

@@ -1,8 +1,8 @@
-"""Manifests with encoded entries, to find and remove files without decoding other entries.
+"""Manifests with an index, to find and remove files without decoding all entries.
 
 Manifests that Bayou writes have an index in the metadata of the Avro file. Other readers ignore the
 index. For each entry, the index has the length in bytes and a hash of the file's location. The
-live entries come first and all have the same status; the deleted entries follow.
+live entries come first, and the deleted entries follow. All live entries have the same status.
 """
 
 from __future__ import annotations
@@ -38,15 +38,19 @@ def location_hash(location: str) -> int:
 
 
 def index_length(entries: int) -> int:
-    """Return how many bytes at the start of a manifest with `entries` entries contain its index."""
+    """Return the number of bytes at the start of a manifest that include all location hashes."""
     return _BYTES_BEFORE_INDEX + int(entries * _BYTES_PER_ENTRY) + 4
 
 
 def location_hashes(head: bytes) -> tuple[int, ...] | None:
-    """Read the hashes of all entries from the first bytes of a manifest; None without an index.
+    """Read the location hashes of all entries from the first bytes of a manifest.
+
+    Returns:
+        The hashes; None if the manifest has no index.
 
     Raises:
-        ValueError, IndexError: `head` isn't from an Avro file, or ends within the index.
+        ValueError, IndexError: `head` isn't from an Avro file, or ends before the end of the
+            hashes, or the index is damaged.
     """
     return _hashes(read_metadata(head, _HASHES_KEY))
 
@@ -79,8 +83,9 @@ class MovedEntries:
         existing: EXISTING entries, as compressed blocks or encoded records.
         deleted: encoded records of DELETED entries.
         deleted_files: the files of the DELETED entries.
-        hashes: hashes of file locations for the index: existing files first, then deleted files.
-        lengths: lengths of the records, for the index.
+        hashes: hashes of the file locations, for the index of the new manifest. The hashes of
+            existing files come first, and the hashes of deleted files follow.
+        lengths: lengths of the records in bytes, in the same order as the hashes.
     """
 
     source: ManifestFile
@@ -202,7 +207,7 @@ def encoded_manifest(data: bytes) -> EncodedManifest | None:
     """Parse a manifest; return None if it has no index.
 
     Raises:
-        ValueError, IndexError: it isn't a manifest.
+        ValueError, IndexError: `data` isn't a manifest, or the manifest or its index is damaged.
     """
     file = read_avro_file(data)
     hashes = _hashes(file.metadata)

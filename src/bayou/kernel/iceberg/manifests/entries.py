@@ -27,10 +27,10 @@ class DataFile:
     Attributes:
         file_path: location of the file, a URI.
         partition: values of the partition fields, in the order of the spec.
-        value_counts, null_value_counts, lower_bounds, upper_bounds: by field id; None without
-            statistics.
+        value_counts, null_value_counts, lower_bounds, upper_bounds: statistics of columns, by field
+            id; None if no column has the statistic.
         first_row_id: row id of the file's first row (version 3).
-        referenced_data_file, content_offset, content_size_in_bytes: only for deletion vectors.
+        referenced_data_file, content_offset, content_size_in_bytes: set only for deletion vectors.
     """
 
     column_sizes: ClassVar[None] = None
