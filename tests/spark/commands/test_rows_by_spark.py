@@ -8,8 +8,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
 from bayou.errors import CommitConflictError, MultipleMatchesError, PredicateError, SchemaError
+from bayou.spark.commands import merge_by_spark
 from bayou.spark.commands.rows_by_spark import FILE, _grouped
-from bayou.spark.jvm.plans import is_deterministic
+from bayou.spark.jvm.plans import analyzed_plan, is_deterministic, scala_items
 
 pytestmark = pytest.mark.spark
 
@@ -373,3 +374,23 @@ def test_names_of_rows_without_a_match_are_those_of_their_side(spark, table, row
             ).execute()
     finally:
         spark.conf.unset("bayou.rowOperations.sourceBytes")
+
+
+def test_random_partition_values_dont_choose_the_task_of_a_new_row(spark, table, rows, monkeypatch):
+    made = table({"id": [1], "p": ["a"]}, partition_by=["p"])
+    chosen = []
+    original = merge_by_spark._Plan.rows
+
+    def recorded(self, joined, parts):
+        found = original(self, joined, parts)
+        chosen.extend(
+            column.deterministic() for column in scala_items(analyzed_plan(found).expressions())[:1]
+        )
+        return found
+
+    monkeypatch.setattr(merge_by_spark._Plan, "rows", recorded)
+    some = F.udf(lambda: "b", "string").asNondeterministic()
+    merge = made.alias("t").merge(spark.range(2, 4).alias("s"), "t.id = s.id AND t.p = 'b'")
+    merge.whenNotMatchedInsert(values={"id": "s.id", "p": some()}).execute()
+    assert rows(made) == [(1, "a"), (2, "b"), (3, "b")]
+    assert chosen == [True]

@@ -49,7 +49,7 @@ from bayou.spark.expressions.store_assignment import (
 )
 from bayou.spark.expressions.struct_by_name import assign_by_name
 from bayou.spark.jvm.expressions import bound_to
-from bayou.spark.jvm.plans import is_deterministic
+from bayou.spark.jvm.plans import are_columns_deterministic, is_deterministic
 from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 from bayou.spark.target_view import INTERNAL
 from bayou.spark.types import contains_type, from_spark
@@ -365,9 +365,15 @@ class _Plan:
         )
 
     def _row_hash(self) -> Any:
-        """Return a deterministic hash, which selects the task that writes a new row."""
+        """Return a deterministic hash, which selects the task that writes a new row.
+
+        If an executor dies, Spark computes a part of the rows again. With another hash, a row would
+        get to another task, and be lost or written twice.
+        """
         if self._partitions and self._assigned_names.issuperset(self._partitions):
-            return F.hash(*map(self._value, self._partitions))
+            values = [self._value(name) for name in self._partitions]
+            if are_columns_deterministic(self._joined.withColumn(ACTION, F.lit(0)).select(*values)):
+                return F.hash(*values)
         columns = [
             F.col(f"{_VALUE}{number}")
             for number, field in enumerate(self._source)
