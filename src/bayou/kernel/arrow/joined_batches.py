@@ -12,45 +12,48 @@ from bayou.kernel.arrow.closeable import CloseableIterator
 _pa: Any = pa
 
 _MAX_ROWS = 65_536
-_MAX_BYTES = 32 << 20
+_MAX_BYTES = 16 << 20
 
 
 def joined_batches(
-    batches: Iterable[pa.RecordBatch], *, first_rows: int = _MAX_ROWS
+    batches: Iterable[pa.RecordBatch], *, gradual: bool = False
 ) -> CloseableIterator[pa.RecordBatch]:
     """Concatenate consecutive small batches with equal schemas.
 
     Closing the result closes `batches`.
 
     Args:
-        first_rows: maximum number of rows of the first concatenated batch. Each further batch has
-            up to twice as many rows as the one before, until 65,536 rows. With a small number, a
-            reader that needs only a few rows gets them early.
+        gradual: whether the first result is the first batch, and each further result joins up to
+            twice as many batches as the one before. A reader that needs only a few rows gets them
+            before many files are read.
     """
-    return CloseableIterator(_joined(batches, first_rows), batches)
+    return CloseableIterator(_joined(batches, 1 if gradual else None), batches)
 
 
-def _joined(batches: Iterable[pa.RecordBatch], max_rows: int) -> Iterator[pa.RecordBatch]:
+def _joined(batches: Iterable[pa.RecordBatch], max_batches: int | None) -> Iterator[pa.RecordBatch]:
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         batch_bytes = batch.nbytes
-        large = batch.num_rows > max_rows // 2 or batch_bytes > _MAX_BYTES // 2
+        large = batch.num_rows > _MAX_ROWS // 2 or batch_bytes > _MAX_BYTES // 2
         if pending and (
             large
-            or rows + batch.num_rows > max_rows
+            or rows + batch.num_rows > _MAX_ROWS
             or size + batch_bytes > _MAX_BYTES
             or not batch.schema.equals(pending[0].schema, check_metadata=True)
         ):
             yield _concatenated(pending)
             pending, rows, size = [], 0, 0
-            max_rows = min(2 * max_rows, _MAX_ROWS)
         if large:
             yield batch
-        else:
-            pending.append(batch)
-            rows += batch.num_rows
-            size += batch_bytes
+            continue
+        pending.append(batch)
+        rows += batch.num_rows
+        size += batch_bytes
+        if max_batches is not None and len(pending) >= max_batches:
+            yield _concatenated(pending)
+            pending, rows, size = [], 0, 0
+            max_batches *= 2
     if pending:
         yield _concatenated(pending)
 

@@ -277,7 +277,7 @@ class ReadTask:
                     yield cast_to_schema(batch, expected)
 
     def _filtered(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        batches = joined_batches(self._batches(partition), first_rows=tasks.FIRST_ROWS)
+        batches = joined_batches(self._batches(partition), gradual=True)
         if self.filter is None:
             yield from batches
             return

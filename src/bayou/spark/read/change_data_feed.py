@@ -101,7 +101,7 @@ class ChangesTask:
 
     def _filtered(self, partition: FilesPartition) -> Iterator[pa.RecordBatch]:
         changes = tasks.read_change_files(self.engine, self.state, partition.file_parts)
-        batches = joined_batches(changes, first_rows=tasks.FIRST_ROWS)
+        batches = joined_batches(changes, gradual=True)
         if self.filter is None:
             yield from batches
             return

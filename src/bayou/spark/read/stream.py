@@ -99,7 +99,7 @@ class StreamTask:
         assert isinstance(partition, StreamPartition)  # Spark passes the planned partitions
         with readable_errors():
             expected = to_spark_arrow(StructType.from_json(self._schema))
-            for batch in joined_batches(_rows(partition), first_rows=tasks.FIRST_ROWS):
+            for batch in joined_batches(_rows(partition), gradual=True):
                 if batch.num_rows:
                     yield cast_to_schema(batch.select(expected.names), expected)
 

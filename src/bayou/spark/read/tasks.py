@@ -38,9 +38,6 @@ MIN_TASK_BYTES = 4 * 1024 * 1024
 FILE_COST_BYTES = 1024 * 1024
 """Cost of opening a file: the number of bytes that can be read in the same time."""
 
-FIRST_ROWS = 1024
-"""Maximum number of rows of a task's first batch, if it joins the rows of small files."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
