@@ -78,8 +78,8 @@ class CommitEffect:
 
     Attributes:
         protocol, metadata: the new protocol and metadata; None if the commit doesn't change them.
-        metadata_before: metadata of the previous version; None if unknown. If the metadata in the
-            previous version's checksum differs, this checksum isn't used.
+        metadata_before: metadata of the previous version; None if unknown. If the checksum of the
+            previous version has different metadata, that checksum isn't used.
         info_before: `commitInfo` of the previous version; None if unknown.
         domains: domain metadata that the commit sets, including removed domains.
     """
@@ -109,8 +109,8 @@ class CommitEffect:
         """Create the effect of a commit from its actions.
 
         Args:
-            files: file changes that were collected before. The `add` and `remove` actions in
-                `actions` are added to this object. None if nothing was collected.
+            files: changes by `add` and `remove` actions that aren't in `actions`; None if there are
+                none. The changes by `actions` are added to this object.
         """
         info = CommitInfo({})
         protocol: Protocol | None = None

@@ -33,7 +33,7 @@ class FileTotals:
 
 
 def checksum_totals(segment: LogSegment, checksum: VersionChecksum | None) -> FileTotals | None:
-    """Return the totals in `checksum`; None if it is None, or describes an earlier version.
+    """Return the totals in a checksum; None if the segment's version has no checksum.
 
     Args:
         checksum: content of `segment.checksum`; None if this file is missing or invalid.
@@ -85,8 +85,8 @@ def read_checksum(
         latest: `commitInfo` of the segment's version; None if unknown.
 
     Returns:
-        The checksum. None if it is missing or can't be read, or if another writer has committed the
-        version that it describes.
+        The checksum. None if its file is missing, unreadable or larger than 16 MB. Also None if the
+        commit of its version has another `txnId`, because another writer committed the version.
     """
     listed = segment.checksum
     if listed is None or listed.file.size > _MAX_CHECKSUM_BYTES:
@@ -109,10 +109,11 @@ def usable_checksum(
 ) -> VersionChecksum | None:
     """Return a checksum that can be read instead of the checkpoint; None if there is none.
 
-    The checksum has protocol, metadata, transactions and domains, and its version is the
-    checkpoint's version or later. If the replayed commits set a protocol or metadata that differs
-    from the checksum of the segment's version, the checksum isn't used: some tools change a log
-    without updating the checksum.
+    The checksum has protocol, metadata, transactions and domains. Its version is the version of the
+    checkpoint or later.
+
+    Some tools change a log without updating the checksum. Therefore, a checksum of the segment's
+    version isn't used if the replayed commits set a different protocol or different metadata.
     """
     if segment.checkpoint is None:
         return None

@@ -1,14 +1,14 @@
 """Writing version checksums (PROTOCOL.md, Version Checksum File, Writer Requirements).
 
-A checksum is computed in the first of these ways that is possible:
+A checksum can be computed in three ways. The first possible way is used:
 
 1. from the checksum of the previous version and the commit,
 2. from an older checksum and the commits after it, if Bayou, delta-spark or Delta Kernel wrote
    these commits,
 3. by counting the files of a short log that has no checkpoint.
 
-Otherwise, the version gets a checksum when its checkpoint is written, because the files are then
-counted.
+If none is possible, the version gets a checksum when its checkpoint is written, because that also
+counts the files.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def write_checksum(
 ) -> bool:
     """Write the checksum of a version that has none; return False if it can't be computed.
 
-    The file actions of checkpoints aren't read. In a catalog-managed table, unpublished commits
-    have no commit file in the log. If the checksum depends on an unpublished commit, it can only be
-    computed by counting files.
+    File actions are read from commits, not from checkpoints. In a catalog-managed table, an
+    unpublished commit has no commit file in the log. If ways 1 and 2 in the module's docstring need
+    an unpublished commit, way 3 is used.
 
     Args:
-        effect: the effect of the version's commit. If None, the commit is read.
+        effect: the effect of the version's commit. If None, it is read from the commit file.
         catalog: the catalog that manages the table; None if no catalog does.
     """
     if effect is None:
@@ -175,8 +175,8 @@ def _usable(
     """Return a version's checksum; None if it is missing, incomplete, or of a different commit.
 
     Args:
-        commit: `commitInfo` of the version's commit, whose `txnId` the checksum must have. If None,
-            the commit is read if needed.
+        commit: `commitInfo` of the version's commit. Its `txnId` is compared with the checksum's
+            `txnId`. If None, the commit is read.
     """
     try:
         data = next(iter(engine.files.read_files([ByteRange(path=_path(table, version))])))

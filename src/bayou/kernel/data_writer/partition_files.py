@@ -161,8 +161,8 @@ class PartitionWriterPool:
     """A thread pool that writes partitions. The end of its `with` block waits for the threads.
 
     Args:
-        write: function that writes the rows of a partition, and appends an action for each complete
-            file to its last argument.
+        write: function that writes the rows of a partition. It appends the `add` action of each
+            complete file to the list in its third argument.
         adds: list that receives the actions of all partitions when the `with` block ends, in the
             order of the `submit` calls. After an error, it has the actions of all complete files.
     """

@@ -28,10 +28,11 @@ The value is a JSON object: logical name of the partition column -> the string i
 
 
 def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the partition values that are timestamps without a time zone.
+    """Return the partition values of type timestamp whose strings have no time zone.
 
     Args:
-        values: serialized partition values of a file by physical name. The result is a subset.
+        values: serialized partition values of a file by physical name. The result is a subset of
+            `values`.
     """
     zoneless: dict[str, str] = {}
     for name in state.partition_columns:
@@ -48,9 +49,9 @@ def with_original_values(
 ) -> pa.RecordBatch:
     """Return a file's rows with the file's original timestamp strings in the schema metadata.
 
-    The strings are the file's partition values that are timestamps without a time zone. If the rows
-    are written to a new file, `PartitionSplitter` uses the strings as the new file's partition
-    values.
+    If a partition value of type timestamp has no time zone in the log, its string is stored. If the
+    rows are written to a new file, `PartitionSplitter` uses the stored strings as the partition
+    values of the new file.
 
     Args:
         values: the file's serialized partition values by physical name.
@@ -116,9 +117,11 @@ class PartitionSplitter:
         return slices
 
     def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """Return a mapping for each partition column: serialized timestamp -> string in `zoneless`.
+        """Return a mapping for each partition column: timestamp string in UTC -> original string.
 
-        The mapping is empty for a column that isn't in `zoneless`.
+        Args:
+            zoneless: original strings, which have no time zone, by column name. A column that isn't
+                in `zoneless` has an empty mapping.
         """
         originals: list[dict[str | None, str | None]] = []
         for name, data_type in self._columns:

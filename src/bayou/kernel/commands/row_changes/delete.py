@@ -16,7 +16,9 @@ from bayou.protocol.actions import UserMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteMetrics(MetricsByName):
-    """Metrics of a DELETE; times are in milliseconds. Names in the history are in camel case.
+    """Metrics of a DELETE; times are in milliseconds.
+
+    In the history, the metrics have names in camel case, for example `numDeletedRows`.
 
     Attributes:
         version: the table's version after the DELETE; unchanged if no row matched.

@@ -341,8 +341,7 @@ class _RowChangeWriter:
     def _changed(self, change: FileChange, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Record deleted and updated rows as change data; yield new versions of the updated rows.
 
-        If `new_versions` is None, nothing is yielded, because `updated_rows` returns the new
-        versions.
+        If `apply_row_changes` was called without `new_versions`, nothing is yielded.
         """
         not_updated = read.selection_vector(change.updated, batch.column(ROW_INDEX_COLUMN))
         if not_updated is None:

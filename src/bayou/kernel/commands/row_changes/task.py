@@ -79,7 +79,9 @@ class RowChangeTask(PickledTask):
 
 
 class _Finder:
-    """Finds the rows to change. A file is searched when the caller requests its changes.
+    """Finds the rows to change, one file at a time.
+
+    `changes` searches a file when the caller requests the next `FileChange`.
 
     Attributes:
         whole: files that are removed without being read.

@@ -19,7 +19,9 @@ from bayou.protocol.actions import UserMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetrics(MetricsByName):
-    """Metrics of an UPDATE; times are in milliseconds. Names in the history are in camel case.
+    """Metrics of an UPDATE; times are in milliseconds.
+
+    In the history, the metrics have names in camel case, for example `numUpdatedRows`.
 
     Attributes:
         version: the table's version after the UPDATE; unchanged if no row matched.
@@ -56,9 +58,9 @@ def update(
 ) -> UpdateMetrics:
     """Update rows and commit; if no row matches, nothing is committed.
 
-    `delete` describes how matching rows are found. If `delta.enableDeletionVectors` is set,
-    deletion vectors mark the old rows, and only updated rows are written. If it isn't set,
-    the files with matching rows are rewritten.
+    The docstring of the function `delete` describes how matching rows are found. If
+    `delta.enableDeletionVectors` is set, deletion vectors mark the old rows, and only updated rows
+    are written. If it isn't set, the files with matching rows are rewritten.
 
     Args:
         values: new values by column name, or by dotted path of a nested field. A value is an SQL
@@ -114,7 +116,11 @@ def begin_update(
 
 
 def commit_update(engine: Engine, operation: RowOperation, changes: RowChanges) -> UpdateMetrics:
-    """Commit an UPDATE. If no row matched, commit nothing except a transaction identifier."""
+    """Commit an UPDATE.
+
+    If no row matched, only the transaction identifier of the operation is committed. Without an
+    identifier, nothing is committed.
+    """
     counts = {**operation.counts(changes), "num_updated_rows": changes.num_updated_rows}
     version = operation.commit(engine, changes, counts)
     return UpdateMetrics(version=version, **counts)

@@ -6,8 +6,9 @@ that may delete files of the restored version. If the heartbeat changes, the vac
 RESTORE raises an error. If it doesn't change for a minute, the vacuum's process was killed. RESTORE
 then deletes the permit. Tasks of the vacuum that still run on executors then stop deleting files.
 
-Leases don't depend on synchronized clocks. One exception: lease files of vacuums that were killed
-more than a day ago are deleted by their modification time.
+Leases don't depend on synchronized clocks, with one exception: a new vacuum deletes the leases of
+vacuums that were killed more than a day ago. It finds them by the modification times of the lease
+files.
 """
 
 from __future__ import annotations
@@ -196,8 +197,8 @@ class HeldLease:
     def _delete_old_leases(self) -> None:
         """Delete the leases of killed vacuums.
 
-        These are the leases whose files are all at least a day older than the heartbeat file of
-        this lease, by modification time.
+        A lease is deleted if all its files were modified at least a day before the heartbeat file
+        of this lease.
         """
         files = self._engine.files
         with suppress(BayouError):
@@ -213,10 +214,12 @@ class HeldLease:
 def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: bool) -> None:
     """Make sure that no vacuum of Bayou deletes files of the version that RESTORE restores.
 
-    This waits a minute. A vacuum whose heartbeat doesn't change in this minute was killed. Unless
-    `dry_run` is True, the vacuum is ended. A vacuum that has read a version before `version` is
-    ignored, because it deletes no file of `version`: each of these files is either live in the
-    version that the vacuum has read, or newer than the vacuum's cutoff.
+    If a vacuum has a lease, its heartbeat is watched for a minute. If the heartbeat doesn't change,
+    the vacuum was killed. The lease files of a killed vacuum are deleted, unless `dry_run` is True.
+
+    A vacuum that has read a version before `version` is ignored, because it deletes no file of
+    `version`. Some of these files are live in the version that the vacuum has read. The others are
+    newer than the vacuum's cutoff.
 
     Raises:
         CommitConflictError: a vacuum is running.

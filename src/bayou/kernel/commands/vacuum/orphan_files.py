@@ -198,7 +198,7 @@ def _split_names(paths: Any) -> Any:
 
 
 def _latest_times(times: Any) -> Any:
-    """Return `FileStatus.latest_modification_time` of files with these modification times."""
+    """Convert modification times of files as `FileStatus.latest_modification_time` does."""
     seconds = pc.multiply(pc.divide(times, 1000), 1000)
     return pc.if_else(pc.equal(times, seconds), pc.add(times, 999), times)
 

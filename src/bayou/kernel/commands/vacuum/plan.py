@@ -77,9 +77,9 @@ def plan_full(
     *,
     lists_logs: bool = True,
 ) -> VacuumPlan:
-    """Plan the deletion of unreferenced files, from a listing of the table's folder and the log.
+    """Plan a full vacuum: find the unreferenced files in a listing of the table's folder.
 
-    Memory is bounded by the hashes of the referenced files and by the unreferenced files.
+    Memory holds a hash of each referenced file, and the list of the unreferenced files.
 
     Args:
         before: cutoff in milliseconds since the epoch; files modified or removed at or after it

@@ -179,11 +179,12 @@ def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 
 
 def _below(folder: TableFolder, paths: Any) -> list[str]:
-    """Convert paths in the log to paths relative to the table, which VACUUM must retain.
+    """Return the paths below the table that VACUUM must retain for paths in the log.
 
-    The result has each path twice: as written in the log, and decoded with links resolved. Both are
-    needed, because some writers don't encode a percent sign. If a decoded path is outside the
-    table, the result has `//<file name>` instead, which references all files with this name.
+    The result has each path as it is written in the log, because some writers don't encode a
+    percent sign. If decoding the path or resolving links can change it, the result also has the
+    changed path. If an encoded, absolute or unnormalized path is outside the table, the result has
+    `//<file name>` instead of the changed path. This references all files with this name.
     """
     files: list[Any] = paths.to_pylist()
     special = pc.match_substring_regex(paths, _SPECIAL)

@@ -1,7 +1,8 @@
 """Real paths of files in a table's folder, and rules for hidden files and folders.
 
-VACUUM deletes only files below the table's real path. This module resolves symbolic links: with
-links, a folder has several paths, and a folder below the table may be outside of the table.
+VACUUM deletes only files below the table's real path. This module resolves symbolic links. With
+links, a folder can have several paths, and a path below the table can lead to a folder outside the
+table.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ class TableFolder:
         return self._relative(data_file_path(self._table, uri))
 
     def vector_path(self, storage_type: str, path_or_inline: str) -> str | None:
-        """Return the `relative_path` of a deletion vector file; also None for an inline vector."""
+        """Return the relative path of a deletion vector file; None for an inline vector.
+
+        The path is decoded and real, as the result of `relative_path`. The result is also None if
+        the file is outside the table.
+        """
         descriptor = DeletionVectorDescriptor(
             storage_type=storage_type,
             path_or_inline_dv=path_or_inline,

@@ -202,8 +202,8 @@ def vacuum(
 def _expire_iceberg_snapshots(engine: Engine, state: TableState, before: int) -> None:
     """Expire Iceberg snapshots whose files VACUUM deletes, and delete orphaned metadata files.
 
-    First, versions that aren't converted yet are converted. Otherwise the newest Iceberg metadata
-    could refer to files that VACUUM deletes.
+    Versions without Iceberg metadata are converted to Iceberg first. Otherwise, the newest Iceberg
+    metadata could refer to files that VACUUM deletes.
     """
     if not is_enabled(state.properties):
         return

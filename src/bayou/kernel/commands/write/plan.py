@@ -261,9 +261,9 @@ def _check_partitioning(snapshot: Snapshot, write: TableWrite) -> None:
 
 
 def _without_untyped(data: StructType, table_schema: StructType) -> StructType:
-    """Return the schema `data` with columns of type void changed to their type in the table.
+    """Return the schema `data`; columns of type void get the type of the table's column.
 
-    Arrow data has such columns if all their values are null and they have no type.
+    A column of Arrow data has type void if all its values are null and no type was declared.
     """
     by_name = {f.name.lower(): f for f in table_schema}
     return StructType(

@@ -36,8 +36,8 @@ class TableWrite:
         checks_new_rows: whether new rows must satisfy `replace_where`.
         dynamic_partitions: whether an overwrite replaces only the partitions of the written rows.
         merge_schema: whether columns that the table lacks are added to the table.
-        automatic_widening: rule for which columns `merge_schema` widens to the types that they have
-            in the written data; applies only to tables with type widening.
+        automatic_widening: the type changes that `merge_schema` may make; applies only to tables
+            with type widening.
         overwrite_schema: whether an overwrite replaces the schema and partition columns.
         data_change: False if the write only rearranges rows of the table.
         max_records_per_file: maximum number of rows of a data file.
@@ -56,9 +56,9 @@ class TableWrite:
         reads: conditions on rows of the table. The written rows were computed from the table's
             rows that satisfy at least one of these conditions. A condition of None selects all
             rows.
-        time_zone: time zone of timestamp partition values that the log contains without a zone. An
-            overwrite compares these partition values with timestamps in the written rows and in
-            `replace_where`.
+        time_zone: time zone of partition values of type timestamp whose strings in the log have no
+            time zone. An overwrite compares these partition values with timestamps in the written
+            rows and in `replace_where`.
     """
 
     table: str
