@@ -22,6 +22,9 @@ from bayou.redaction import without_secrets
         ("https://SECRET@host/b", "https://***@host/b"),
         ("nonnumeric port: 'SECRET@host'. Check", "nonnumeric port: '***'. Check"),
         ("Invalid port: 'SECRET'", "Invalid port: '***'"),
+        ('Invalid port: "SEC\'RET"', "Invalid port: '***'"),
+        (r"Invalid port: 'SEC\'.RE\"T'. Check", "Invalid port: '***'. Check"),
+        ('cast to integer value as "SEC\'RET", see', "cast to integer value as '***', see"),
         (
             "could not be cast to integer value as 'SEC'R ET'",
             "could not be cast to integer value as '***'",
@@ -111,6 +114,19 @@ def test_no_password_of_a_url_is_shown(password):
 
 def test_known_values_are_removed():
     assert without_secrets("parsing 'hunter2' as b", ["hunter2", "b"]) == "parsing '***' as b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("the latest of test_1", "the latest of ***_1"),
+        ("contest, testé and 1test", "contest, testé and 1test"),
+        ("x=%3Dtest\\ntest", "x=%3D***\\n***"),
+        ("xverylongsecretx", "x***x"),
+    ],
+)
+def test_short_values_are_removed_as_whole_words_only(text, shown):
+    assert without_secrets(text, ["test", "verylongsecret"]) == shown
 
 
 def test_an_error_that_was_pickled_shows_no_secret():

@@ -15,6 +15,13 @@ HIDDEN = "***"
 _MIN_SECRET_LENGTH = 4
 """Shorter values of `secrets` aren't masked, because masking them would garble the text."""
 
+_LONG_SECRET_LENGTH = 12
+"""Values of this length are masked inside words too. Shorter ones, such as `test`, may be words."""
+
+_START = r"(?:(?<![^\W_])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrt]))"
+_END = r"(?![^\W_])"
+"""Boundaries of a word of letters and digits; an escape such as `%3D` or `\\n` isn't part of it."""
+
 _NAME = (
     r"(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
     r"|account[._-]?key(?:\.[\w.-]{1,200})?|sas[._-]?(?:key|token)|token|key\.pem"
@@ -32,11 +39,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\w://)[^\s/:@?#]*:(?!\d+(?:[/?#\s'\",]|$))\S{0,2000}@"), rf"\1{HIDDEN}@"),
     # token@host; not abfss://container@account, which isn't a secret
     (re.compile(r"(\bhttps?://)[^\s/?#]{1,2000}@", re.IGNORECASE), rf"\1{HIDDEN}@"),
-    # the start of a password that a URL parser reads as the port: in http://user:pass/word@host
+    # the start of a password that a URL parser reads as the port: in http://user:pass/word@host;
+    # the parser quotes it with repr or '%s'
     (
         re.compile(
-            r"((?:nonnumeric port: |Invalid port: |cast to integer value as ))'.{1,2000}?'"
-            r"(?=[\s.,;:)\"]|\Z)"
+            r"((?:nonnumeric port: |Invalid port: |cast to integer value as ))"
+            r"(?:\\?\"[^\"]{1,2000}\"|'(?:[^'\\]|\\.){1,2000}'|'.{1,2000}?')(?=[\s.,;:)\"]|\Z)"
         ),
         rf"\1'{HIDDEN}'",
     ),
@@ -111,18 +119,31 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
     """Mask passwords in URLs, values of settings such as `password`, and the values in `secrets`.
 
     Args:
-        secrets: secret values, such as values of storage options.
+        secrets: secret values, such as values of storage options. Very short ones are ignored.
 
     Example:
         >>> without_secrets("can't reach http://bob:hunter2@host:9000/")
         "can't reach http://***@host:9000/"
     """
-    for value in sorted(secrets, key=len, reverse=True):
-        if len(value) >= _MIN_SECRET_LENGTH:
-            text = text.replace(value, HIDDEN)
+    text = without_values(text, (s for s in secrets if len(s) >= _MIN_SECRET_LENGTH))
     if _HAS_SEPARATOR.search(text):
         for pattern, replacement in _PATTERNS:
             text = pattern.sub(replacement, text)
+    return text
+
+
+def without_values(text: str, secrets: Iterable[str]) -> str:
+    """Mask secret values. A short value is masked as a whole word only: `test`, but not `latest`.
+
+    Example:
+        >>> without_values("the latest test", ["test"])
+        'the latest ***'
+    """
+    for value in sorted(filter(None, secrets), key=len, reverse=True):
+        if len(value) >= _LONG_SECRET_LENGTH:
+            text = text.replace(value, HIDDEN)
+        else:
+            text = re.sub(f"{_START}{re.escape(value)}{_END}", HIDDEN, text)
     return text
 
 
