@@ -100,6 +100,11 @@ def test_secrets_are_in_no_representation_and_are_scrubbed_from_texts():
     assert pickle.loads(pickle.dumps(properties)) == properties
 
 
+def test_a_short_password_leaves_other_words_of_a_text():
+    properties = parse_properties({"bootstrap.servers": "h", "sasl.password": "a"})
+    assert properties.scrub("a broker: bad 'a'") == "*** broker: bad '***'"
+
+
 class _QuotingEndpoint(http.server.BaseHTTPRequestHandler):
     """A token endpoint whose error quotes the client secret."""
 

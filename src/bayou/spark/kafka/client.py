@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bayou.errors import ArgumentError, KafkaError, PrerequisiteError
-from bayou.redaction import without_secrets
+from bayou.redaction import without_secrets, without_values
 from bayou.spark.kafka.authentication import TOKEN_PROVIDER, TokenCallback, check_authentication
 
 if TYPE_CHECKING:
@@ -45,10 +45,7 @@ class KafkaProperties:
 
     def scrub(self, text: str) -> str:
         """Replace all secrets of these properties in a string by `***`."""
-        for name, value in self.values.items():
-            if value and _SECRET.search(name):
-                text = text.replace(value, "***")
-        return text
+        return without_values(text, (v for k, v in self.values.items() if _SECRET.search(k)))
 
     def __repr__(self) -> str:
         names = ", ".join(sorted(self.values))
