@@ -12,7 +12,7 @@ import pytest
 import bayou
 from bayou.engines.arrow.storage.assumed_role import AssumedRole
 from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
-from bayou.engines.arrow.storage.secret_values import secret_values
+from bayou.engines.arrow.storage.secret_values import endpoint_hosts, secret_values
 from bayou.errors import StorageError
 
 TOKEN = "FwoGZXIvYXdz/EJr+Zq=1"
@@ -157,3 +157,51 @@ def test_secrets_are_the_values_of_secret_options_and_the_passwords_in_urls():
         *("a/b", "a%2Fb", "x%2By", "x%252By", "x+y", "p%40w", "p%2540w", "p@w"),
         *("?sv=1&sig=x%2By", "%3Fsv%3D1%26sig%3Dx%252By"),
     }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"AWS_ACCESS_KEY_ID": "minio", "access_key_id": "minio"},
+        {"AWS_SECRET_NAME": "orders", "AZURE_TOKEN_PAGE": "https://host/orders"},
+        {"aws_endpoint_url": "http://host:9000/a@b", "azure_endpoint": "abfss://host:80"},
+    ],
+)
+def test_ids_of_keys_and_variables_that_no_store_reads_are_not_secret(options):
+    assert set(secret_values(options)) == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "secret"),
+    [
+        ({"proxy_url": "http://TOKEN@proxy"}, "TOKEN"),
+        ({"proxy_url": "http://TOKEN:@proxy"}, "TOKEN"),
+        ({"proxy_url": "http://bob:12345@proxy"}, "12345"),
+        ({"proxy_url": "http://bob:p12/45@proxy:1"}, "p12/45"),
+        ({"azure_client_secret": "x://a@b"}, "x://a@b"),
+        ({"AZURE_STORAGE_TOKEN": "abcd"}, "abcd"),
+        ({"account_key": "abcd"}, "abcd"),
+    ],
+)
+def test_tokens_in_urls_and_secrets_like_urls_are_yielded_whole(options, secret):
+    assert secret in set(secret_values(options))
+
+
+def test_the_host_of_the_endpoint_is_not_a_secret():
+    options = {
+        "aws_endpoint_url": "http://bob:hunter2@s3.test:9000",
+        "aws_secret_access_key": "test",
+    }
+    assert endpoint_hosts(options) >= {"s3.test", "test"}
+    assert set(secret_values(options, endpoint_hosts(options))) == {"hunter2"}
+
+
+def test_messages_keep_the_endpoint_if_the_credentials_are_its_name(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "localhost")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "localhost")
+    monkeypatch.setenv("AWS_SECRET_NAME", "error")
+    options = {"aws_region": "r", "aws_endpoint_url": "http://localhost:1"} | RETRIES
+    with pytest.raises(StorageError) as caught:
+        ObjectStoreFiles(options).put("s3://b/x", b"x")
+    assert "http://localhost:1/b/x" in str(caught.value)
+    assert "***" not in str(caught.value)

@@ -31,7 +31,11 @@ from bayou.engines.arrow.storage.object_uris import (
 )
 from bayou.engines.arrow.storage.option_credentials import option_credentials
 from bayou.engines.arrow.storage.range_reads import read_ranges
-from bayou.engines.arrow.storage.secret_values import recording_provider, secret_values
+from bayou.engines.arrow.storage.secret_values import (
+    endpoint_hosts,
+    recording_provider,
+    secret_values,
+)
 from bayou.engines.arrow.storage.storage_options import (
     store_settings,
     store_variables,
@@ -289,7 +293,8 @@ def _open_store(
     settings = store_settings(scheme, options)
     check_bucket_options(root, settings.config)
     variables = store_variables(scheme)
-    secrets.update(secret_values({**variables, **options}))
+    hosts = endpoint_hosts({**variables, **options})
+    secrets.update(secret_values({**variables, **options}, hosts))
     if credentials is None and scheme == "s3":
         verify = settings.client_options.get("allow_invalid_certificates") != "true"
         credentials = take_role(settings.config, variables, verify=verify)
@@ -302,7 +307,7 @@ def _open_store(
                 config=cast("Any", settings.config),
                 client_options=cast("Any", settings.client_options),
                 retry_config=cast("Any", settings.retry_config or None),
-                credential_provider=cast("Any", recording_provider(credentials, secrets)),
+                credential_provider=cast("Any", recording_provider(credentials, secrets, hosts)),
             )
         except UnknownConfigurationKeyError as error:
             raise unknown_option(scheme, str(error)) from None

@@ -3,38 +3,61 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
-from bayou.redaction import is_secret_name
+_SECRET = re.compile(
+    r"(?:aws_)?(?:secret_access_key|session_token|token|sse_customer_key_base64)"
+    r"|(?:azure_)?(?:storage_)?(?:account|access|master|encryption|sas)_key"
+    r"|(?:azure_)?(?:storage_)?(?:client_secret|bearer_token|sas_token|token)|(?:azure_)?fabric_session_token"
+    r"|(?:google_)?(?:bearer_token|service_account_key)"
+)
+"""Names of the options and environment variables that stores read as secrets, and names in the
+results of credential providers. An access key's ID isn't secret."""
 
-_PATHS = ("_file", "_uri", "credentials")
-"""Endings of the names of options whose values are paths of files with secrets."""
-
-_PASSWORD = re.compile(r"://[^:@\s]*:?(\S+)@")
-"""Matches the password or token in a URL."""
+_LOGIN = re.compile(r"://([^\s/:@?#]*:(?!\d+(?:[/?#]|$))\S*|[^\s/?#]+)@")
+"""Matches the user and password, or the token, in a URL; not a port: `http://host:9000/a@b`."""
 
 
-def secret_values(options: Mapping[str, Any]) -> Iterator[str]:
+def secret_values(options: Mapping[str, Any], hosts: Collection[str] = ()) -> Iterator[str]:
     """Yield the secret values in storage options, as they are sent to a store and percent-encoded.
 
-    These are the values of options with names such as `aws_session_token`, the signatures in shared
-    access signatures, and the passwords in URLs.
+    These are the values of options such as `aws_session_token`, the signatures in shared access
+    signatures, and the passwords or tokens in URLs.
+
+    Args:
+        hosts: values that messages may contain, such as `minio`; see `endpoint_hosts`.
     """
     for name, value in options.items():
         for part in _parts(name.lower(), value):
-            yield from {part, quote(part, safe="")}
+            if part and part.lower() not in hosts:
+                yield from {part, quote(part, safe="")}
+
+
+def endpoint_hosts(options: Mapping[str, Any]) -> set[str]:
+    """Return the hosts in the URLs of storage options, and the parts of their names."""
+    hosts = set[str]()
+    for value in options.values():
+        if isinstance(value, str) and "://" in value:
+            try:
+                host = urlsplit(value).hostname or ""
+            except ValueError:  # invalid host or brackets
+                continue
+            hosts.update((host, *re.split(r"[^a-z0-9]+", host)))
+    return hosts
 
 
 def _parts(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, list):  # the parameters of a shared access signature
         yield from (text for key, text in value if key == "sig")
-    elif not isinstance(value, str):
         return
-    elif match := _PASSWORD.search(value):
-        yield from (match[1], unquote(match[1]))
-    elif is_secret_name(name) and not name.endswith(_PATHS):
+    if not isinstance(value, str):
+        return
+    if match := _LOGIN.search(value):
+        user, _, password = match[1].partition(":")
+        yield from (password or user, unquote(password or user))
+    if _SECRET.fullmatch(name):
         yield value
         for parameter in value.removeprefix("?").split("&"):
             if parameter.startswith("sig="):
@@ -42,15 +65,19 @@ def _parts(name: str, value: Any) -> Iterator[str]:
 
 
 def recording_provider(
-    provider: Callable[[], Mapping[str, Any]] | None, secrets: set[str]
+    provider: Callable[[], Mapping[str, Any]] | None, secrets: set[str], hosts: Collection[str]
 ) -> Callable[[], Mapping[str, Any]] | None:
-    """Return a credential provider that adds the secrets that `provider` returns to `secrets`."""
+    """Return a credential provider that adds the secrets that `provider` returns to `secrets`.
+
+    Args:
+        hosts: see `secret_values`.
+    """
     if provider is None:
         return None
 
     def provide() -> Mapping[str, Any]:
         credentials = provider()
-        secrets.update(secret_values(credentials))
+        secrets.update(secret_values(credentials, hosts))
         return credentials
 
     return provide
