@@ -160,14 +160,17 @@ def test_a_configuration_is_shown_without_secrets(tmp_path):
     file = tmp_path / "p.yaml"
     file.write_text(
         "connector:\n"
-        "  kafka: {bootstrap-servers: 'h:1'}\n"
+        "  kafka: {bootstrap-servers: 'h:1', sasl.password: 12345678}\n"
         "  storage: {endpoint: 'http://bob:hunter2@h:9000'}\n"
         "  spark:\n"
         "    spark.ssl.keyPassword: hunter2\n"
         "    spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net: hunter2\n"
+        "    spark.ssl.keyStorePassword: 12345678\n"
+        "    spark.app.password: 1234567.8\n"
         "    spark.app.name: shown\n"
         "  topics: {events: {kafka-topic: events, destination: {table-path: lake/events}}}\n"
     )
     text = repr(load_configuration(file, environment={}))
     assert "hunter2" not in text
+    assert "1234567" not in text
     assert "spark.app.name='shown'" in text

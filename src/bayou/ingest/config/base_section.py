@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -9,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, SecretStr, field_validator
 
 from bayou.ingest.config.plaintext_secrets import is_secret
 from bayou.redaction import is_secret_name, without_secrets
+
+_SCALARS = (str, int, float, dt.date)
+"""Types of a secret without quotes in the YAML, such as `12345678`."""
 
 
 def kebab(name: str) -> str:
@@ -50,11 +54,13 @@ class Section(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Mask secrets in properties of Kafka and Spark, and passwords in URLs."""
         for name, value in super().__repr_args__():
-            if name is not None and isinstance(value, str):
-                secret = is_secret(name) or ("." in name and is_secret_name(name))
-                yield name, "**********" if secret else without_secrets(value)
+            secret = name is not None and (
+                is_secret(name) or ("." in name and is_secret_name(name))
+            )
+            if secret and isinstance(value, _SCALARS) and not isinstance(value, bool):
+                yield name, "**********"
             else:
-                yield name, value
+                yield name, without_secrets(value) if isinstance(value, str) else value
 
 
 def checked_properties(values: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
