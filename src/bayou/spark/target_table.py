@@ -98,10 +98,7 @@ class TargetTable:
         return self.table.exists(self.engine)
 
     def enclosing_table(self) -> str | None:
-        """The path of the innermost Delta table that contains the path; None if there is none.
-
-        If the path is the path of a table, the result is this path.
-        """
+        """The path of the innermost Delta table at `path` or above it; None if there is none."""
         for folder in _folder_and_parents(self.path):
             if Table.for_path(self.engine, folder).exists(self.engine):
                 return folder

@@ -127,7 +127,7 @@ class RowLayout:
     def rows(
         self, decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
     ) -> pa.RecordBatch:
-        """Build the table's rows from a decoded batch with the derived columns.
+        """Build the table's rows from a decoded batch, which includes the derived columns.
 
         `ingestion_timestamp` is in microseconds since the epoch.
         """

@@ -60,8 +60,8 @@ class ChangeReader:
         columns: the columns that are decoded from record fields.
         decode: function that decodes the values of rows. Its arguments are the values, and a batch
             of their records with the columns of the Kafka source.
-        decode_keys: decoder of only the key and ordering columns. If set, records that `decode`
-            filters out delete their keys. If None, they delete nothing.
+        decode_keys: decoder of only the key and ordering columns. If set, a record that `decode`
+            filters out is a delete of its key. If None, such a record is ignored.
         debezium: whether the values are in Debezium's envelope.
     """
 

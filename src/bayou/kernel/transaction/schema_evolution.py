@@ -197,7 +197,7 @@ def merge_schemas(
         widening: rule for which columns are widened to their types in `incoming`; None to widen no
             columns.
         merges_int32: whether byte, short and int merge into the wider type.
-        from_parquet_files: whether both are schemas of Parquet files that are converted to a table.
+        from_parquet_files: whether both schemas are from Parquet files that become a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
     check_names(table, incoming, "", mapped=mapped)
@@ -260,7 +260,7 @@ class SchemaMerge:
         casts: whether values are cast to their column's type and rows may lack columns, as in a
             MERGE. If False, the rows must have the columns' types or types that `widening` allows.
         merges_int32: whether byte, short and int merge into the wider type.
-        from_parquet_files: whether both are schemas of Parquet files that are converted to a table.
+        from_parquet_files: whether both schemas are from Parquet files that become a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
     """
 

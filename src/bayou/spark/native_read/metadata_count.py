@@ -72,8 +72,8 @@ def _row_count(spark: Any, relation: str | None) -> int | None:
     """Return the number of rows of a version from the log; None if the log doesn't have it.
 
     Args:
-        relation: the option `WHOLE_TABLE` of a relation, which identifies the version; None if the
-            relation doesn't have the option.
+        relation: value of a relation's option `WHOLE_TABLE`, which identifies the version; None if
+            the option isn't set.
     """
     table = read_whole_table(relation)
     if table is None:

@@ -1,4 +1,4 @@
-"""Writes of a DataFrame's rows to data files on executors, with `mapInArrow`.
+"""Writes a DataFrame's rows to data files on executors, with `mapInArrow`.
 
 A task returns the actions of its files, or its error. An error therefore doesn't fail the Spark
 job: the other tasks finish, and the driver can delete the files of all tasks. Spark discards the

@@ -203,7 +203,7 @@ def _writer(spark: Any) -> str:
 
 
 def _is_supported(state: TransactionState) -> bool:
-    """Whether Spark's writer writes the files of a table as the kernel does."""
+    """Whether Spark's writer can write the same files for a table as the kernel's writer."""
     properties = TableProperties(state.configuration)
     return (
         not state.partition_columns

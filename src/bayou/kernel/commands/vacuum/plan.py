@@ -182,7 +182,8 @@ def record_lite(engine: Engine, table: str, version: int) -> None:
     """Write `_last_vacuum_info`, which the next lite vacuum of Bayou or delta-spark reads.
 
     Args:
-        version: newest version whose removed files this vacuum deleted.
+        version: newest version that this vacuum covers. The files that commits until this version
+            removed from the table are deleted.
     """
     info = _LastVacuum(latest_commit_version_outside_of_retention_window=version)
     engine.files.put(f"{log_path(table)}/{_LAST_VACUUM}", msgspec.json.encode(info))

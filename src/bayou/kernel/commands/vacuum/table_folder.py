@@ -47,8 +47,8 @@ class TableFolder:
     def vector_path(self, storage_type: str, path_or_inline: str) -> str | None:
         """Return the relative path of a deletion vector file; None for an inline vector.
 
-        The path is decoded and real, as the result of `relative_path`. The result is also None if
-        the file is outside the table.
+        Like the result of `relative_path`, the path is decoded, and its symbolic links are
+        resolved. The result is also None if the file is outside the table.
         """
         descriptor = DeletionVectorDescriptor(
             storage_type=storage_type,

@@ -428,10 +428,10 @@ def _at_most(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
 def _compare_lexicographically(op: str, values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
     """Compare the values of several columns, as one sequence, with a sequence of bounds.
 
-    Sequences are compared in lexicographic order. Equal sequences give true.
+    Sequences are compared in lexicographic order.
 
     Args:
-        op: `<` or `>`.
+        op: `<` for "less or equal", `>` for "greater or equal".
         values: for each column, one value per file.
     """
     first, bound = values[0], to_scalar(bounds[0], values[0].type)

@@ -54,7 +54,10 @@ from bayou.protocol.schema import BOOLEAN
 
 
 class TriState:
-    """Determines for each file whether a predicate may be true, or false, for some of its rows."""
+    """Determines for each file whether some of its rows may match a predicate.
+
+    Separately, it determines whether the predicate may be false for some rows.
+    """
 
     def __init__(
         self,
