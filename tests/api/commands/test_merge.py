@@ -275,7 +275,7 @@ def test_wrong_arguments_are_refused_in_a_sentence(path: str) -> None:
     merge = table.merge(source, "target.id = source.id")
     with pytest.raises(ArgumentError, match="DELTA_MERGE_MISSING_WHEN"):
         merge.execute()
-    with pytest.raises(ArgumentError, match="updates: 'v' is 3"):
+    with pytest.raises(ArgumentError, match="updates: column 'v' can't be set to 3"):
         merge.when_matched_update({"v": 3})  # type: ignore[dict-item]
     with pytest.raises(ArgumentError, match="source: the items have the type int"):
         table.merge([1], "true").when_matched_delete().execute()  # type: ignore[arg-type]
