@@ -129,13 +129,19 @@ def main(arguments: Sequence[str]) -> None:
             goals.FIGURES.parent.mkdir(parents=True, exist_ok=True)
             goals.FIGURES.write_text(json.dumps(measure.figures, indent=1), encoding="utf-8")
         console.print(f"{name}: {time.perf_counter() - start:.0f} s altogether\n")
-        if not options.part:
-            RESULTS.write_text(console.export_text(clear=False), encoding="utf-8")
+        _store_results(console, options.part)
     if not options.part:
         console.print(goals.grid(measure.figures))
     console.print(f"all: {(time.perf_counter() - began) / 60:.0f} minutes")
+    _store_results(console, options.part)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def _store_results(console: Console, parts: Sequence[str]) -> None:
+    """Store what a run has printed so far; a run of some parts isn't stored."""
+    if not parts:
+        RESULTS.write_text(console.export_text(clear=False), encoding="utf-8")
 
 
 if __name__ == "__main__":
