@@ -1,4 +1,7 @@
-"""Concatenation of small batches, because each batch has a fixed cost for whoever reads it."""
+"""Concatenation of small batches.
+
+A program that reads batches spends some time on each, however few rows it has.
+"""
 
 from __future__ import annotations
 
