@@ -263,7 +263,7 @@ def test_an_identity_column_whose_step_is_no_number_is_named(log):
 def test_a_deletion_vector_beyond_the_range_of_the_protocol_is_named_with_its_line(log):
     vector = {**deletion_vector("v"), "sizeInBytes": 1 << 45}
     log.commit(protocol(), metadata({"id": "long"}), add("a", vector=vector))
-    with pytest.raises(CorruptTableError, match="line 3: a deletion vector exceeds"):
+    with pytest.raises(CorruptTableError, match="line 3: a deletion vector has a size"):
         open_table(log)
 
 

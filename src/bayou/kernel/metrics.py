@@ -243,7 +243,7 @@ class Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Context manager that pauses the stopwatch; if the block raises, it stays stopped."""
+        """Context manager that pauses the stopwatch. An exception leaves the stopwatch stopped."""
         self.stop()
         yield
         self._started = time.perf_counter_ns()

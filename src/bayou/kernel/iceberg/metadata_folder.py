@@ -96,7 +96,7 @@ class MetadataFolder:
         except msgspec.DecodeError as error:
             raise self._invalid(path, str(error)) from error
         if "format-version" not in metadata:
-            raise self._invalid(path, "it has no format-version")
+            raise self._invalid(path, "format-version is missing")
         return metadata
 
     def newest(self) -> tuple[int, Json] | None:

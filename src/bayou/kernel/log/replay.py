@@ -312,11 +312,13 @@ def _replay(engine: Engine, segment: LogSegment) -> tuple[ReplayState, FileActio
 
 
 def _decode(data: bytes, kinds: Collection[type] | None = None) -> Iterator[Action]:
-    """Decode actions; a deletion vector with a size or offset above 2^31 - 1 is invalid."""
+    """Decode actions. Raise an error if a size or offset of a deletion vector exceeds 2^31 - 1."""
     for action in decode_actions(data, kinds):
         vector = action.deletion_vector if isinstance(action, AddFile | RemoveFile) else None
         if vector is not None and max(vector.size_in_bytes, vector.offset or 0) > _MAX_INT:
-            raise msgspec.ValidationError(f"a deletion vector exceeds {_MAX_INT} bytes")
+            raise msgspec.ValidationError(
+                f"a deletion vector has a size or offset above {_MAX_INT} bytes"
+            )
         yield action
 
 

@@ -190,8 +190,8 @@ def complete_checkpoints(
 def monotonic_times(commits: Iterable[tuple[int, FileStatus]]) -> Iterator[tuple[int, int]]:
     """Yield (version, timestamp in ms) of commits, which must be in ascending order.
 
-    The timestamp is the file's modification time, or the previous timestamp plus 1 ms if the
-    modification time isn't later.
+    The timestamp is the modification time of the commit file. If this time isn't later than the
+    previous timestamp, the result is the previous timestamp plus 1 ms.
     """
     last: int | None = None
     for version, file in commits:
@@ -219,7 +219,8 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
         listing: an empty listing, to which the files are added.
 
     Returns:
-        The segment; None if the listing from `start` on has no checkpoint or no commit.
+        The segment. None if `start` is above 0 and the listing has no checkpoint, or has no
+        commits.
     """
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):

@@ -125,8 +125,8 @@ def replay_checkpoint_adds(
     Args:
         seen_keys: keys of the files that later commits added or removed; these files aren't live.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: type of `stats_parsed`. Statistics in this form are converted to JSON if the
-            checkpoint has no `stats`.
+        parsed: type of `stats_parsed`. If the checkpoint has no `stats`, `stats_parsed` is read and
+            converted to JSON. If None, only `stats` is read.
     """
     with read_checkpoint_adds(
         engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_json=True
@@ -136,7 +136,10 @@ def replay_checkpoint_adds(
 
 
 def _split_file(engine: Engine, table: str, file: FileStatus, count: int) -> Iterator[LogSlice]:
-    """Split a file's row groups into at most `count` slices (at least one) of about equal size."""
+    """Split a file's row groups into at most `count` slices of about equal size.
+
+    If `count` is 0, the file is one slice.
+    """
     try:
         row_groups = engine.parquet.read_row_groups(file)
     except StorageError as error:

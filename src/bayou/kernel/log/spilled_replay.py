@@ -35,10 +35,11 @@ _SCHEMA = pa.schema(_FIELDS)
 
 
 class SpilledStore:
-    """Stores file actions on the local disk. The end of its `with` block deletes the files.
+    """Stores file actions in temporary files, which are deleted at the end of the `with` block.
 
     Args:
-        size: approximate total size of the commits in bytes. The number of files depends on it.
+        size: approximate total size of the commits in bytes. It determines the number of temporary
+            files.
     """
 
     def __init__(self, size: int) -> None:

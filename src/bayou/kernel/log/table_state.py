@@ -158,7 +158,7 @@ class TableState:
     def transactions(self) -> Mapping[str, int]:
         """Latest transaction version by application id (PROTOCOL.md, Transaction Identifiers).
 
-        Identifiers with a negative version are omitted: a clone has withdrawn them.
+        Negative versions are omitted. CLONE writes version -1 to remove an application's version.
         """
         transactions = self._transactions.items()
         return {app_id: txn.version for app_id, txn in transactions if txn.version >= 0}
@@ -219,7 +219,10 @@ class TableState:
 
     @property
     def checksum_totals(self) -> FileTotals | None:
-        """Number and size of the live files, from the version checksum; None if there is none."""
+        """Number and size of the live files, from the version checksum.
+
+        None if no usable checksum of this version was read.
+        """
         return self._checksum_totals
 
     @property
@@ -401,7 +404,7 @@ def _with_location(
 def _checkpoint_actions(
     engine: Engine, segment: LogSegment, checkpoint: Checkpoint, checksum: VersionChecksum | None
 ) -> tuple[Sequence[Action], CheckpointContents | None]:
-    """Return the checkpoint's non-file actions and contents.
+    """Return the non-file actions of a checkpoint, and the contents of the checkpoint.
 
     Args:
         checksum: version checksum to take the actions from. If it is None, the checkpoint is read.
@@ -438,9 +441,11 @@ def _in_commit_timestamp(
 ) -> int | None:
     """Return the in-commit timestamp of a version; None if it has none.
 
-    If the checkpoint has the same version, the commit wasn't replayed. In this case, the timestamp
-    is taken from the checksum, or the commit is read. The next commit needs this timestamp, because
-    its own timestamp must be later.
+    If the table has a checkpoint of this version, the commit of the version wasn't replayed. The
+    timestamp is then taken from the version checksum. Without a timestamp in the checksum, the
+    commit is read.
+
+    The timestamp is needed because the timestamp of the next commit must be later.
     """
     info = replay.commit_info
     if info is None and not segment.commits:

@@ -94,8 +94,8 @@ def exact_double_files(
     """Return the paths of the files that were written after a column changed from float to double.
 
     Args:
-        commits, keys: for each element of `adds`, the index of its commit, counted from the newest
-            commit (0), and its key string.
+        commits: index of the commit of each element of `adds`, counted from the newest commit (0).
+        keys: key string of each element of `adds`.
         all_keys: key strings of all adds and removes of the files in `adds`.
         change: the newest change. If None, the result is empty.
     """

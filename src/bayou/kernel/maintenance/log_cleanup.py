@@ -1,7 +1,7 @@
 """Log cleanup: deletes log files older than the log retention (PROTOCOL.md, Metadata Cleanup).
 
 The *cutoff* is the current time minus the log retention, rounded down to midnight UTC. The *cutoff
-commit* is the newest commit at or before the cutoff. The *cutoff checkpoint* is the newest complete
+commit* is the newest commit at or before the cutoff. The *cutoff checkpoint* is the newest readable
 checkpoint up to the version of the cutoff commit. Files of versions before the cutoff checkpoint
 are deleted in ascending order; if the cleanup is interrupted, the log is still valid. If there is
 no cutoff checkpoint, only temporary files (`.*.tmp`) of killed writers are deleted.
@@ -85,13 +85,14 @@ def clean_up_log(
     Idempotent, and safe to run concurrently with readers of retained versions, writers and other
     cleanups. The caller must check `delta.enableExpiredLogCleanup`.
 
-    No version is deleted if there is no cutoff checkpoint, or if the table feature
-    `checkpointProtection` forbids the deletion.
+    No version is deleted if the log has no cutoff checkpoint (see the module's docstring), or if
+    the table feature `checkpointProtection` forbids the deletion.
 
     Args:
         retention_ms: log retention in ms. If None, `delta.logRetentionDuration` is used.
         now: current time in ms since the epoch. If None, the system clock is used.
-        granularity_ms: the cutoff is rounded down to a multiple of this; a day in PROTOCOL.md.
+        granularity_ms: the cutoff is rounded down to a multiple of this. The default is one day,
+            as in PROTOCOL.md.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     state: TableState | None = None

@@ -95,8 +95,8 @@ class MemoryOutputFile(OutputFile):
         return bool(self.data)
 
     def to_input_file(self) -> Any:
-        """Raise `io.UnsupportedOperation`: the file can only be written."""
-        raise io.UnsupportedOperation(f"{self.location} can only be written")
+        """Raise `io.UnsupportedOperation`, because the file can't be read."""
+        raise io.UnsupportedOperation(f"{self.location}: the file can be written, but not read")
 
     def create(self, overwrite: bool = False) -> Any:
         """Return the stream to write the file."""

@@ -153,10 +153,12 @@ class _ColumnRange(Range):
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
         """For each file, return whether it may contain `value`; true if unknown.
 
-        Only float and double columns are checked, because their maximum is often NaN. A comparison
-        with NaN as the upper bound excludes no value above the minimum. A file with at most two
-        non-null values contains only its minimum and its maximum, so the result is whether `value`
-        may equal one of them. For a file with more values, the result is true.
+        Only float and double columns are checked, because their maximum is often NaN. As NaN is the
+        largest value, this maximum excludes no value above the minimum.
+
+        A file with at most two non-null values contains only its minimum and its maximum. For such
+        a file, the result is whether `value` may equal one of them. For a file with more values,
+        the result is true.
         """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
@@ -178,12 +180,13 @@ class _ColumnRange(Range):
     def _bound(self, side: str, arrow_type: pa.DataType, *, upper: bool | None = None) -> Datum:
         """Return each file's bound, widened if writers may have rounded or truncated it.
 
-        The original value of a rounded or truncated bound is unknown, but lies in a range.
+        The original value of a rounded or truncated bound is unknown. It lies between a lower end
+        and an upper end. One of these ends is returned.
 
         Args:
             side: `minValues` or `maxValues`.
-            upper: whether to return the upper end of this range. If False, the lower end is
-                returned. None means False for `minValues` and True for `maxValues`.
+            upper: True for the upper end, False for the lower end. If None, the lower end is
+                returned for `minValues`, and the upper end for `maxValues`.
         """
         stored = stored_type(self.data_type)
         if stored is None:
@@ -223,7 +226,10 @@ class _ColumnRange(Range):
 
 
 class _StructRange(Range):
-    """The range of a struct, which has no bounds. It may be null if all its leaves may be null."""
+    """The range of a struct, which has no bounds.
+
+    The struct may be null if all its leaves may be null.
+    """
 
     def __init__(self, leaves: Sequence[Range], data_type: DataType) -> None:
         super().__init__(data_type)
@@ -299,7 +305,12 @@ class FileRanges:
         return _PartitionRange(data_type, values, known)
 
     def statistic(self, path: tuple[str, ...], arrow_type: pa.DataType) -> Datum:
-        """Return a statistic of each file, such as `("minValues", "id")`; null if it is unknown."""
+        """Return a statistic of each file; null if it is unknown.
+
+        Args:
+            path: path of the statistic in `add.stats`, such as `("minValues", "id")`.
+            arrow_type: type of the result.
+        """
         if self._stats is None:
             return to_scalar(None, arrow_type)
         values: Datum = self._stats.column(path[0])
@@ -317,7 +328,7 @@ class FileRanges:
 
 
 class StatisticsRecorder(FileRanges):
-    """Records the statistics that a predicate needs: a `FileRanges` without files."""
+    """A `FileRanges` without files. It records the statistics that a predicate needs."""
 
     def __init__(self, schema: StructType, partition_columns: frozenset[str]) -> None:
         empty = {

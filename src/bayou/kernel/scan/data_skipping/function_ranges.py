@@ -175,7 +175,7 @@ class _FunctionRange(Range):
             bounds: type and bound (lower or upper) of each operand that isn't a constant.
 
         Returns:
-            The results, one per file; None if a bound is unknown for all files.
+            The results, one per file. None if all bounds are scalars and one of them is null.
         """
         lengths = [len(b) for _, b in bounds if not isinstance(b, pa.Scalar)]
         if not lengths and not all(b.is_valid for _, b in bounds):
@@ -251,7 +251,10 @@ class _EitherRange(Range):
 
 
 def _has_extremes(arrow_type: pa.DataType) -> bool:
-    """Whether Arrow's functions min and max support a type; for floats, they ignore NaN."""
+    """Whether Arrow's functions for minimum and maximum can be used for a type.
+
+    They don't support booleans, and they ignore NaN in floats.
+    """
     return not pa.types.is_floating(arrow_type) and not pa.types.is_boolean(arrow_type)
 
 

@@ -112,9 +112,10 @@ class _GeneratedColumn:
 
     @property
     def part(self) -> str:
-        """The time field that the column extracts from a timestamp or date.
+        """The time field that the generated column extracts from its source column.
 
-        The result is `year`, `month`, `day` or `hour`; for all other columns, it is empty.
+        The value is `year`, `month`, `day` or `hour`. If the generation expression computes
+        something else, the value is an empty string.
         """
         match self.expression:
             case Function(name, (argument,)) if name in _PARTS:

@@ -63,7 +63,7 @@ class Pruning:
 
     @property
     def stats_schema(self) -> pa.Schema | None:
-        """Schema of the statistics that the plan uses, by logical names; None if it uses none."""
+        """Schema of the plan's statistics, by logical names; None if it uses no statistics."""
         return self._plan.stats_schema
 
     @property

@@ -1,8 +1,8 @@
 """Data skipping plans, which select files by partition values and statistics.
 
-For each file, a plan determines whether a predicate may be true for a row, from the possible
-results of the predicate's operands (`tri_state`). Files in which the predicate can't be true are
-skipped. If a statistic is missing or unusable, every value is possible.
+For each file, a plan determines whether a predicate may be true for some row. It computes this from
+the possible results of the predicate's operands (`tri_state`). Files in which the predicate can't
+be true are skipped. If a statistic is missing or unusable, every value is possible.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Three-valued logic of data skipping: which results a predicate can have for the rows of a file.
 
-`TriState` returns for each file whether a predicate may be true or false for some row. If the
-values in a file are unknown, the answer is true. The answers are boolean arrays without nulls.
+`TriState` returns for each file whether a predicate may be true for some row, and separately
+whether it may be false for some row. If the values in a file are unknown, both answers are true.
+The answers are boolean arrays without nulls.
 """
 
 from __future__ import annotations
