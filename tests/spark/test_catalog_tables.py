@@ -152,8 +152,8 @@ def test_an_alteration_succeeds_although_the_catalog_cannot_be_updated(
     assert bayou.table(path).snapshot().schema.names == ("id", "more")
     (record,) = [r for r in caplog.records if r.name == "bayou.spark.catalog_tables"]
     assert record.getMessage() == (
-        f"{name}: the columns in the catalog can't be updated to the columns of the table: the "
-        "metastore doesn't answer. The next ALTER TABLE updates them."
+        f"{name}: the table has changed, but its columns in the catalog couldn't be updated: the "
+        "metastore doesn't answer. The next ALTER TABLE repeats the update."
     )
 
 
@@ -170,7 +170,7 @@ def test_the_error_of_a_table_that_is_not_added_to_the_catalog_says_that_it_is_w
     with pytest.raises(StorageError) as raised:
         spark.range(2).write.format("delta").option("path", path).saveAsTable(name)
     assert str(raised.value) == (
-        f"{name}: the table is written to {path}, but can't be added to the catalog: the metastore "
+        f"{name}: the table exists at {path}, but can't be added to the catalog: the metastore "
         f"doesn't answer. Don't write the rows again; run CREATE TABLE {name} USING delta LOCATION "
         f"'{path}'."
     )

@@ -188,7 +188,7 @@ def object_(fields: Mapping[str, bytes], ids: Mapping[str, int]) -> bytes:
 def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
     """Split an encoded object into encoded values by field name; `ids` comes from `field_ids`."""
     if not value or value[0] & 3 != _OBJECT:
-        raise VariantError("the unshredded part of an object isn't an object")
+        raise VariantError("the field `value` of a shredded object isn't an object")
     head = value[0] >> 2
     width, id_width, count_width = (head & 3) + 1, (head >> 2 & 3) + 1, 4 if head >> 4 & 1 else 1
     count = _unsigned(value, 1, count_width)

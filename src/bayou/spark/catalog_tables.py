@@ -59,7 +59,7 @@ class NamedTable:
             plain_sql(spark, create)
         except (BayouError, JvmError, PySparkException) as error:
             raise StorageError(
-                f"{self.name}: the table is written to {path}, but can't be added to the catalog: "
+                f"{self.name}: the table exists at {path}, but can't be added to the catalog: "
                 f"{error_reason(error).removesuffix('.')}. Don't write the rows again; run CREATE "
                 f"TABLE {self.name} USING delta LOCATION {location}.",
                 path=path,
@@ -144,7 +144,7 @@ def _check_entry(table: CatalogTable, name: str, path: str) -> None:
     if _comparable(location) != _comparable(path):
         raise ArgumentError(
             f"{name}: the catalog has a table with this name at {location}, not at {path}. Use "
-            "another name, or drop the entry.",
+            "another name, or drop the other table from the catalog.",
             argument="name",
         )
 
@@ -241,8 +241,8 @@ def refresh_columns(spark: Any, name: str, path: str) -> None:
         CatalogTable(spark, name).set_columns(schema.json())
     except (BayouError, JvmError, PySparkException) as error:
         _LOG.warning(
-            "%s: the columns in the catalog can't be updated to the columns of the table: %s. The "
-            "next ALTER TABLE updates them.",
+            "%s: the table has changed, but its columns in the catalog couldn't be updated: %s. "
+            "The next ALTER TABLE repeats the update.",
             name,
             error_reason(error).removesuffix("."),
         )

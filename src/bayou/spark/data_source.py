@@ -34,8 +34,8 @@ writer. Without the error, INSERT OVERWRITE would delete rows that the view does
 class DeltaDataSource(DataSource):
     """Reads and writes Delta tables by path.
 
-    Spark calls `schema` in one process, and then `reader` on pickled copies of this object in other
-    processes, once for each query. All copies read the version that `schema` opened.
+    Spark calls `schema` in one process. For each query, it then calls `reader` in another process,
+    on a pickled copy of this object. All copies read the version that `schema` opened.
     """
 
     _pinned: PinnedVersion | None = None

@@ -8,7 +8,10 @@ from bayou.protocol.sql import quote_identifier, string_literal
 
 
 def type_sql(data_type: types.DataType) -> str:
-    """Return a type as SQL. Nested fields have names in backticks, `NOT NULL` and comments."""
+    """Return a type as SQL.
+
+    The name of a nested field is in backticks. `NOT NULL` and the comment of the field are kept.
+    """
     match data_type:
         case types.StructType(fields=fields):
             return f"STRUCT<{', '.join(map(_field_sql, fields))}>"

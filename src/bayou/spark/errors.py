@@ -57,13 +57,13 @@ def short_message(error: BaseException) -> str | None:
 
 
 def as_bayou_error(error: BaseException, *, table: str) -> BayouError | None:
-    """Recreate the `BayouError` that caused a Spark exception; None for other causes.
+    """Recreate the `BayouError` that caused a Spark exception; return None for another cause.
 
-    If a scalar subquery has returned several rows, the result is a `PredicateError`. PySpark has no
+    The result has the type and the message of the task's error. Its attributes are None, except for
+    `table`, because Spark transfers only the message from the task to the driver.
+
+    If a scalar subquery returned several rows, the result is a `PredicateError`. PySpark has no
     exception for this case, and would show the JVM's stack trace.
-
-    Otherwise, the result has the type and the message of the task's error. Its attributes are None,
-    except for `table`, because Spark transfers only the message from the task to the driver.
     """
     if isinstance(error, BayouError):
         return error

@@ -1,8 +1,9 @@
 """Exceptions that are both a `BayouError` and the corresponding exception of delta-spark.
 
-`DeltaTable`, `bayou.spark.sql` and, after `enable`, PySpark's readers and writers raise them. An
-exception has the attributes of its class in `bayou.errors`. It is also an instance of a class of
-`pyspark.errors`, with the same error condition and SQLSTATE as in delta-spark:
+`DeltaTable`, `bayou.spark.sql` and, after `enable`, PySpark's readers and writers raise these
+exceptions. Each one is an instance of a class in `bayou.errors`, and has the attributes of that
+class. It is also an instance of a class of `pyspark.errors`, with the same error condition and
+SQLSTATE as in delta-spark:
 
     from pyspark.errors import AnalysisException
 
@@ -150,7 +151,7 @@ def names_condition(error: BayouError) -> bool:
 
 
 def raise_spark_exceptions(function: CallableT) -> CallableT:
-    """Decorator that converts the `BayouError`s of a function with `spark_exception`."""
+    """Decorator that uses `spark_exception` to convert each `BayouError` of a function."""
 
     @functools.wraps(function)
     def call(*arguments: Any, **named_arguments: Any) -> Any:

@@ -254,7 +254,7 @@ def _check_location(name: TableName, loaded: LoadedTable, location: str) -> None
     if _comparable(metadata.location) != _comparable(location):
         raise ArgumentError(
             f"{name}: the catalog has this table at {metadata.location}, not at {location}. Use "
-            "another name, or drop the entry.",
+            "another name, or drop the table from the catalog.",
             argument="location",
         )
 

@@ -161,8 +161,8 @@ class Maintenance(BoundTable):
             target: path of the new table, in the same store.
             version, timestamp: version to clone; the latest by default.
             shallow: whether to refer to this table's data files. If False, they are copied.
-            replace: whether to replace an existing table at `target`. A shallow clone only replaces
-                a table without data files.
+            replace: whether to replace an existing table at `target`. A shallow clone can't replace
+                a table that has data files.
             configuration: table properties of the clone, in addition to this table's properties.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.

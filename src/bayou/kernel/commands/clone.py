@@ -169,8 +169,8 @@ def clone(
         shallow: whether the clone references the source's data files by absolute paths; if False,
             the files are copied.
         properties: table properties to set in addition to the properties of the source.
-        replace: whether to replace an existing table at `target`. A shallow clone only replaces a
-            table without data files.
+        replace: whether to replace an existing table at `target`. A shallow clone can't replace a
+            table that has data files.
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
             Transaction Identifiers). A pipeline or streaming query that wrote to the source can
             then write to the clone; it continues after the last batch that the clone contains.

@@ -72,7 +72,7 @@ def run_update(
     `txnAppId` and `txnVersion` in the session's conf.
     """
     if not values:
-        raise ArgumentError("set: it has no columns. Set at least one column.", argument="set")
+        raise ArgumentError("set: no column is set. Set at least one column.", argument="set")
     return target.commit_once(lambda snapshot: _update(target, snapshot, condition, values))
 
 

@@ -32,7 +32,7 @@ class RequestedClause:
     """A WHEN clause.
 
     Attributes:
-        condition: None if the clause applies to all rows of its kind.
+        condition: the clause's condition. If None, the clause applies to all rows of its `kind`.
         values: the value for each assigned target column. If None, each column is set to the
             source column of the same name (`UPDATE SET *`, `INSERT *`).
     """
@@ -159,7 +159,7 @@ class MergeRequest:
         return True
 
     def check_client_evaluates(self, spark: Any, target: StructType, source: StructType) -> None:
-        """Check that the client can evaluate all conditions and values, under Spark Connect.
+        """Under Spark Connect, check that the client can evaluate all conditions and values.
 
         Raises:
             PredicateError: with the session's settings, Spark's result for an expression may differ

@@ -6,7 +6,8 @@ executors, with one task for each rewrite. Rewrites are committed in batches, so
 loses only the last batch.
 
 Z-order and clustering on executors have three steps. First, tasks sample the clustering columns.
-Then tasks split the rows into ranges of the space-filling curve, and shuffle them as Arrow batches.
+Then tasks assign each row to a range of the space-filling curve, and shuffle the rows as Arrow
+batches.
 Finally, a task for each new file sorts the rows of the file's ranges and writes the file.
 """
 
@@ -102,7 +103,7 @@ def decode_adds(result: bytes) -> list[AddFile]:
 
 
 class DeleteTaskFiles:
-    """Function for the argument `discard` of `run_tasks`: deletes the files that tasks wrote."""
+    """Function that deletes the files of a failed job (argument `discard` of `run_tasks`)."""
 
     def __init__(self, engine: EngineDescription, table: str) -> None:
         self._engine = engine
@@ -195,8 +196,8 @@ class _Shuffle:
         parts: for each rewrite, the ranges of the space-filling curve.
         first_files: for each rewrite, the index of its first new file.
         rewrite_numbers: for each new file, the index of its rewrite.
-        rewrites: for each rewrite, the serialized `RewriteTask` with only its first input file,
-            which is enough to write the new files.
+        rewrites: for each rewrite, its serialized `RewriteTask` with only the first input file.
+            Reduce tasks take the partition values from this file, and read no input files.
     """
 
     engine: EngineDescription

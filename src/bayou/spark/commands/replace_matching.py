@@ -103,10 +103,9 @@ def replace_matching(
 
 
 def save(request: WriteRequest) -> Any:
-    """Handler of the hook `save`: a write with the option `replaceOn` or `replaceUsing`.
+    """Handler of the hook `save`: run a write with the option `replaceOn` or `replaceUsing`.
 
-    Returns NotImplemented for a write without these options. If the table doesn't exist, it is
-    created.
+    Returns NotImplemented for other writes. If the table doesn't exist, the write creates it.
     """
     lower_case = {key.lower(): value for key, value in request.options.items()}
     if request.format != "delta" and request.method == "saveAsTable":
@@ -162,7 +161,7 @@ def check_aligned(
 def _pairs(
     target: TargetTable, schema: StructType, columns: Mapping[str, str], using: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return pairs of quoted names of the columns in `using`: (in the table, in the rows)."""
+    """For each column of `using`, return its quoted names in the table and in the rows."""
     assigned = {name.lower(): column for name, column in columns.items()}
     pairs = []
     for name in using:
@@ -233,7 +232,7 @@ def _incompatible(first: str, second: str) -> ArgumentError:
 
 
 def _target(request: WriteRequest) -> TargetTable | None:
-    """Return the table that a request writes; None if no Delta table has the name."""
+    """Return the table that a request writes to; None if no Delta table has the request's name."""
     if request.table is None:
         return TargetTable(spark=request.spark, location=request.path or "")
     named = named_table(

@@ -97,8 +97,8 @@ class AppliedRows:
 def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
     """Return the rows of a version as a DataFrame, with the columns `FILE` and `POSITION`.
 
-    If the target is a view, the other columns are the columns of the view and its hidden columns,
-    see `TargetView.rows`.
+    If the target is a view, the other columns are the view's columns and the hidden columns of
+    `TargetView.rows`.
     """
     options = {**target.options, "versionAsOf": str(snapshot.version)}
 
@@ -345,7 +345,7 @@ class _TaskRows:
 
 
 def collect_positions(rows: Any, *, table: str) -> dict[str, BitMap64]:
-    """Collect the positions of rows in the driver, grouped by file; Spark shuffles no rows.
+    """Collect the row positions of each file in the driver, without a shuffle.
 
     `rows` has the columns `FILE` and `POSITION`. The keys of the result are normalized file paths.
     """
@@ -368,7 +368,10 @@ def collect_positions(rows: Any, *, table: str) -> dict[str, BitMap64]:
 def pair_with_files(
     files: Iterable[ScanFile], positions: dict[str, BitMap64]
 ) -> list[tuple[ScanFile, BitMap64]]:
-    """Return each file that has positions, with its positions from `collect_positions`."""
+    """Return each file that has row positions in `positions`, together with these positions.
+
+    `positions` is the result of `collect_positions`.
+    """
     return [(file, positions[key]) for file in files if (key := _file_key(file)) in positions]
 
 
@@ -413,7 +416,10 @@ def _filtered(rows: pa.RecordBatch, mask: Any) -> pa.RecordBatch:
 
 
 def _key(path: str) -> str:
-    """Return the normalized path of a value in `FILE`: Spark and Bayou write paths differently."""
+    """Return the normalized form of a path in the column `FILE`.
+
+    Spark and Bayou can write the same path differently, such as `s3a://` and `s3://`.
+    """
     prefix, path = path[0], path[1:]
     path = unquote(path) if prefix == _ENCODED else path
     scheme, separator, location = path.partition(":")

@@ -1,4 +1,4 @@
-"""Collects or checkpoints merge sources that are small enough."""
+"""Collects a small merge source in the driver, or stores its rows with `localCheckpoint`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _UNKNOWN_SIZE = (1 << 63) - 1
 def collect_small_source(spark: Any, source: Any) -> pa.Table | None:
     """Collect the rows of a source; return None if the rows are too large to broadcast.
 
-    The size is Spark's estimate. If Spark has no estimate (Python lists, a stream's micro-batch),
-    the rows are collected up to a limit.
+    The size is Spark's estimate. Without an estimate (Python lists, a stream's micro-batch), the
+    function collects rows up to a limit. If the source has more rows, it returns None.
     """
     limit = _limit(spark)
     if not _may_be_small(source, limit):

@@ -119,7 +119,7 @@ class _InventoryTask:
 
 
 def _other_uris(root: str, location: str) -> list[str]:
-    """Other URIs of a table's folder that an inventory may contain, such as `s3a:` for `s3:`."""
+    """Other URIs that an inventory may use for a table's folder, such as `s3a:` for `s3:`."""
     if root.startswith("/"):
         return [f"file:{root}", f"file://{root}"]
     uris = [location]

@@ -178,7 +178,7 @@ class DeltaTable:
 
     @classmethod
     def createOrReplace(cls, sparkSession: Any = None) -> DeltaTableBuilder[DeltaTable]:  # noqa: N802, N803
-        """Start the definition of a table that is created, or replaces the existing table."""
+        """Start the definition of a table, which replaces the existing table if there is one."""
         return cls._builder(sparkSession, CreationMode.CREATE_OR_REPLACE)
 
     def toDF(self) -> DataFrame:  # noqa: N802
@@ -264,7 +264,7 @@ class DeltaTable:
         return frame
 
     def checkpoint(self, version: int | None = None) -> int:
-        """Write the checkpoint of a version, and return the version; by default the latest.
+        """Write the checkpoint of a version (the latest by default) and return the version.
 
         This method doesn't exist in delta-spark. Executors write large checkpoints (setting
         `bayou.checkpoint.localBytes`).
@@ -351,8 +351,8 @@ class DeltaTable:
         Args:
             target: path of the clone, or its name in the catalog.
             isShallow: whether to create a shallow clone, which refers to this table's data files.
-            replace: whether to replace an existing table at `target`. A shallow clone only replaces
-                a table without data files.
+            replace: whether to replace an existing table at `target`. A shallow clone can't replace
+                a table that has data files.
             properties: table properties that override the properties of this table.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.
@@ -414,10 +414,10 @@ class DeltaTable:
         )
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
-        """Raise the protocol's reader and writer versions; a lower version has no effect.
+        """Raise the protocol's reader and writer versions. Lower versions are ignored.
 
         Raises:
-            ArgumentError: the Delta protocol doesn't define a version.
+            ArgumentError: `readerVersion` is higher than 3, or `writerVersion` is higher than 7.
         """
         reader = check_version(readerVersion, "readerVersion")
         writer = check_version(writerVersion, "writerVersion")
@@ -439,7 +439,7 @@ class DeltaTable:
         featureName: str,  # noqa: N803
         truncateHistory: bool | None = None,  # noqa: N803
     ) -> None:
-        """Remove a table feature from the protocol, and its data and metadata from the table.
+        """Remove a table feature from the protocol, and delete the feature's data and metadata.
 
         Args:
             truncateHistory: whether to delete versions that use the feature and are older than 24

@@ -22,9 +22,10 @@ _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 class DeltaMergeBuilder:
     """Builder of a MERGE; each method except `execute` returns a new builder.
 
-    Each row is matched, not matched, or not matched by source. Among the clauses for this kind of
-    row, the first clause with a true condition applies to the row. Conditions and values are SQL
-    strings or Columns. Column names in them can be qualified by the aliases of target and source.
+    Each row is matched, not matched, or not matched by source. The clauses for that kind of row are
+    tested in order, and the first clause whose condition is true is applied to the row. Conditions
+    and values are SQL strings or Columns. Column names in them can be qualified by the aliases of
+    target and source.
     """
 
     def __init__(self, target: TargetTable, source: Any, request: MergeRequest) -> None:

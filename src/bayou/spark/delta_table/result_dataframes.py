@@ -36,7 +36,8 @@ def restore_frame(spark: Any, metrics: RestoreMetrics) -> Any:
 def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
     """Metrics of MERGE as one row.
 
-    If `metrics` is None, the table already contained the MERGE, and there is no row.
+    If `metrics` is None, the result has no row. An earlier commit with the same `txnAppId` and
+    `txnVersion` already contains the MERGE.
     """
     if metrics is None:
         return spark.createDataFrame([], _longs(_MERGE))
@@ -126,7 +127,7 @@ def qualified(path: str) -> str:
 
 
 def _nested(values: Any) -> Any:
-    """Convert nested dictionaries to nested tuples, the rows of `createDataFrame`."""
+    """Convert nested dictionaries to nested tuples, which `createDataFrame` accepts as rows."""
     return tuple(map(_nested, values.values())) if isinstance(values, dict) else values
 
 

@@ -205,7 +205,10 @@ class DeltaTableBuilder(Generic[TableT]):
     def _create_named(
         self, target: TargetTable, name: NamedTable, definition: TableDefinition
     ) -> None:
-        """Create a table unless it exists at `target`, and register its name in the catalog."""
+        """Create or replace the table at `target`, and register its name in the catalog.
+
+        An existing table that isn't replaced must match the definition.
+        """
         if target.exists() and not self._mode.replaces:
             check_definition(target.table.latest_snapshot(target.engine), definition)
         else:

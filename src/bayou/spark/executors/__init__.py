@@ -1,5 +1,6 @@
 """Spark jobs of Bayou: tasks, task results and cancellation.
 
-Start with `executor_tasks`, which runs an operation as a Spark job. `jobs` names and cancels jobs.
-`versions_read` tells the write tasks of a query which table versions the query has read.
+Start with `executor_tasks`, which runs an operation as a Spark job. The module `jobs` tags Spark
+jobs, sets their description and cancels them. `versions_read` tells the write tasks of a query
+which table versions the query has read.
 """

@@ -50,7 +50,7 @@ def encode_result(run: Callable[[], bytes], attempts: int) -> bytes:
 
 
 def is_failure(result: bytes) -> bool:
-    """Whether the result of `encode_result` is an error."""
+    """Whether a result that `encode_result` returned contains an error."""
     return result[:1] == _FAILED
 
 
