@@ -33,7 +33,7 @@ def vector_batch(numbers: pa.Array[Any], vectors: Any) -> pa.RecordBatch:
     """Combine the columns of `VECTOR_SCHEMA` into a batch.
 
     Args:
-        numbers: an int32 for each file, which the caller chooses.
+        numbers: int32 values that the caller chooses, one for each file.
         vectors: structs from the column `deletionVector` of scan files, without nulls.
     """
     return pa.RecordBatch.from_arrays([numbers, *vectors.flatten()], schema=VECTOR_SCHEMA)

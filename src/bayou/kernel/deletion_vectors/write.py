@@ -43,7 +43,11 @@ class DeletionVectorFiles:
         self._start_file()
 
     def add(self, positions: BitMap64) -> DeletionVectorDescriptor:
-        """Add a vector of at least one 0-based row position, and return its descriptor."""
+        """Add a deletion vector and return its descriptor.
+
+        Args:
+            positions: 0-based positions of the deleted rows; not empty.
+        """
         compact = positions.copy()
         compact.run_optimize()
         body = encode_bitmap(compact.serialize())

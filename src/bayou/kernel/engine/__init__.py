@@ -1,7 +1,7 @@
-"""The `Engine` protocol and its handlers, which a connector implements for the kernel.
+"""The `Engine` protocol and its handlers, through which the kernel does I/O.
 
-The kernel does no I/O itself: it calls these protocols. A connector implements them or uses
-`bayou.engines.arrow.ArrowEngine`. Names follow Delta Kernel. Data is passed as
+The kernel does no I/O itself: it calls these protocols. A connector passes its own implementation
+or `bayou.engines.arrow.ArrowEngine`. Names follow Delta Kernel. Data is passed as
 `pyarrow.RecordBatch`. Paths are decoded strings (never percent-encoded): URIs for object stores
 (`s3://bucket/key`) and absolute paths for local files. Iterators are lazy and closeable; the
 decorator `bayou.kernel.arrow.closeable.closeable` creates them from generator functions. Handlers

@@ -71,7 +71,7 @@ class EngineDescription:
         return cls(kind=f"{module}:{name}", options=dict(options))
 
     def factory(self) -> EngineFactory | None:
-        """Import and return the factory of a custom engine; None for Bayou's engines.
+        """Import and return the factory of a custom engine; return None for Bayou's own engines.
 
         Raises:
             SerializationError: this process can't import the factory.
@@ -155,12 +155,13 @@ class CommitSettings:
 
     Attributes:
         user_metadata: a string for `commitInfo.userMetadata`, or a mapping of entries to add to
-            `commitInfo`; None for neither.
+            `commitInfo`. If None, nothing is added.
         transaction_ids: transaction identifiers to record: versions by application id. Commits of
             OPTIMIZE and VACUUM don't record them, because these operations may have several
             commits.
-        max_retries: maximum number of retries after other writers commit first; None for 200.
-        compression: Parquet codec of data files; None for the table's codec.
+        max_retries: maximum number of retries after other writers commit first. If None, the
+            maximum is 200.
+        compression: Parquet codec of data files. If None, the table's codec is used.
         skipped_hooks: names of post-commit hooks that don't run, such as `checkpoint`.
     """
 
@@ -173,7 +174,7 @@ class CommitSettings:
 
 @runtime_checkable
 class CommitDefaults(Protocol):
-    """Optional protocol of an engine: default values for all commits, such as session settings."""
+    """Optional protocol of an engine that has default settings for all commits."""
 
     @property
     def commit_settings(self) -> CommitSettings:
@@ -185,7 +186,7 @@ _NO_DEFAULTS = CommitSettings()
 
 
 def commit_settings(engine: Engine) -> CommitSettings:
-    """Return an engine's commit settings; empty settings if it isn't a `CommitDefaults`."""
+    """Return the commit settings of an engine; if it has none, return empty settings."""
     # isinstance would evaluate the property a second time, which reads the settings of a session.
     settings: CommitSettings = getattr(engine, "commit_settings", _NO_DEFAULTS)
     return settings

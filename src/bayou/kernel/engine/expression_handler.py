@@ -18,8 +18,8 @@ class ExpressionEvaluator(Protocol):
         """Evaluate the expression: one value of the output type for each row, in row order.
 
         Args:
-            batch: a batch with the columns that the expression references, by their exact names in
-                the schema. Other columns are ignored.
+            batch: a batch with the columns that the expression references. Their names are spelled
+                as in the schema. Other columns are ignored.
 
         Raises:
             PredicateError: a column is missing. The message names it.
@@ -84,7 +84,7 @@ class ExpressionHandler(Protocol):
         """Return an evaluator of a predicate for any number of batches of a schema.
 
         Raises:
-            PredicateError: see `evaluator`; or the expression isn't boolean.
+            PredicateError: the predicate isn't boolean. See `evaluator` for other causes.
         """
         ...
 

@@ -59,7 +59,7 @@ class ByteRange:
 def check_length(file: FileStatus, length: int) -> None:
     """Check that a read of a whole file has returned at least its listed size.
 
-    A proxy may end a response early at the end of a line. Without this check, the result would look
+    A proxy may truncate a response after a complete line. Without this check, the result would look
     like a complete file with fewer lines.
 
     Args:
@@ -165,8 +165,8 @@ class FileSystemClient(Protocol):
     def open_output(self, path: str) -> IO[bytes]:
         """Create a file for sequential writes, and its parent folders.
 
-        The file becomes visible on `close`. If its `with` block ends with an exception, no file is
-        created, and an existing file at the path stays unchanged.
+        The file becomes visible on `close`. If a `with` block of the returned object ends with an
+        exception, no file is created, and an existing file at the path stays unchanged.
         """
         ...
 

@@ -28,10 +28,10 @@ class JsonHandler(Protocol):
     ) -> pa.RecordBatch:
         """Parse strings that contain one JSON object each.
 
-        A null string, a missing field and a JSON null become null. Fields that aren't in
-        `output_schema` are ignored. All fields are nullable. Floats may be the strings `"NaN"`,
-        `"Infinity"` and `"-Infinity"`. A value becomes null if its JSON type doesn't match the type
-        of the field, or if it is a number out of the type's range.
+        A null string becomes a row of nulls. A missing field and a JSON null become null. Fields
+        that aren't in `output_schema` are ignored. All fields are nullable. The strings `"NaN"`,
+        `"Infinity"` and `"-Infinity"` are valid floats. A value becomes null if its JSON type
+        doesn't match the type of the field, or if it is a number out of the type's range.
 
         Args:
             selection: mask with one value for each string: true to parse the string. If the value

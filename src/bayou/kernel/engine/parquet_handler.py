@@ -57,7 +57,7 @@ class FileSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
-    """The size of a Parquet row group: rows and compressed bytes of all columns.
+    """Number of rows in a Parquet row group, and total compressed size of its columns in bytes.
 
     Examples:
         >>> for group in engine.parquet.read_row_groups(file.status):
@@ -205,14 +205,14 @@ class ParquetHandler(Protocol):
         statistics_columns: Sequence[str],
         options: ParquetWriteOptions,
     ) -> CloseableIterator[DataFileStatus]:
-        """Write batches of one schema to new files in `directory`, with delta-spark's file names.
+        """Write batches of one schema to new files in `directory`, named as in delta-spark.
 
         A file is yielded once it is complete. No file is written if there are no rows. On an error,
         or if the iterator is closed early, files that weren't yielded are deleted.
 
         Args:
-            statistics_columns: dotted physical paths of the columns with statistics; the path of a
-                struct includes all its fields.
+            statistics_columns: dotted physical paths of the columns whose statistics are collected;
+                the path of a struct includes all its fields.
         """
         ...
 

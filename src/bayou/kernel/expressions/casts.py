@@ -222,9 +222,10 @@ def _truncated(values: Datum) -> Datum:
 
 
 def _parse_integers(strings: Datum) -> Datum:
-    """Convert strings to integers, as decimals without fractional digits.
+    """Parse strings as integers, and return them as decimal(38,0).
 
-    A string that isn't an integer, or has more than 38 digits, becomes null.
+    A string becomes null if it isn't an integer, or if it has more than 38 digits (leading zeros
+    aren't counted).
     """
     trimmed = pc.utf8_trim(strings, characters=_BLANKS)
     valid = pc.match_substring_regex(trimmed, r"\A[+-]?0*[0-9]{1,38}\z")

@@ -308,7 +308,10 @@ def _constant(literal: Literal, target: pa.DataType | None) -> Datum:
 
 
 def cast_for_comparison(values: Datum, target: pa.DataType | None) -> Datum:
-    """Cast values to the type in which they are compared. Only casts to double may round."""
+    """Cast values to the type in which they are compared.
+
+    A cast to double can round a value. All other casts are lossless.
+    """
     if target is None or values.type == target:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_float64(target):

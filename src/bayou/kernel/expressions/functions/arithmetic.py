@@ -101,17 +101,19 @@ def non_decreasing(constants: Sequence[Any], _types: Sequence[DataType]) -> Sequ
 def non_decreasing_unless_float(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the `Function.monotonicity` of `floor` and `ceil`; None for floats.
+    """Return the `Function.monotonicity` of `floor` and `ceil`.
 
-    NaN is the maximum of the floats, but its `floor` is 0, which isn't the maximum of the results.
+    It is None for floats: NaN is the greatest float, but `floor` and `ceil` convert it to 0, which
+    isn't the greatest result.
     """
     return None if _any_float(types) else non_decreasing(constants, types)
 
 
 def non_increasing(_constants: Sequence[Any], types: Sequence[DataType]) -> Sequence[int] | None:
-    """Return the `Function.monotonicity` of negation; None for floats.
+    """Return the `Function.monotonicity` of negation.
 
-    NaN is the maximum of the floats, but -NaN is NaN too, which isn't the minimum of the results.
+    It is None for floats: NaN is the greatest float, and -NaN is NaN, so the greatest float doesn't
+    have the smallest result.
     """
     return None if _any_float(types) else (-1,)
 

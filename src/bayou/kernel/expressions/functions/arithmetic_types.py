@@ -58,7 +58,7 @@ def _operands(call: Call) -> tuple[DataType, DataType]:
         number = LONG if is_integral(other) else DOUBLE
         left, right = (number if t == STRING else t for t in (left, right))
         if other in (STRING, VOID):
-            raise call.error("one operand must be a number; cast the string")
+            raise call.error("at least one operand must be a number; cast a string operand")
     left, right = (
         (DOUBLE if both == VOID else both) if t == VOID else t
         for t, both in ((left, right), (right, left))

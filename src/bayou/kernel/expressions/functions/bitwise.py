@@ -24,7 +24,10 @@ _LONG = (1 << 64) - 1
 
 
 def _whole(count: int) -> Callable[[Call], Binding]:
-    """Return the `Function.bind` for `count` integers, which are cast to their common type."""
+    """Return the `Function.bind` of a function that takes `count` integers.
+
+    The integers are cast to their common type.
+    """
 
     def bind(call: Call) -> Binding:
         if len(call.types) != count:

@@ -86,7 +86,7 @@ def _indexed(call: Call) -> Binding:
                 raise call.error("the key must have the type of the map's keys")
             key = key_type
         return Binding(arguments=(container, key), result=container.value_type)
-    raise call.error("only arrays and maps have elements")
+    raise call.error("the first argument must be an array or map")
 
 
 def _element(first: int | None, *, name: str) -> Callable[[Sequence[Datum], Any], Datum]:

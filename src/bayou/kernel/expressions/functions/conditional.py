@@ -56,7 +56,7 @@ def _case_types(call: Call) -> Binding:
         raise call.error("the function takes a condition and a value")
     for index in range(0, len(call.types) - 1, 2):
         if call.types[index] not in (BOOLEAN, VOID):
-            raise call.error(f"argument {index + 1} isn't a condition")
+            raise call.error(f"argument {index + 1} must be a boolean condition")
     values = [*call.types[1::2], *(call.types[-1:] if len(call.types) % 2 else ())]
     result = _common_type_of(call, values)
     arguments = [BOOLEAN if i % 2 == 0 else result for i in range(len(call.types))]

@@ -60,7 +60,10 @@ def _field(kernel: Callable[[Any], Any]) -> Any:
 
 
 def _clock(call: Call) -> Binding:
-    """Return the types of `hour`, `minute` and `second`, for timestamps with or without a zone."""
+    """Return the argument and result types of `hour`, `minute` and `second`.
+
+    A timestamp without a time zone keeps its type. Other arguments are cast to timestamp.
+    """
     if call.types == (TIMESTAMP_NTZ,):
         return Binding(arguments=(TIMESTAMP_NTZ,), result=INTEGER)
     return fixed_parameters(TIMESTAMP, result=INTEGER)(call)
@@ -162,10 +165,10 @@ def _rises_and_falls(constants: Sequence[Any], _types: Sequence[DataType]) -> Se
 def _interval_directions(
     constants: Sequence[Any], types: Sequence[DataType]
 ) -> Sequence[int] | None:
-    """Return the monotonicity of the sum of a date or timestamp and an interval.
+    """Return the `Function.monotonicity` of a date or timestamp plus an interval.
 
-    Months can move several days to the last day of a month. A timestamp retains its time of day, so
-    the sum of a later timestamp and months can be earlier.
+    It is None for timestamps plus months, because the order can change. January 30 at 9:00 plus 1
+    month is February 28 at 9:00; January 31 at 8:00 plus 1 month is February 28 at 8:00.
     """
     months = constants[1]
     return None if months and types[0] != DATE else _rises_with_first(constants, types)

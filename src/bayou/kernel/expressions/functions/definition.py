@@ -65,10 +65,11 @@ class Function:
     Attributes:
         bind: function that returns the `Binding` of a call, or raises an error if the arguments
             are invalid.
-        evaluate: function that computes the result. It receives the arguments, cast to the types
-            of the binding, and the result's Arrow type. Constants are scalars, and at least one
-            argument is an array. None for functions such as CASE that don't evaluate all arguments
-            for all rows; `Evaluator` implements them.
+        evaluate: function that computes the result. Its first parameter is the list of arguments,
+            cast to the types of the binding; constants are scalars, and at least one argument is an
+            array. Its second parameter is the Arrow type of the result. If `evaluate` is None,
+            `Evaluator` implements the function: CASE, for example, doesn't evaluate all arguments
+            for all rows.
         null_handling: `exact`: the result is NULL if and only if an argument is NULL. `more`: the
             result is also NULL for some arguments that aren't NULL. `own`: other rules.
         monotonicity: function that returns a number for each argument: 1 if the result never

@@ -14,9 +14,9 @@ from bayou.kernel.expressions.model import Function as FunctionCall
 
 @cache
 def all_functions() -> Mapping[str, tuple[Function | Macro, ...]]:
-    """Return all functions by the section of the documentation that lists them.
+    """Return all functions, grouped by the section of the documentation that lists them.
 
-    The modules of the functions are imported by the first call and not earlier, because reads
+    The first call imports the modules of the functions. They aren't imported earlier, because reads
     without expressions don't need them.
     """
     from bayou.kernel.expressions.functions import (
@@ -66,7 +66,7 @@ def find(name: str) -> Function | Macro:
 
 
 def inexact_function(expression: Expression) -> str | None:
-    """Return the name of a function in `expression` that isn't exact; None if all are exact."""
+    """Return the name of a function in `expression` whose `exact` is False; otherwise None."""
     if isinstance(expression, FunctionCall):
         function = _by_name().get(expression.name.lower())
         if isinstance(function, Function) and not function.exact:
@@ -76,7 +76,10 @@ def inexact_function(expression: Expression) -> str | None:
 
 
 def check_exact(expression: Expression) -> None:
-    """Reject inexact functions, which generated columns and constraints can't use."""
+    """Raise a `PredicateError` if a function in `expression` has `exact` set to False.
+
+    Generated columns and constraints can't use these functions.
+    """
     name = inexact_function(expression)
     if name is not None:
         raise PredicateError(
