@@ -156,7 +156,7 @@ class TransactionState:
 
     @property
     def iceberg_compat(self) -> int | None:
-        """The version of Iceberg compatibility that new files follow; None if none is enabled."""
+        """The version of Iceberg compatibility that new files follow; None if it isn't enabled."""
         return iceberg_compat_version(self.configuration)
 
     @property

@@ -76,7 +76,10 @@ def column_defaults(schema: StructType) -> dict[str, str]:
 
 
 def is_filled_by_writers(field: StructField) -> bool:
-    """Whether writers compute the column if rows lack it: generated, identity or with a default."""
+    """Whether writers compute the column's values if the written rows don't have the column.
+
+    Writers do this for generated columns, identity columns and columns with a default.
+    """
     keys = (GENERATION_EXPRESSION_KEY, CURRENT_DEFAULT_KEY, IDENTITY_START_KEY)
     return any(key in field.metadata for key in keys)
 
@@ -93,14 +96,18 @@ def column_invariants(schema: StructType) -> dict[str, str]:
 
 
 def column_invariant(field: StructField) -> str | None:
-    """Return the SQL of a column's invariant; None without one. Malformed JSON is a ValueError."""
+    """Return the SQL of a column's invariant; None if the column has no invariant.
+
+    Raises:
+        ValueError: the JSON of the invariant is malformed.
+    """
     json = field.metadata.get(INVARIANTS_KEY)
     if json is None:
         return None
     try:
         return decode_json(json, _Invariant).expression.expression
     except (msgspec.DecodeError, TypeError) as error:
-        raise ValueError(f"{INVARIANTS_KEY} isn't an invariant: {error}") from error
+        raise ValueError(f"{INVARIANTS_KEY} is malformed: {error}") from error
 
 
 def identity_columns(schema: StructType) -> dict[str, IdentityColumn]:
@@ -109,7 +116,10 @@ def identity_columns(schema: StructType) -> dict[str, IdentityColumn]:
 
 
 def identity_column(field: StructField) -> IdentityColumn | None:
-    """Return a column's identity settings; None if there are none, or if they aren't integers."""
+    """Return the settings of an identity column; None for any other column.
+
+    None is also returned if the start or the step isn't an integer.
+    """
     start = field.metadata.get(IDENTITY_START_KEY)
     step = field.metadata.get(IDENTITY_STEP_KEY, 1)
     mark = field.metadata.get(HIGH_WATER_MARK_KEY)

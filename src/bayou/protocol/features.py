@@ -377,9 +377,10 @@ def with_requested_versions(protocol: Protocol, configuration: Mapping[str, str]
 def with_features(protocol: Protocol, names: Iterable[str]) -> Protocol:
     """Add the features `names`, and the features that they require, to a protocol.
 
-    The result is the lowest protocol with all of these features. Usually, the result lists the
-    features by name. If the writer version of `protocol` is below 7, and legacy versions imply
-    exactly the features of the result, the result has these versions instead.
+    The result is the lowest protocol with all of these features. If the writer version of
+    `protocol` is 7, the result lists the features by name. Otherwise, the result has the legacy
+    versions that imply exactly these features. If there are no such versions, the result lists the
+    features by name.
     """
     before = all_features(protocol)
     required = dict.fromkeys((*before, *_with_required(names)))
@@ -432,7 +433,11 @@ _LEGACY_VERSIONS = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
 
 
 def _listing(names: Iterable[str], min_reader: int) -> Protocol:
-    """Create a protocol that lists features by name, with at least this reader version."""
+    """Create a protocol that lists the features `names`.
+
+    Args:
+        min_reader: lowest reader version of the protocol.
+    """
     features = [FEATURES.get(n) or _reader_writer(n, read=False) for n in names]
     for_readers = [f for f in features if f.kind == "reader_writer"]
     reader = max((f.min_reader for f in for_readers), default=1)
@@ -472,13 +477,14 @@ def feature_name(name: str) -> str:
 def features_in_use(
     schema: StructType, configuration: Mapping[str, str], protocol: Protocol | None = None
 ) -> list[str]:
-    """Return the features that a table's metadata uses or requests with `delta.feature.*`.
+    """Return the features that a table's metadata uses, and those that its properties request.
 
-    The properties `delta.feature.*` may spell a feature's name in any case, as in delta-spark.
+    A property `delta.feature.<name>` requests a feature. As in delta-spark, the name can be in any
+    case.
 
     Args:
-        protocol: the table's protocol. A feature is left out if the protocol has the preview of the
-            feature, such as `typeWidening-preview`.
+        protocol: the table's protocol. A feature that the metadata uses is left out if the protocol
+            or a property already has its preview, such as `typeWidening-preview`.
     """
     requested = [
         feature_name(key.removeprefix(FEATURE_PREFIX))

@@ -182,11 +182,14 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 
 
 def data_file_path_to_uri(path: str) -> str:
-    """Percent-encode a decoded path, relative to the table or absolute, for `add.path`.
+    """Percent-encode a decoded path for `add.path`.
 
-    Non-ASCII letters are encoded, as RFC 2396 requires. `deltalake` also encodes these letters,
-    delta-spark doesn't. When `deltalake` removes a file, it writes the encoded path in `remove`.
-    This path must equal the path in `add`.
+    Non-ASCII letters are encoded, as RFC 2396 requires. When `deltalake` removes a file, it encodes
+    these letters in `remove.path`, and `remove.path` must equal `add.path`. delta-spark doesn't
+    encode these letters.
+
+    Args:
+        path: relative to the table, or absolute.
     """
     prefix = ""
     if match := _SCHEME_AND_AUTHORITY.match(path):
@@ -319,7 +322,7 @@ def _split(uri: str) -> tuple[str, str]:
 
 
 def _without_scheme(path: str) -> str:
-    """Encode the colons in a path's first segment; readers would parse `a:b/c` as a scheme `a`."""
+    """Encode the colons in a path's first segment; else `a:b/c` would have the URI scheme `a`."""
     first, slash, rest = path.partition("/")
     return first.replace(":", "%3A") + slash + rest
 

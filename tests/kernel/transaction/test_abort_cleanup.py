@@ -273,5 +273,5 @@ def test_a_repeated_operation_succeeds_although_its_files_cannot_be_deleted(engi
     (record,) = caplog.records
     assert record.getMessage().startswith(
         f"{path}: the table already contains this write. The files of the repeated write can't be "
-        "deleted and remain until VACUUM: "
+        "deleted. They remain until VACUUM. Cause: "
     )

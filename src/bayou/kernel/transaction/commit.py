@@ -70,7 +70,8 @@ def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
                 discard()
             except BayouError as error:
                 _LOG.warning(
-                    "Data files of a failed commit can't be deleted and remain until VACUUM: %s",
+                    "The data files of a failed commit can't be deleted. They remain until VACUUM. "
+                    "Cause: %s",
                     error,
                 )
         raise
@@ -91,7 +92,7 @@ def discard_unneeded(table: str, discard: Callable[[], None]) -> None:
     except BayouError as error:
         _LOG.warning(
             "%s: the table already contains this write. The files of the repeated write can't be "
-            "deleted and remain until VACUUM: %s",
+            "deleted. They remain until VACUUM. Cause: %s",
             table,
             error,
         )

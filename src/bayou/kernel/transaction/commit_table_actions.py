@@ -165,10 +165,10 @@ class TableUpdate:
         recorded = [a for a, v in self.transaction_ids.items() if stored.get(a, v - 1) >= v]
         if recorded and len(recorded) < len(self.transaction_ids):
             raise ConcurrentTransactionError(
-                f"{self.table}: transaction identifier {recorded[0]!r} is already recorded up to "
-                f"version {stored[recorded[0]]}, but other identifiers of this commit aren't. "
-                "Nothing was committed to the table; read the table's transactions again, and omit "
-                "the recorded identifiers.",
+                f"{self.table}: the table has already recorded transaction identifier "
+                f"{recorded[0]!r} up to its version {stored[recorded[0]]}, but not all identifiers "
+                "of this commit. Nothing was committed to the table. Read the table's transaction "
+                "identifiers again, and omit the recorded identifiers from the commit.",
                 table=self.table,
                 winning_version=self.read_version,
             )

@@ -39,8 +39,8 @@ class MetadataRequest:
         schema: schema of a new table, or of the rows to write to an existing table. If None, the
             schema isn't changed.
         evolves: whether new columns of the rows are added to the table.
-        automatic_widening: rule for which columns are widened to the types that they have in the
-            rows; applies only if `evolves` is set.
+        automatic_widening: type changes that schema evolution may make in a table with type
+            widening; used only if `evolves` is set.
         replaces: whether to replace the table's schema and partition columns.
         set_properties, removed_properties: properties to set, and keys of properties to remove. The
             keys are spelled as in the log.
@@ -48,7 +48,7 @@ class MetadataRequest:
             table's metadata.
         files_checked: whether the caller guarantees that the existing rows satisfy new constraints,
             and that the live files have row ids if row tracking is enabled.
-        name, description: new name and description; "" removes it, None doesn't change it.
+        name, description: new name and description. "" removes the table's value, None keeps it.
     """
 
     schema: StructType | None = None
@@ -208,7 +208,7 @@ def _evolve_schema(
     configuration: Mapping[str, str],
     mode: AutomaticWidening,
 ) -> StructType:
-    """Extend `schema` by the new columns in `rows`, and change types as schema evolution does."""
+    """Add the new columns of `rows` to `schema`, and widen columns to the types in `rows`."""
     merged = merge_schemas(
         state.path,
         schema,
@@ -259,13 +259,17 @@ def _row_tracking_columns() -> dict[str, str]:
 
 
 def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
-    """Reject new row tracking and new CHECK constraints, which require a check of all files."""
+    """Raise an error if row tracking is being enabled or a CHECK constraint is being added.
+
+    Existing files must have row ids before row tracking is enabled. Existing rows must be checked
+    before a constraint is added.
+    """
     before = state.properties
     if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
         raise UnsupportedFeatureError(
             f"{state.path}: row tracking can't be enabled by this transaction, because all "
-            "existing files need row ids first. Enable it with "
-            "alter.set_table_properties({'delta.enableRowTracking': 'true'}) first.",
+            "existing files need row ids first. Before the transaction, call "
+            "alter.set_table_properties({'delta.enableRowTracking': 'true'}).",
             table=state.path,
             features=[features.ROW_TRACKING],
         )

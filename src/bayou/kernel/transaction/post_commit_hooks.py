@@ -1,8 +1,9 @@
-"""Post-commit hooks: checksum, Iceberg metadata, checkpoint, log cleanup and others.
+"""Post-commit hooks: maintenance after a commit, such as a checkpoint.
 
-They run in this order. The checksum is first, because the other hooks are faster with it. Log
-cleanup runs after the checkpoint, because it deletes only commits before a checkpoint. It also runs
-after the conversion to Iceberg metadata, because the conversion reads the commits.
+The hooks run in this order: checksum, Iceberg metadata, checkpoint, log compaction, log cleanup and
+symlink manifest. The checksum is first, because the other hooks are faster with it. Log cleanup
+runs after the checkpoint, because it deletes only commits before a checkpoint. It also runs after
+the conversion to Iceberg metadata, because the conversion reads the commits.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ def due_hooks(
         hooks = [checksum]
     except Exception:  # noqa: BLE001 - the catalog is foreign code, and the commit is valid
         _LOG.warning(
-            "%s: the post-commit hooks of version %d, except the version checksum, are skipped, "
-            "because the catalog failed.",
+            "%s: the catalog raised an error, so the post-commit hooks of version %d, except the "
+            "version checksum, are skipped. The commit is valid, and a later commit tries again.",
             table,
             version,
             exc_info=True,

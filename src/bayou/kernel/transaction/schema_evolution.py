@@ -1,11 +1,15 @@
 """Schema enforcement and schema evolution.
 
 Column names are case-insensitive. As in delta-spark, an append doesn't cast: the rows must have the
-types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`). Parquet stores byte, short and int in
-the same way. Of these three types, values of a narrower type than the column's are accepted, and
-schema evolution changes a column to the wider type. With type widening, a column can also change to
-other wider types. A column of type void, which has only nulls, can change to any type. A MERGE
-casts values to the column's type.
+types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`). There are three exceptions:
+
+- Parquet stores byte, short and int in the same way. A short column accepts bytes, and an int
+  column accepts bytes and shorts. If the rows have a wider one of these types than the column,
+  schema evolution changes the column to it.
+- With type widening, schema evolution can also change a column to other wider types.
+- Schema evolution can change a column of type void, which has only nulls, to any type.
+
+A MERGE casts values to the column's type.
 """
 
 from __future__ import annotations
@@ -194,8 +198,8 @@ def merge_schemas(
 
     Args:
         mapped: whether column mapping is enabled, so that names may contain any character.
-        widening: rule for which columns are widened to their types in `incoming`; None to widen no
-            columns.
+        widening: rule that decides which columns are widened to their types in `incoming`. If
+            None, no columns are widened.
         merges_int32: whether byte, short and int merge into the wider type.
         from_parquet_files: whether both schemas are from Parquet files that become a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
@@ -211,7 +215,7 @@ def merge_schemas(
 
 
 def widening_rule(configuration: Mapping[str, str], mode: AutomaticWidening) -> WideningRule | None:
-    """Return the rule that decides which types are widened; None without type widening."""
+    """Return the rule for widening columns; None if `delta.enableTypeWidening` isn't true."""
     if not properties.TYPE_WIDENING.read(configuration):
         return None
     iceberg = "iceberg" in properties.UNIVERSAL_FORMATS.read(configuration)
@@ -255,10 +259,11 @@ class SchemaMerge:
     A column of type void gets the type that it has in the rows.
 
     Attributes:
-        widening: rule for which columns are widened to the types that they have in the rows; None
-            to widen no columns.
-        casts: whether values are cast to their column's type and rows may lack columns, as in a
-            MERGE. If False, the rows must have the columns' types or types that `widening` allows.
+        widening: rule that decides which columns are widened to the types that they have in the
+            rows. If None, no columns are widened.
+        casts: True for a MERGE: values are cast to their column's type, and the rows may lack NOT
+            NULL columns. If False, the rows must have the columns' types, or types that the other
+            attributes allow.
         merges_int32: whether byte, short and int merge into the wider type.
         from_parquet_files: whether both schemas are from Parquet files that become a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
