@@ -343,7 +343,10 @@ def _find(path: tuple[str, ...], schema: StructType) -> tuple[tuple[str, ...], S
         names = (*names, field.name)
         level = field.data_type
     if field is None:
-        raise PredicateError("The column has an empty path. Use at least one name.", expression="")
+        raise PredicateError(
+            "A column of the expression has an empty path. Add the name of the column to the path.",
+            expression="",
+        )
     return names, field
 
 

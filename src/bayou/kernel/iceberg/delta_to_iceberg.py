@@ -228,8 +228,8 @@ class _Run:
                 metadata = snapshots.apply(metadata, converter, changes)
             except DivergedError as error:
                 _LOG.warning(
-                    "%s: the Iceberg metadata doesn't have the file %s, which version %d removes. "
-                    "The whole table is converted again.",
+                    "%s: the Iceberg metadata doesn't contain the file %s, but version %d of the "
+                    "table removes this file. Bayou converts the whole table again.",
                     self._state.path,
                     error,
                     commit.version,

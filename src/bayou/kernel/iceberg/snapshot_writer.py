@@ -277,8 +277,9 @@ class SnapshotWriter:
     ) -> tuple[list[ManifestFile], set[str]]:
         """Remove the files `removed` from manifests.
 
-        Return `manifests` with the changed manifests replaced, and the locations of the removed
-        files that one of `manifests` contained.
+        Returns:
+            The manifests after the removal in the same order, and the locations of the files that
+            were removed.
         """
         replaced: dict[str, ManifestFile] = {}
         found: set[str] = set()
@@ -514,7 +515,7 @@ def _spec(metadata: Json, spec_id: int) -> PartitionSpec:
 
 
 def _packed(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Group small manifests so that each group has at most `MANIFEST_ENTRIES` files."""
+    """Group small manifests: a group has at most `MANIFEST_ENTRIES` live entries in total."""
     group: list[ManifestFile] = []
     files = 0
     for manifest in manifests:

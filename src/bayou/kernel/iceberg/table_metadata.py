@@ -50,7 +50,10 @@ class DeltaTable:
 
     @property
     def uuid(self) -> str:
-        """`table-uuid`: the id in the Delta metadata, which is a UUID in all known writers."""
+        """Value of `table-uuid`: the id in the Delta metadata.
+
+        If the id isn't a UUID, a UUID is computed from the id. All known writers use UUIDs.
+        """
         try:
             return str(uuid.UUID(self.metadata.id))
         except ValueError:
@@ -152,7 +155,10 @@ def with_snapshot(metadata: Json, snapshot: Json) -> Json:
 
 
 def without_snapshots(metadata: Json, expired: Collection[int]) -> Json:
-    """Remove snapshots, and all entries of the snapshot log up to the last expired snapshot."""
+    """Remove the snapshots with the ids `expired`, and their part of the snapshot log.
+
+    In the snapshot log, the last entry of an expired snapshot and all earlier entries are removed.
+    """
     log: list[Json] = []
     for entry in metadata.get("snapshot-log", ()):
         log = [] if entry["snapshot-id"] in expired else [*log, entry]
@@ -240,9 +246,9 @@ def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
 
     An existing spec with the same columns is used. If there is none, a new spec is added.
 
-    The fields of all specs get the current names of their columns. If a column was renamed, another
-    column can have its old name, and Iceberg doesn't allow a partition field with the name of
-    another column.
+    In all specs, the name of each partition field is set to the current name of its column.
+    Otherwise, a field could have the old name of a renamed column while a newer column has this
+    name. Iceberg doesn't allow a partition field with the name of another column.
     """
     sources = [field["source-id"] for field in fields]
     specs = _with_current_names(metadata)

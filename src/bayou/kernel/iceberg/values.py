@@ -44,8 +44,8 @@ def lower_bound(value: Any, data_type: DataType, *, was_float: bool = False) -> 
     Args:
         value: the minimum, as in `FileStatistics`.
         was_float: whether the file may have been written when the column was a float. In this case,
-            the log has the shortest decimal representation of the float, which isn't exact as a
-            double.
+            `value` is the shortest decimal representation of the float, which can differ from the
+            exact value of the float.
     """
     return _bound(value, data_type, "lower", was_float=was_float)
 
@@ -63,7 +63,7 @@ def decimal_bytes(value: Decimal, scale: int) -> bytes:
 
 
 def value_bytes(value: IcebergValue, iceberg_type: str) -> bytes | None:
-    """Return the bytes of a partition value of an Iceberg type; None for null."""
+    """Return the bytes of a partition value of an Iceberg type; None if the value is null."""
     match value:
         case None:
             return None

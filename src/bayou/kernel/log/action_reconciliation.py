@@ -42,7 +42,12 @@ _MAX_BUFFERED_ACTIONS = 16_384
 
 @dataclass(slots=True, kw_only=True)
 class NewestActions:
-    """The newest protocol, metadata, `txn` per application id and `domainMetadata` per domain."""
+    """The newest protocol, metadata, transactions and domain metadata.
+
+    Attributes:
+        transactions: the newest `txn` action of each application, by application id.
+        domains: the newest `domainMetadata` action of each domain, by domain.
+    """
 
     protocol: Protocol | None = None
     metadata: Metadata | None = None

@@ -43,8 +43,9 @@ _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 def commit_timestamp(state: TableState) -> int:
     """Return the timestamp of a version in ms since the epoch.
 
-    This is the in-commit timestamp. If the version has none, it is the modification time of the
-    commit file or, if log cleanup deleted the commit file, of the checkpoint.
+    This is the in-commit timestamp. A version without one has the timestamp of its commit file (see
+    `monotonic_times`). If log cleanup deleted the commit file, the timestamp is the modification
+    time of the checkpoint.
     """
     if _has_in_commit_timestamps(state) and state.in_commit_timestamp is not None:
         return state.in_commit_timestamp
@@ -278,11 +279,11 @@ def read_history(
 ) -> list[dict[str, Any]]:
     """Return the history: a dict for each commit in the log, newest first.
 
-    The first keys are `version` and `timestamp`. The timestamp is in ms since the epoch, and time
-    travel uses the same timestamp. The next keys are the fields of `commitInfo`.
+    The first keys are `version` and `timestamp`: the timestamp that time travel uses, in ms since
+    the epoch. The next keys are the fields of `commitInfo`.
 
     Args:
-        limit: maximum number of commits; None for all.
+        limit: maximum number of commits; None if all commits are returned.
     """
     newest_first = list(commit_files(engine, table, catalog=catalog))[::-1]
     file_times = dict(monotonic_times(reversed(newest_first)))

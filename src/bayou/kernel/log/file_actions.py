@@ -221,7 +221,10 @@ def _file_actions(definition: bytes, checkpoint_version: int) -> FileActions:
 
 
 def tail_bytes(state: TableState) -> int:
-    """Return the total size of the commits after the checkpoint; without one, of all commits."""
+    """Return the total size of the commits after the checkpoint.
+
+    If there is no checkpoint, this is the total size of all commits.
+    """
     return sum(f.size for f in state.log_segment.commits)
 
 

@@ -55,8 +55,8 @@ class ListedChecksum(NamedTuple):
     """A version checksum in the log.
 
     Attributes:
-        commit: the commit file of `version`; None if log cleanup deleted it. Log cleanup deletes it
-            only if the checkpoint has the same version.
+        commit: the commit file of the checksum's version; None if log cleanup deleted it. This is
+            possible only if the newest checkpoint has the same version.
     """
 
     version: int
@@ -117,11 +117,14 @@ class LogListing:
                 pass
 
     def reaches(self, version: int) -> bool:
-        """Whether the log has commits up to `version` or later; True if it has no commits at all.
+        """Whether the newest commit in the log has this version or a later one.
 
-        If the result is False, the checkpoint and the checksum of `version` can't be used, because
-        the log has lost its last commits: it is an incomplete copy or an outdated replica. A log
-        without commits is valid, because log cleanup may have deleted them.
+        If the result is False, the log has lost its last commits: the log is an incomplete copy or
+        an outdated replica. In this case, the checkpoint and the checksum of `version` can't be
+        used.
+
+        If the log has no commit, the result is True: log cleanup can delete all commits up to a
+        checkpoint.
         """
         return not self.commits or self._has_later_commit or version <= max(self.commits)
 
@@ -160,11 +163,13 @@ class LogListing:
         ]
 
     def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
-        """Return the log compaction files to read instead of commits after version `base`.
+        """Return the log compaction files that replace commits with versions above `base`.
 
-        The commit of the latest version is always read, for its `commitInfo`. A compaction file
-        that is older than the commit of its `end_version` is ignored, because the log was replaced
-        after the compaction.
+        The commit of version `latest` is always read, because its `commitInfo` is needed.
+
+        A log compaction file is ignored if it is older than the commit of its `end_version`. In
+        this case, the log has lost the commits in this file, and their versions were committed
+        again.
         """
         longest: dict[int, CompactedFile] = {}
         for file in self._compacted:
@@ -187,9 +192,10 @@ class LogListing:
         return tuple(selected)
 
     def checksum(self, base: int) -> ListedChecksum | None:
-        """Return the newest checksum up to the last commit; None if it is below version `base`.
+        """Return the newest usable checksum of version `base` or later; None if there is none.
 
-        A checksum above the last commit can't be used, because the log has lost commits.
+        A checksum with a higher version than the last commit isn't usable, because the log has lost
+        the commit of this checksum.
         """
         newest_first = sorted(self._checksums, reverse=True)
         version = next((v for v in newest_first if self.reaches(v)), None)

@@ -190,8 +190,8 @@ def read_commit_info(
 def replay_commits(engine: Engine, segment: LogSegment) -> ReplayState:
     """Replay the commits of a segment.
 
-    Log compaction files are read instead of the commits that they contain. If one of them can't be
-    read, all commits are read.
+    Log compaction files are read instead of the commits that they contain. If a log compaction file
+    can't be read, the replay starts again and reads only commits.
 
     Raises:
         CorruptTableError: a commit is missing, or contains a line that isn't an action.
@@ -246,7 +246,10 @@ def _unseen(files: Iterable[pa.StructArray], seen_keys: FileActionKeys) -> Itera
 
 
 def _concatenate(arrays: tuple[pa.StructArray, ...]) -> tuple[pa.StructArray, ...]:
-    """Concatenate up to two arrays. More arrays are from a spilled replay and stay on disk."""
+    """Concatenate one or two arrays; return more than two arrays unchanged.
+
+    There are more than two arrays only after a spilled replay. They stay on the local disk.
+    """
     if len(arrays) > _MAX_CONCATENATED_ARRAYS:
         return arrays
     concatenated = pa.concat_arrays(arrays)

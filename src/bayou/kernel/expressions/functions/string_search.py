@@ -168,7 +168,9 @@ def _check_replace(call: Call) -> None:
     for containing_groups in pattern.ends.values():
         if with_end := used & (containing_groups | {0}):
             group = min(with_end)
-            raise call.error(f"the replacement uses group {group}, whose pattern contains $")
+            raise call.error(
+                f"the replacement can't use group {group}, because the group's pattern contains $"
+            )
     if max((pattern.numbers[f"g{number}"] for number in used if number), default=0) > _MAX_GROUPS:
         raise call.error(f"the replacement uses a group number above {_MAX_GROUPS}")
     if len(pattern.numbers) > _MAX_GROUPS and pattern.ends:
@@ -191,8 +193,9 @@ def _parse_replacement(
         if token is None:
             assert call is not None  # `_check_replace` checked the replacement
             raise call.error(
-                f"the replacement {replacement!r} has {replacement[position : position + 4]!r}: "
-                "$ must be followed by a group number, and \\ by a character"
+                f"the replacement {replacement!r} is invalid at "
+                f"{replacement[position : position + 4]!r}: "
+                "$ must be followed by a group number, and \\ must be followed by a character"
             )
         position = token.end()
         if token["group"] is None:

@@ -26,8 +26,10 @@ class ManifestMatch:
     """A manifest that contains at least one of the requested files.
 
     Attributes:
-        files: the requested files in this manifest, by the index of their live entry.
-        encoded: the manifest; None if it has no index. Manifests of other writers have no index.
+        files: the requested files in this manifest, by the position of the file's entry among the
+            live entries.
+        encoded: the parsed manifest; None if the manifest has no index of file locations. Only
+            Bayou writes this index.
     """
 
     manifest: ManifestFile

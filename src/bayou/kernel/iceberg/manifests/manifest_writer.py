@@ -1,7 +1,7 @@
 """Writing manifests, manifest lists and table metadata as bytes.
 
-pyiceberg writes manifests and manifest lists, see `pyiceberg_writers`, and the table metadata of
-format version 2.
+pyiceberg writes manifests and manifest lists (see `pyiceberg_writers`). It also writes the table
+metadata of format version 2. This module writes the table metadata of format version 3.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class MetadataWriter:
-    """Writes the files of one format version.
+    """Writes manifests, manifest lists and table metadata of one version of Iceberg's format.
 
     Raises:
         PrerequisiteError: the extra `iceberg` isn't installed, or pyiceberg has a version that

@@ -81,7 +81,7 @@ def check_pyiceberg() -> None:
 
 
 class MemoryOutputFile(OutputFile):
-    """A file whose bytes are in `data` after it was written."""
+    """A file in memory: `data` contains its bytes after the stream of `create` is closed."""
 
     def __init__(self, location: str) -> None:
         super().__init__(location)
@@ -208,8 +208,8 @@ class EncodedManifestWriter(ManifestWriterV2):
     def add_moved(self, moved: MovedEntries) -> None:
         """Add entries of an older manifest.
 
-        Their partition bounds and their smallest sequence number are copied from the manifest list,
-        and therefore also include the files that are now deleted.
+        The partition bounds and the smallest sequence number of these entries are copied from the
+        manifest list. They still cover the files that are now deleted.
         """
         for block in moved.existing:
             if isinstance(block, Block):
@@ -363,9 +363,10 @@ def _listed(manifests: Sequence[ManifestFile], format_version: int) -> list[Any]
 def _partitions_with_summaries(
     summaries: Sequence[FieldSummary], types: Sequence[str]
 ) -> list[tuple[IcebergValue, ...]]:
-    """Make up partitions, so that their field summaries are `summaries`.
+    """Return artificial partitions from which pyiceberg computes the field summaries `summaries`.
 
-    pyiceberg's writer doesn't take field summaries. It computes them from the partitions of files.
+    pyiceberg's writer doesn't accept field summaries. It computes the summaries from the partitions
+    of the files.
     """
     columns = []
     for summary, iceberg_type in zip(summaries, types, strict=True):
