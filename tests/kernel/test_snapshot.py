@@ -167,7 +167,7 @@ def test_a_table_without_a_schema_yet_says_so(log, stands_in):
             {"type": "struct", "fields": [{"name": "a", "type": "long", "metadata": [1]}]},
             r"the metadata of field 'a' must be an object, not \[1\]",
         ),
-        ({"type": "struct", "fields": [{"name": "a"}]}, "lacks 'type'"),
+        ({"type": "struct", "fields": [{"name": "a"}]}, "lacks the key 'type'"),
     ],
 )
 def test_a_schema_that_is_not_one_is_named_with_file_and_line(log, schema, message):

@@ -272,7 +272,7 @@ def _check_runs(bitmap: bytes, position: int, cardinality: int) -> int:
         end = first + length
     if end >= 1 << 16 or sum(numbers[1::2]) + count != cardinality:
         raise DeletionVectorError(
-            "the runs of a container in the bitmap don't match its cardinality"
+            "the runs of a container in the bitmap don't match the container's cardinality"
         )
     return position + 2 + 4 * count
 
@@ -283,7 +283,7 @@ def _check_bitset(bitmap: bytes, position: int, cardinality: int) -> int:
         raise DeletionVectorError("the bitmap is truncated")
     if int.from_bytes(words, "little").bit_count() != cardinality:
         raise DeletionVectorError(
-            "the rows of a container in the bitmap don't match its cardinality"
+            "the rows of a container in the bitmap don't match the container's cardinality"
         )
     return position + _BITSET_BYTES
 

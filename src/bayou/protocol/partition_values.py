@@ -68,10 +68,11 @@ def parse(string: str | None, data_type: DataType, time_zone: str = "UTC") -> Pa
 
 
 def lacks_time_zone(string: str | None, data_type: DataType) -> bool:
-    """Whether a partition value is a timestamp without a time zone.
+    """Whether the string of a `timestamp` partition value has no time zone.
 
-    A reader interprets such a string in its own time zone. A command that rewrites a file must copy
-    the string unchanged, because with a time zone it would have another meaning.
+    Each reader interprets such a string in its own time zone. A command that rewrites a file must
+    copy the string unchanged: if the command added a time zone, the value would change for readers
+    in other time zones.
     """
     match = (
         None

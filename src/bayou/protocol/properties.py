@@ -218,7 +218,9 @@ def validate(configuration: Mapping[str, str]) -> None:
         if known is not None:
             if not known.settable:
                 raise PropertyValueError(
-                    known.key, f"table property {key!r} is set by writers only. Remove it"
+                    known.key,
+                    f"table property {key!r} is set by writers, not by users. Remove it from the "
+                    "properties",
                 )
             known.read({known.key: value})
         elif key.lower().startswith("delta.feature.") and value.lower() not in _FEATURE_STATES:
@@ -308,7 +310,11 @@ class TableProperties:
 
     @property
     def data_skipping_columns(self) -> tuple[tuple[str, ...], ...] | None:
-        """Paths of the columns with statistics; if None, use `data_skipping_column_count`."""
+        """Paths of the columns for which writers collect statistics.
+
+        None if `delta.dataSkippingStatsColumns` isn't set. Then `data_skipping_column_count`
+        determines the columns.
+        """
         columns = SKIPPING_COLUMNS.read(self.configuration)
         return None if columns is None else column_paths(columns)
 
@@ -353,8 +359,8 @@ class TableProperties:
     def auto_compact(self) -> bool:
         """Whether writers compact small files after a commit.
 
-        Every value except `true` means False, even values that delta-spark rejects, because other
-        writers may have set them.
+        Every value except `true` means False. A value that delta-spark rejects isn't an error,
+        because another writer may have set it.
         """
         keys = ("delta.autoOptimize", "delta.autoOptimize.autoCompact")
         return any(self.configuration.get(key, "").strip().lower() == "true" for key in keys)
@@ -412,9 +418,10 @@ class TableProperties:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redirect:
-    """The redirect of a table to another table, in the table property of a feature.
+    """The redirect of a table to another table, as stored in a table property.
 
-    delta-spark has two preview features for redirects, which aren't in PROTOCOL.md.
+    delta-spark has two preview table features for redirects, which aren't in PROTOCOL.md. The key
+    of the property is `delta.` and the name of the feature.
 
     Attributes:
         feature: name of the table feature.
@@ -429,7 +436,10 @@ class Redirect:
 
     @property
     def is_ready(self) -> bool:
-        """Whether queries must use the other table; a malformed property counts as ready."""
+        """Whether queries must use the destination of the redirect instead of this table.
+
+        This is the case if the state is `REDIRECT-READY`, or if the property is malformed.
+        """
         return self.state in ("REDIRECT-READY", "")
 
 

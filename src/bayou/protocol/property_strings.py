@@ -25,7 +25,7 @@ class TableProperty(Generic[T_co]):
 
     Attributes:
         parse: function that parses the property's value. Its ValueError names the valid values.
-        settable: whether users may set the property. Other properties are set only by writers.
+        settable: whether users may set the property. If false, only writers set it.
     """
 
     key: str
@@ -139,7 +139,9 @@ def set_of(*choices: str) -> Callable[[str], tuple[str, ...]]:
     def parse(string: str) -> tuple[str, ...]:
         values = tuple(value.strip() for value in string.split(",")) if string.strip() else ()
         if len(set(values)) < len(values) or not set(values) <= set(choices):
-            raise ValueError(f"expected a comma-separated list of {', '.join(choices)}")
+            raise ValueError(
+                f"expected a comma-separated list of {', '.join(choices)}, each at most once"
+            )
         return values
 
     return parse
@@ -154,7 +156,7 @@ def byte_size(string: str) -> int | None:
 
 
 def interval(string: str) -> int | None:
-    """Parse an interval like `parse_interval`, for a property whose default is None."""
+    """Parse an interval with `parse_interval`; the return type fits properties that can be None."""
     return parse_interval(string)
 
 

@@ -294,7 +294,7 @@ def _type_from_json(value: Any, depth: int) -> DataType:
                 raise SchemaJsonError(f"unknown type {_excerpt(other)}")
     except KeyError as error:
         raise SchemaJsonError(
-            f"type {_excerpt(value.get('type'))} lacks {error.args[0]!r}"
+            f"the JSON of type {_excerpt(value.get('type'))} lacks the key {error.args[0]!r}"
         ) from error
 
 

@@ -1,8 +1,8 @@
 """Tokens, names, literals and types in Spark's SQL, such as `` `a b` `` and `decimal(10,2)`.
 
-Types can also have their names in PROTOCOL.md (`long`, `integer`, ...). A column of type `char(n)`
-or `varchar(n)` has the type string. As in Spark, its metadata contains the declared type under
-`__CHAR_VARCHAR_TYPE_STRING`.
+The names of types in PROTOCOL.md (`long`, `integer`, ...) are also accepted. As in Spark, a column
+declared as `char(n)` or `varchar(n)` is a string column. Its metadata contains the declared type
+under `__CHAR_VARCHAR_TYPE_STRING`.
 """
 
 from __future__ import annotations

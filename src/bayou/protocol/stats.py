@@ -20,8 +20,9 @@ class FileStatistics:
     """Statistics of one data file.
 
     Bounds and null counts are keyed by physical column name; structs are nested mappings. Bounds
-    are Python values (int, float, str, bool, bytes, Decimal, date, datetime). A column without a
-    usable bound is absent. `tight_bounds` is None if the writer left it out.
+    are Python values (int, float, str, bool, bytes, Decimal, date, datetime). `min_values` lacks
+    columns whose minimum is unknown, and `max_values` lacks columns whose maximum is unknown.
+    `tight_bounds` is None if the writer left it out.
 
     Examples:
         >>> FileStatistics(num_records=2, min_values={"id": 1}, max_values={"id": 2})

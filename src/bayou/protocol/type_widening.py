@@ -246,7 +246,10 @@ def _is_known(change: Any) -> bool:
 
 
 def _parsed(change: Any) -> tuple[DataType, DataType] | None:
-    """Return the old and the new type of an entry; None if the entry is malformed."""
+    """Return the old and new type in an entry of `delta.typeChanges`.
+
+    Returns None if the entry is malformed.
+    """
     if not isinstance(change, dict):
         return None
     try:

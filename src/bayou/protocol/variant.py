@@ -102,9 +102,11 @@ def number(kind: str, value: float) -> bytes:
     """Encode a number, date, time or timestamp.
 
     Args:
-        kind: `int8` to `int64` (see `integer`), `float`, `double`, `date` (days), `time`,
-            `timestamp`, `timestamp_ntz` (microseconds), `timestamp_nanos`, `timestamp_ntz_nanos`.
-        value: the number, or the time since the epoch or midnight in the unit of the kind.
+        kind: `int8`, `int16`, `int32`, `int64`, `float`, `double`, `date`, `time`, `timestamp`,
+            `timestamp_ntz`, `timestamp_nanos` or `timestamp_ntz_nanos`.
+        value: the number. A date is in days since the epoch, a time in microseconds since midnight.
+            A timestamp is in microseconds since the epoch, or in nanoseconds if the kind ends with
+            `_nanos`.
     """
     type_id, layout = _NUMBERS[kind]
     return _header(type_id) + struct.pack(layout, value)
