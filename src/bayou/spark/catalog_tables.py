@@ -46,8 +46,8 @@ class NamedTable:
         """Create a catalog table with this name for the existing Delta table at `path`.
 
         Raises:
-            StorageError: the catalog doesn't accept the table. The message says that the table
-                exists.
+            StorageError: the catalog doesn't accept the table. The message says that the data is
+                already written to `path`, so that the user doesn't write it again.
         """
         location = literal_sql(path)
         try:
@@ -83,7 +83,7 @@ class CatalogEntry:
     def write(self, spark: Any, name: str, path: str) -> None:
         """Create or update the entry of a table in the session's catalog.
 
-        Properties of an existing entry that aren't in `properties` remain.
+        If the entry exists, properties of the entry that `self.properties` lacks stay unchanged.
 
         Args:
             name: the table's name, such as `database.table`; each part is quoted if necessary.
@@ -150,7 +150,7 @@ def _check_entry(table: CatalogTable, name: str, path: str) -> None:
 
 
 def _comparable(path: str) -> str:
-    """Normalize a location for comparisons, such as `s3a://` to `s3://` and `file:/a` to `/a`."""
+    """Normalize a location for a comparison: `s3a://` to `s3://`, `file:/a` to `/a`."""
     scheme, separator, location = path.rstrip("/").partition(":")
     if separator and scheme == "file":
         return "/" + location.lstrip("/")
@@ -223,7 +223,7 @@ def why_unusable(spark: Any, name: str) -> str:
 
 
 def table_type(spark: Any, name: str) -> str:
-    """Return the type of a table that exists: `EXTERNAL`, or `MANAGED`."""
+    """Return the type of an existing table: `EXTERNAL` or `MANAGED`."""
     table = CatalogTable(spark, name) if is_classic(spark) else ConnectCatalogTable(spark, name)
     return table.type
 

@@ -57,8 +57,8 @@ ItemT_contra = TypeVar("ItemT_contra", contravariant=True)
 def run_delete(target: TargetTable, condition: RowExpression | None) -> DeleteMetrics | None:
     """Delete the rows that match a condition, and commit; see `DeltaTable.delete`.
 
-    Returns None and changes nothing if the table already contains this DELETE, according to the
-    `txnAppId` and `txnVersion` in the session's conf.
+    If the table's log has the session's `txnAppId` with the same or a higher `txnVersion`,
+    the table already contains this DELETE. The function then changes nothing and returns None.
     """
     return target.commit_once(lambda snapshot: _delete(target, snapshot, condition))
 
@@ -68,8 +68,8 @@ def run_update(
 ) -> UpdateMetrics | None:
     """Update the rows that match a condition, and commit; see `DeltaTable.update`.
 
-    Returns None and changes nothing if the table already contains this UPDATE, according to the
-    `txnAppId` and `txnVersion` in the session's conf.
+    If the table's log has the session's `txnAppId` with the same or a higher `txnVersion`,
+    the table already contains this UPDATE. The function then changes nothing and returns None.
     """
     if not values:
         raise ArgumentError("set: no column is set. Set at least one column.", argument="set")
@@ -161,7 +161,7 @@ def _run(
     size: Callable[[ItemT], int],
     sizes_to_read: Iterable[int],
 ) -> RowChanges:
-    """Change the rows of files with a task of the kernel, in the driver or on executors.
+    """Run a kernel task that changes rows of files, in the driver or on executors.
 
     Args:
         items: the input of the task; each item describes one file.

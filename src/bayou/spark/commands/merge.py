@@ -48,8 +48,8 @@ _MIN_ROWS_PER_TASK = 200_000
 def run_merge(target: TargetTable, source: Any, request: MergeRequest) -> MergeMetrics | None:
     """Merge a DataFrame's rows into a table, and commit; see `DeltaMergeBuilder.execute`.
 
-    Returns None and changes nothing if the table already contains this MERGE, according to the
-    `txnAppId` and `txnVersion` in the session's conf.
+    If the table's log has the session's `txnAppId` with the same or a higher `txnVersion`,
+    the table already contains this MERGE. The function then changes nothing and returns None.
     """
     started = time.perf_counter()
     request = replace(request, automatic_widening=automatic_widening(target.spark))
@@ -109,7 +109,7 @@ def _merge(
 
 
 def source_alias(source: Any) -> str | None:
-    """Return a DataFrame's alias, or None."""
+    """Return the alias of a DataFrame; None if it has no alias."""
     if not is_classic(source.sparkSession):
         alias = getattr(source._plan, "_alias", None)  # noqa: SLF001  # no public API
         return None if alias is None else str(alias)

@@ -1,4 +1,4 @@
-"""Predicates over the target rows that a Spark plan reads, for file pruning and conflict checks.
+"""Predicates to prune files and find conflicts if Spark evaluates a DELETE, UPDATE or MERGE.
 
 A condition that only Spark can evaluate may have conjuncts that the kernel supports. The kernel
 uses these conjuncts to prune files and to check for conflicts with concurrent commits. The minimum
@@ -87,7 +87,7 @@ class TargetRowPredicates:
         return self._rows.bounded_columns
 
     def from_keys(self, source: Any) -> Predicate | None:
-        """Return a predicate from the join keys in `source`; None if any target row may match.
+        """Derive a predicate from the join keys in `source`; None if no target row can be excluded.
 
         If `source` is None, the keys are unknown, and the predicate follows only from the merge's
         conditions.
@@ -99,18 +99,18 @@ class TargetRowPredicates:
         return self._rows.predicate(keys, self._partitions, self._by_source)
 
     def from_bounds(self, bounds: MergeSource) -> Predicate | None:
-        """Return a predicate from the minimum and maximum of the join keys (`SourceBounds.rows`).
+        """Derive a predicate from the minimum and maximum of the join keys (`SourceBounds.rows`).
 
-        Returns None if any target row may match.
+        Returns None if no target row can be excluded.
         """
         return self._rows.predicate(bounds, self._partitions, self._by_source, bounds_only=True)
 
 
 def spark_filter(predicate: Predicate | None) -> Any:
-    """Convert a predicate over a table's columns to a Spark Column; None if that's impossible.
+    """Convert a predicate to a Spark Column that is used to skip files; None if that's impossible.
 
     The Column can be true for more rows than the predicate, because parts that can't be converted
-    are omitted. It is used to skip files.
+    are omitted.
     """
     match predicate:
         case And(operands):

@@ -1,4 +1,4 @@
-"""MERGE as a Spark plan: a join, and for each joined row the WHEN clause that applies.
+"""MERGE as a Spark plan: Spark joins source and target, and selects a WHEN clause for each row.
 
 Used for sources that are too large to broadcast, and for conditions and values that only Spark can
 evaluate.
@@ -119,7 +119,8 @@ def merge_deterministic_source(
         target: a table in a classic session.
         source: a DataFrame that has the same rows each time Spark computes it.
         definition: the MERGE, with conditions and values as SQL strings.
-        counter: application id of a transaction identifier whose version the commit increments.
+        counter: application id of a transaction identifier. The commit increases the version of
+            this identifier by 1.
     """
     started = time.perf_counter()
     return run_at_version_read(
@@ -244,7 +245,8 @@ class _Plan:
         """Create a plan.
 
         Args:
-            hidden: columns of the table that have other names in the target's rows; see
+            hidden: columns of the table that have another name in the target's rows. A key is the
+                name in the table, and its value the name in the rows; see
                 `TargetView.hidden_columns`.
         """
         self._merge = merge
@@ -265,8 +267,8 @@ class _Plan:
     def check_expressions(self, target: Any, source: Any) -> None:
         """Raise `PredicateError` if a condition or value isn't allowed in a MERGE.
 
-        Each condition and value must be computed from one target row and one source row, so that it
-        can't have an aggregate function, for example. Each condition must also be deterministic.
+        It must be possible to compute a condition or value from one target row and one source row.
+        For example, aggregate functions aren't allowed. A condition must also be deterministic.
         """
         if self._request.source_alias is not None:
             source = source.alias(self._request.source_alias)
@@ -303,7 +305,11 @@ class _Plan:
         return any(clause.kind == "NOT MATCHED" for clause in self._request.clauses)
 
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
-        """Join target and source. Rows of a kind (MATCHED, ...) that has no clause are omitted.
+        """Join target and source.
+
+        Source rows without a match are omitted if the merge has no NOT MATCHED clause, and target
+        rows without a match if it has no NOT MATCHED BY SOURCE clause. Matched rows are omitted if
+        the merge has only NOT MATCHED clauses.
 
         Args:
             observed: aggregates over the source, which Spark computes during the join.
@@ -382,7 +388,7 @@ class _Plan:
         return F.hash(*columns) if columns else F.lit(0)
 
     def _columns(self) -> list[Any]:
-        """Return the new values of all columns that a clause assigns."""
+        """Return the new value of each column that at least one clause assigns."""
         return [
             self._value(field.name).alias(field.name)
             for field in self._merge.schema
