@@ -45,9 +45,9 @@ def check_not_referenced(
 
     Args:
         change: participle of the change for error messages, such as "dropped".
-        problem: last words of the error condition in the message, such as
-            `DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE`; `DATA_TYPE_MISMATCH` if schema evolution
-            makes the change.
+        problem: end of the error condition in the message, such as `DEPENDENT_COLUMN_CHANGE` in
+            `DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE`. Schema evolution passes
+            `DATA_TYPE_MISMATCH`.
     """
     for owner, sql in _expressions(state):
         try:

@@ -92,10 +92,13 @@ def physical_path(schema: StructType, logical_path: tuple[str, ...]) -> tuple[st
 
 
 def logical_path(schema: StructType, physical: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the logical path of a physical path, for columns and fields of structs.
+    """Return the logical path of a column, or of a field in a struct, from its physical path.
+
+    Fields in arrays and maps aren't supported.
 
     Raises:
-        KeyError: the schema doesn't contain the path; the error's argument is the path.
+        KeyError: the schema doesn't contain the path, or the path leads through an array or map.
+            The error's argument is the path.
     """
     names: list[str] = []
     level: DataType = schema

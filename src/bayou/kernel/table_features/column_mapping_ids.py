@@ -75,11 +75,11 @@ def with_column_ids(
 
 
 def with_ids_of(schema: StructType, replaced: StructType) -> StructType:
-    """Return the new schema of a table, with ids and physical names of the schema that it replaces.
+    """Return `schema` with ids and physical names of the table's previous schema, `replaced`.
 
     As in delta-spark, a field gets the id and the physical name of the field with the same path and
-    type in `replaced`. Readers of the replaced schema, such as streams, can then read files of the
-    new schema.
+    type in `replaced`. A reader that still has the replaced schema, such as a stream, can then read
+    the new data files.
     """
     by_name = {field.name.lower(): field for field in replaced}
     return StructType(tuple(_with_ids_of(f, by_name.get(f.name.lower())) for f in schema))

@@ -77,7 +77,7 @@ class RowConstraints:
 
         Args:
             constants: values of columns that `batch` doesn't have, such as partition columns.
-            unchanged_columns: None for new rows; for an UPDATE, the columns that it doesn't change.
+            unchanged_columns: the columns that an UPDATE doesn't change; None if the rows are new.
                 Generated columns in `unchanged_columns` aren't checked. New rows get default values
                 for missing columns, and must not have values for GENERATED ALWAYS identity columns.
         """
@@ -109,7 +109,10 @@ class RowConstraints:
         return rows
 
     def _empty_strings_to_null(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Replace empty strings in partition columns by null, as in the log."""
+        """Replace empty strings in partition columns by null.
+
+        The log stores these strings as null.
+        """
         for name in self._partition_strings:
             index = rows.schema.get_field_index(name)
             strings = rows.column(index)

@@ -106,7 +106,7 @@ def with_required_properties(
     Args:
         before: the table's properties before the change; None for a new table.
         after: the properties after the change that the user requested.
-        replaces: whether the table is replaced, or its files are rewritten for the version.
+        replaces: whether the table is replaced.
 
     Raises:
         IcebergCompatError: a required property has a value that the version doesn't allow, or can't
@@ -238,7 +238,7 @@ class _Change:
 
     @property
     def enables(self) -> bool:
-        """Whether the commit enables the version; False if it was enabled before the commit."""
+        """Whether the commit enables Iceberg compatibility `version`, which was disabled before."""
         before = {} if self.state is None else self.state.properties
         return iceberg_compat_version(before) != self.version
 

@@ -33,7 +33,10 @@ class IdentityValues:
         return name in self._state.generated_identity
 
     def check_explicit_values(self, columns: set[str]) -> None:
-        """Check that the rows have no values for identity columns that the writer generates.
+        """Check that the rows don't contain identity columns whose values are generated.
+
+        These are all GENERATED ALWAYS columns, and the other identity columns for which this
+        transaction generates the values.
 
         Args:
             columns: names of the rows' columns in lower case.
@@ -62,8 +65,9 @@ class IdentityValues:
         writer, writers = self._state.writer
         if writers < 1:
             raise ArgumentError(
-                f"{self._state.table}: identity column {name!r} needs a separate range of values "
-                "for each writer. Use state.for_writer(i, n) in each process.",
+                f"{self._state.table}: the values of identity column {name!r} can't be generated, "
+                "because the deserialized transaction state has no writer index. Call "
+                "for_writer(index, count) on the state.",
                 argument="state",
             )
         column = self._columns[name]

@@ -98,7 +98,7 @@ def check_maintenance(table: str, catalog: Catalog | None, operation: str) -> No
     if not permits_maintenance(catalog, table, operation):
         raise UnsupportedFeatureError(
             f"{table}: the catalog that manages the table ({features.CATALOG_MANAGED}) doesn't "
-            f"permit {operation}: the catalog object has no method `permits_maintenance`, or the "
+            f"permit {operation}. The catalog object has no method `permits_maintenance`, or this "
             f"method returned False. Run {operation} through the catalog "
             "(DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION).",
             table=table,
@@ -107,7 +107,7 @@ def check_maintenance(table: str, catalog: Catalog | None, operation: str) -> No
 
 
 def check_properties(table: str, configuration: Mapping[str, str]) -> None:
-    """Check the values of the properties that writes use, before anything is written."""
+    """Check the values of the table properties that affect writes, before anything is written."""
     for table_property in _USED_IN_WRITES:
         try:
             table_property.read(configuration)
@@ -259,11 +259,11 @@ def only_enables_features(before: Metadata, after: Metadata) -> bool:
 
 
 def _only_adds_ids(before: str, after: str) -> bool:
-    """Whether all logical and physical names of the schema `after` are the names in `before`.
+    """Whether `after` is `before` with ids, and with physical names that equal the logical names.
 
-    This is the case if column mapping was enabled by a table property. Files that were written
-    without column mapping then have the names that readers look for. A RESTORE to a version with
-    column mapping can also restore physical names that these files don't have.
+    Enabling column mapping by a table property makes such a change. Files that were written without
+    column mapping then have the physical names that readers look for. A RESTORE to a version with
+    column mapping can restore other physical names. The result is then False.
     """
     old, new = StructType.from_json(before), StructType.from_json(after)
     logical = without_mapping(new)

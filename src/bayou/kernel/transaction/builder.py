@@ -116,12 +116,12 @@ class TransactionBuilder:
     def with_partition_columns(self, columns: Iterable[str]) -> TransactionBuilder:
         """Set the partition columns of a new table, or of a table whose schema is replaced.
 
-        If the table exists and its schema isn't replaced, `columns` must be equal to the table's
-        partition columns.
+        For an existing table whose schema isn't replaced, `build` raises an error unless `columns`
+        are the table's partition columns.
 
         Raises:
-            ArgumentError: the builder was created from a snapshot, and `with_schema_replaced`
-                wasn't called before.
+            ArgumentError: the builder was created from a snapshot, so the table exists, and
+                `with_schema_replaced` wasn't called before.
         """
         if self._read_state is not None and not self._replaces_schema:
             raise ArgumentError(
@@ -221,7 +221,9 @@ class TransactionBuilder:
         return self._with_domain(DomainMetadata(domain=domain, configuration="", removed=True))
 
     def with_metadata(self, metadata: Metadata) -> TransactionBuilder:
-        """Replace the table's `metaData` action; the builder's other changes apply to the new one.
+        """Replace the table's `metaData` action by `metadata`.
+
+        The builder's other changes are applied to `metadata`.
 
         The caller must have checked that the table's files can be read with the new metadata.
         """
@@ -240,7 +242,9 @@ class TransactionBuilder:
         return builder
 
     def with_protocol(self, protocol: Protocol) -> TransactionBuilder:
-        """Replace the table's `protocol` action; the builder's other changes apply to the new one.
+        """Replace the table's `protocol` action by `protocol`.
+
+        The builder's other changes are applied to `protocol`.
 
         The caller must have checked that the table doesn't use the removed features.
         """
@@ -314,8 +318,8 @@ class TransactionBuilder:
         """Allow rows with additional columns, which are added to the table as nullable columns.
 
         Args:
-            automatic_widening: rule for which columns are widened to the types that they have in
-                the written rows; applies only to tables with type widening.
+            automatic_widening: type changes that schema evolution may make in a table with type
+                widening.
         """
         builder = copy.copy(self)
         builder._schema_evolution = enabled
@@ -345,7 +349,7 @@ class TransactionBuilder:
         return builder
 
     def with_max_records_per_file(self, rows: int | None) -> TransactionBuilder:
-        """Set the maximum number of rows of a data file; if None, only its bytes are limited."""
+        """Set the maximum number of rows of a data file; if None, only its size is limited."""
         if rows is not None and rows < 1:
             raise ArgumentError(
                 f"{self._table}: {rows} isn't a valid maximum number of rows of a data file. Use "
@@ -363,9 +367,10 @@ class TransactionBuilder:
         return builder
 
     def with_target_file_size(self, size: int | None) -> TransactionBuilder:
-        """Set the size in bytes at which a data file of this transaction ends.
+        """Set the size in bytes after which this transaction starts a new data file.
 
-        If None, the size is `delta.targetFileSize`, or 128 MB without this property.
+        If None, the size is `delta.targetFileSize`. If the table doesn't have this property, the
+        size is 128 MB.
         """
         builder = copy.copy(self)
         builder._target_file_size = size

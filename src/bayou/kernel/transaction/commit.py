@@ -80,12 +80,13 @@ def discard_unless_committed(discard: Callable[[], None]) -> Iterator[None]:
 
 
 def discard_unneeded(table: str, discard: Callable[[], None]) -> None:
-    """Delete the files of a write that the table already contains.
+    """Delete the files of a repeated write, because the table already contains its rows.
 
-    An error is logged and not raised, because the table has the rows.
+    If the files can't be deleted, the error is only logged: the table has the rows, and VACUUM
+    deletes the files later.
 
     Args:
-        discard: deletes the files.
+        discard: function that deletes the files.
     """
     try:
         discard()
@@ -108,7 +109,7 @@ def report_possible_commit(txn_id: str) -> None:
 
 
 def report_lost_commit(txn_id: str) -> None:
-    """Report to `discard_unless_committed` that a possible commit certainly doesn't exist."""
+    """Withdraw `report_possible_commit`, because the commit was certainly not written."""
     for possible in _OPEN_BLOCKS.get():
         possible.discard(txn_id)
 
@@ -326,7 +327,8 @@ class TransactionCommitResult:
         already_committed: whether the table already had the transaction's identifiers. If True,
             nothing was written.
         post_commit_hooks: hooks that are due, in the order in which to run them.
-        small_files: number of added small files by partition; empty if auto compaction is disabled.
+        small_files: number of added small files by partition. The mapping is empty if the table has
+            no auto compaction, or if the operation isn't followed by auto compaction.
         metrics: metrics of the commit, None if nothing was measured.
 
     Examples:

@@ -49,7 +49,8 @@ class CommitContents:
         adds: `add` actions that can't be encoded yet, because each attempt of the commit assigns
             row ids to them.
         rows: total number of rows of the added files; None if a file has no `numRecords`.
-        small_files: number of added small files by partition; empty if they weren't counted.
+        small_files: number of added small files by partition. The mapping is empty if the files
+            weren't counted.
     """
 
     lines: list[bytes]

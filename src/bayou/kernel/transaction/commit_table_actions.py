@@ -56,8 +56,10 @@ class TableUpdate:
         operation, operation_parameters, engine_info, user_metadata: fields of `commitInfo`.
         row_conditions: SQL conditions that every written row must satisfy.
         data_change: `dataChange` of the written files.
-        max_records_per_file, compression, target_file_size: limits and codec of the written files;
-            None for the values in the table properties.
+        max_records_per_file: maximum number of rows of a written file. If None, the number of rows
+            isn't limited.
+        compression, target_file_size: codec and size of the written files. If None, the value of
+            the table property is used.
     """
 
     table: str
@@ -184,10 +186,10 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether the table exists and has no in-commit timestamps before this commit.
+        """Whether the commit enables in-commit timestamps if it has an in-commit timestamp.
 
-        A commit with an in-commit timestamp then enables in-commit timestamps, and must record its
-        version and timestamp in the metadata.
+        This is the case if the table exists and has no in-commit timestamps before the commit. The
+        commit must then record its own version and timestamp in the metadata.
         """
         return (
             self.read_state is not None
@@ -203,7 +205,7 @@ class CommitLines:
         metadata: metadata that the commit writes, including new high water marks of identity
             columns; None if the commit doesn't change the metadata.
         txn_id, is_blind_append, isolation_level: fields of `commitInfo`.
-        effects: contents of the commit for the version checksum, by attempted version.
+        effects: contents of the commit that the version checksum depends on, by attempted version.
     """
 
     update: TableUpdate

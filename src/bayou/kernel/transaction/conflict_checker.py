@@ -52,7 +52,7 @@ class ReadSet:
     """What a transaction has read.
 
     Attributes:
-        whole_table: whether the transaction depends on all live files, like an overwrite.
+        whole_table: whether the transaction depends on all live files, as an overwrite does.
         paths: canonical paths of the files that it read.
         predicates: filters of the transaction's scans, with resolved columns. Only their conditions
             on partition columns are used.
