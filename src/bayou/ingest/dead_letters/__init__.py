@@ -2,5 +2,5 @@
 
 `records` defines the schema of a dead letter, `table` writes the dead letter table, and
 `dead_letter_replay` decodes dead letters again, with one of `append_replay`, `routed_replay` and
-`upsert_replay`.
+`upsert_replay`. `record_identity` decides which dead letters and rows have the same record.
 """

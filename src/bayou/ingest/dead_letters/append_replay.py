@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,8 @@ from bayou.ingest.batch.target.stored_columns import input_properties, record_co
 from bayou.ingest.batch.target.target_checks import check_keys, check_not_restored
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
+from bayou.ingest.dead_letters import record_identity
+from bayou.ingest.dead_letters.record_identity import OTHER_ROW, RECORD, at_offsets, identities
 from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
 from bayou.ingest.migration import migrated_end
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
@@ -99,10 +101,18 @@ class AppendReplay:
         self._schema = RecordSchema.of(configuration, topic, schema)
         self._engine: Engine = for_path(topic.table_path, options)
         self._target: TableHandle = table(topic.table_path, engine=self._engine)
-        self._dead_letters = table(dead_letters_path(topic.table_path), options)
+        letters_path = dead_letters_path(topic.table_path)
+        self._letters_engine: Engine = for_path(letters_path, options)
+        self._dead_letters = table(letters_path, engine=self._letters_engine)
         self._where = combine_with_and(f"topic = '{self._name}'", where)
+        self._selects_all = where is None
         self._letters = TopicOffsets(MIGRATED)
+        self._repeated: record_identity.Offsets = {}  # of all dead letters of the topic
+        self._other_rows: record_identity.Offsets = {}
+        self._run_id = -1  # version of the transaction identifier that the commits record
+        self._interrupted = False
         self._within = OffsetSpan(start=0, end=0)  # contains all offsets in `_letters`
+        self._version: int | None = None
         self._reasons: dict[str, int] = {}
         self._done: list[pa.RecordBatch] = []
         self._replayed = self._already_rows = self._filtered = self._refused = self._skipped = 0
@@ -123,10 +133,10 @@ class AppendReplay:
         # could no longer detect a RESTORE.
         target = Table.for_path(self._engine, self._target.table_uri)
         check_not_restored(self._engine, target, self._topic, snapshot.kernel, None)
-        version = self._add_rows(dead_letters, snapshot, dry_run=dry_run)
+        self._version = self._add_rows(dead_letters, snapshot, dry_run=dry_run)
         if not dry_run:
             self._delete_done()
-        return self._result(version)
+        return self._result(self._version)
 
     def _result(self, version: int | None) -> ReplayResult:
         return ReplayResult(
@@ -147,10 +157,9 @@ class AppendReplay:
         ends = self._ends(snapshot, covered)
         options = self._storage_options
         former = registered_snapshots(self._topic, snapshot, options)
-        row_offsets = self._row_offsets(dead_letters, (snapshot, *former))
+        row_offsets = self._row_offsets(dead_letters, (snapshot, *former), ends)
         columns = self._columns(dead_letters, snapshot, ends, row_offsets)
         layout = self._layout(columns, snapshot)
-        application = f"bayou-replay/{dead_letters.kernel.table_id}"
         transaction = (
             snapshot.kernel.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
             .with_schema_evolution(True)
@@ -166,7 +175,7 @@ class AppendReplay:
                     ),
                 }
             )
-            .with_transaction_id(application, snapshot.transactions.get(application, -1) + 1)
+            .with_transaction_id(self._application(dead_letters), self._run_id)
             .with_operation_parameters(
                 {"mode": "Append", "replayedFrom": self._dead_letters.table_uri}
             )
@@ -205,14 +214,23 @@ class AppendReplay:
         """
         return {p: ranges for p, ranges in self._letters.ranges().items() if p >= 0}
 
+    def _application(self, dead_letters: SnapshotHandle) -> str:
+        return f"bayou-replay/{dead_letters.kernel.table_id}/{self._name}"
+
     def _row_offsets(
-        self, dead_letters: SnapshotHandle, tables: Iterable[SnapshotHandle]
+        self,
+        dead_letters: SnapshotHandle,
+        tables: Sequence[SnapshotHandle],
+        ends: Mapping[int, int],
     ) -> TopicOffsets:
         """Return the offsets of the topic's rows in `tables`, to find rows of dead letters.
 
         Also adds the offsets of the dead letters to `_letters`, and stores their range in
         `_within`: from the lowest to the highest offset in all partitions. Rows with offsets
         outside this range are ignored.
+
+        Raises:
+            PipelineError: dead letters with the same offset have different records.
         """
         row_offsets = TopicOffsets(MIGRATED)
         for batch in dead_letters.to_batches(["partition", "offset"], self._where):
@@ -223,7 +241,56 @@ class AppendReplay:
             self._within = OffsetSpan(start=first, end=last + 1)
             for table in tables:
                 row_offsets.read(table, self._name, prefix="_kafka_", within=self._within)
+            self._compare_records(dead_letters, tables, ends, row_offsets)
         return row_offsets
+
+    def _compare_records(
+        self,
+        dead_letters: SnapshotHandle,
+        tables: Sequence[SnapshotHandle],
+        ends: Mapping[int, int],
+        row_offsets: TopicOffsets,
+    ) -> None:
+        """Compare dead letters with the dead letters and rows that have the same offsets.
+
+        A replay commits a transaction identifier to the target. When it has deleted the dead
+        letters, it commits the identifier to the dead letter table. If the target's is higher, a
+        replay was interrupted, so rows of dead letters may exist.
+        """
+        selected = record_identity.repeated_offsets(self._letters)
+        self._repeated = selected
+        if not self._selects_all:
+            letters = TopicOffsets(MIGRATED)
+            letters.read(dead_letters, self._name, within=self._within)
+            self._repeated = record_identity.repeated_offsets(letters)
+        if selected:
+            within = combine_with_and(self._where, record_identity.offset_range(selected))
+            record_identity.check_same_records(
+                dead_letters.to_batches(RECORD, within),
+                selected,
+                ends,
+                topic=self._topic.key,
+                table=self._dead_letters.table_uri,
+            )
+        application = self._application(dead_letters)
+        committed = max(table.transactions.get(application, -1) for table in tables)
+        completed = dead_letters.transactions.get(application, -1)
+        self._interrupted = committed > completed
+        self._run_id = max(time.time_ns() // 1000, committed + 1, completed + 1)
+        existing = {
+            partition: self._letters.of(partition).once & row_offsets.of(partition).once
+            for partition in self._letters.partitions
+        }
+        self._other_rows = record_identity.offsets_of_other_rows(
+            dead_letters.to_batches(
+                ["partition", "offset", "timestamp", "_ingestion_timestamp"], self._where
+            ),
+            existing,
+            tables,
+            self._name,
+            interrupted=self._interrupted,
+            ambiguous={} if self._selects_all else self._repeated,
+        )
 
     def _columns(
         self,
@@ -293,7 +360,7 @@ class AppendReplay:
         """Return the dead letters to replay, one for each offset.
 
         A dead letter isn't replayed if the target hasn't recorded its offset yet, or if the target
-        already has a row with its offset.
+        already has a row with its offset. It is refused if the row is of another record.
 
         Args:
             ends: for each partition, the offset below which dead letters can be replayed. Negative
@@ -312,14 +379,18 @@ class AppendReplay:
             ready = pc.or_(ready, below)
             known = pa.array(row_offsets.of(partition).once, pa.int64())
             existing = pc.or_(existing, pc.and_(below, pc.is_in(offsets, known)))
+        other = pc.and_(existing, at_offsets(batch, self._other_rows))
         if count:
             foreign = count_without_replay(batch, ends)
-            self._refused += foreign
-            if foreign:
-                self._reasons[self._no_replay] = self._reasons.get(self._no_replay, 0) + foreign
+            others: int = pc.sum(other).as_py() or 0
+            for reason, refused in ((self._no_replay, foreign), (OTHER_ROW, others)):
+                self._refused += refused
+                if refused:
+                    self._reasons[reason] = self._reasons.get(reason, 0) + refused
             self._skipped += batch.num_rows - foreign - (pc.sum(ready).as_py() or 0)
-            self._already_rows += pc.sum(existing).as_py() or 0
-            self._done.append(offsets_of(batch.filter(existing)))
+            done = pc.and_not(existing, other)
+            self._already_rows += pc.sum(done).as_py() or 0
+            self._done.append(identities(batch.filter(done), self._repeated))
         return deduplicated(batch.filter(pc.and_not(ready, existing)))
 
     def _count(self, decoded: Decoded, pending: pa.RecordBatch) -> None:
@@ -329,7 +400,7 @@ class AppendReplay:
             self._reasons[row["values"]] = self._reasons.get(row["values"], 0) + row["counts"]
         self._filtered += len(decoded.filtered)
         done = pa.concat_arrays([decoded.positions, decoded.filtered])
-        self._done.append(offsets_of(pending.take(done)))
+        self._done.append(identities(pending.take(done), self._repeated))
 
     def _reading(
         self, layout: RowLayout, *, folders: bool, discover: bool | None = None
@@ -362,15 +433,15 @@ class AppendReplay:
         return row_layout(self._topic, columns, snapshot.schema)
 
     def _delete_done(self) -> None:
-        done = pa.Table.from_batches(self._done) if self._done else None
-        if done is None or not done.num_rows:
-            return
-        self._dead_letters.merge(
-            done,
-            f"target.topic = '{self._name}' AND target.partition = source.partition "
-            "AND target.offset = source.offset",
-            commit_metadata="replayed",
-        ).when_matched_delete().execute()
+        snapshot = self._dead_letters.snapshot()
+        application = self._application(snapshot)
+        is_complete = self._selects_all if self._interrupted else self._version is not None
+        ids = {}
+        if is_complete and snapshot.transactions.get(application, -1) < self._run_id:
+            ids = {application: self._run_id}
+        record_identity.delete_letters(
+            self._letters_engine, snapshot, self._name, self._done, transaction_ids=ids
+        )
 
 
 class _Decoder:
@@ -436,8 +507,3 @@ def with_timestamps(letters: pa.RecordBatch) -> pa.RecordBatch:
     read_at = letters.column("_ingestion_timestamp").cast(kind)
     timestamps = pc.coalesce(letters.column(at), read_at)
     return letters.set_column(at, letters.schema.field(at), timestamps)
-
-
-def offsets_of(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the columns `partition` and `offset` of dead letters."""
-    return batch.select(["partition", "offset"])

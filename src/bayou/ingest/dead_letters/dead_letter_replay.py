@@ -2,10 +2,11 @@
 
 A replay commits rows to the target, then deletes the dead letters. After a crash between the two
 commits, the target has rows with the offsets of these dead letters, so the next replay only deletes
-the dead letters. Two concurrent replays conflict, because both increment the same transaction
-identifier of the target. Dead letters at offsets that the target hasn't recorded yet are skipped,
-because the next run of the pipeline processes their records again. For the same reason, dead
-letters of a migrated batch that the target doesn't have yet are skipped.
+the dead letters. If no replay was interrupted, a row at the offset of a dead letter is of another
+record, and the dead letter remains. Two concurrent replays conflict, because both increase the same
+transaction identifier of the target. Dead letters at offsets that the target hasn't recorded yet
+are skipped, because the next run of the pipeline processes their records again. For the same
+reason, dead letters of a migrated batch that the target doesn't have yet are skipped.
 """
 
 from __future__ import annotations

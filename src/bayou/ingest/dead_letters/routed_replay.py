@@ -16,13 +16,12 @@ from bayou.api import SnapshotHandle
 from bayou.errors import PipelineError
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
-from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.dead_letters.append_replay import (
     AppendReplay,
     deduplicated,
-    offsets_of,
     with_timestamps,
 )
+from bayou.ingest.dead_letters.record_identity import at_offsets, identities
 from bayou.ingest.offsets import KafkaTopic, covered_offsets
 from bayou.ingest.routing.routed_columns import (
     RoutedColumns,
@@ -68,7 +67,7 @@ class RoutedReplay(AppendReplay):
         opened = (target, *(table.target for table in tables.existing))
         snapshots = [table.snapshot for table in opened if table.snapshot is not None]
         covered = covered_offsets(self._name, snapshots[0].transactions)
-        row_offsets = self._row_offsets(dead_letters, snapshots)
+        row_offsets = self._row_offsets(dead_letters, snapshots, covered)
         batches = [
             self._pending(batch, covered, row_offsets, count=True)
             for batch in dead_letters.to_batches(filter=self._where)
@@ -99,14 +98,8 @@ class RoutedReplay(AppendReplay):
             rows.num_rows for batches in read.rows.values() for _, rows in batches
         )
         self._filtered += read.filtered
-        done = offsets_of(pending)
-        for partition, offsets in refused.items():
-            at = pc.and_(
-                pc.equal(done.column("partition"), partition),
-                pc.is_in(done.column("offset"), pa.array(offsets.to_array(), pa.int64())),
-            )
-            done = done.filter(pc.invert(at))
-        self._done.append(done)
+        done = pending.filter(pc.invert(at_offsets(pending, refused)))
+        self._done.append(identities(done, self._repeated))
 
     def _commit(
         self,
@@ -116,7 +109,7 @@ class RoutedReplay(AppendReplay):
         covered: Mapping[int, int],
     ) -> int | None:
         """Write rows, register new tables, commit to routed tables, then to the default table."""
-        application = f"bayou-replay/{dead_letters.kernel.table_id}"
+        ids = {self._application(dead_letters): self._run_id}
         target = tables.default.target
         assert target.snapshot is not None
         properties = filter_properties(
@@ -150,12 +143,10 @@ class RoutedReplay(AppendReplay):
             routed = read.outputs[number].table.target
             changed = read.outputs[number].transaction
             assert changed is not None
-            ids = _next_id(application, routed)
             with discard_unless_committed(partial(routed.discard, adds)):
                 version = routed.commit(changed.with_transaction_ids(ids), adds, {})
         adds = files.get(DEFAULT_TABLE, ())
         if adds or read.filtered:
-            ids = _next_id(application, target)
             with discard_unless_committed(lambda: target.discard(adds)):
                 version = target.commit(transaction.with_transaction_ids(ids), adds, {})
         return version
@@ -167,11 +158,6 @@ class RoutedReplay(AppendReplay):
             "schema-file.",
             topic=self._topic.key,
         )
-
-
-def _next_id(application: str, target: TargetTable) -> dict[str, int]:
-    known = {} if target.snapshot is None else target.snapshot.transactions
-    return {application: known.get(application, -1) + 1}
 
 
 def _cluster(name: str, transactions: Mapping[str, int]) -> str:

@@ -25,6 +25,7 @@ from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.batch.record_timestamps import LOWEST_TIME
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path, deleted_keys_path
+from bayou.ingest.dead_letters import record_identity
 from bayou.ingest.dead_letters.append_replay import (
     WRITTEN_BY_PROGRAM,
     ReplayResult,
@@ -51,19 +52,29 @@ def replay_upserts(
     dead letters remain. If `dry_run` is true, nothing is written or deleted.
     """
     options = configuration.connector.storage.storage_options()
-    dead_letters = table(dead_letters_path(topic.table_path), options)
+    path = dead_letters_path(topic.table_path)
+    engine = for_path(path, options)
+    dead_letters = table(path, engine=engine)
     name = topic.config.kafka_topic
     if not dead_letters.exists():
         return ReplayResult(topic=topic.key)
     writer = DirectWriter(configuration, topic, records_of_topic=True)
     condition = combine_with_and(f"topic = '{name}'", where)
-    candidates = dead_letters.to_arrow(filter=condition)
+    snapshot = dead_letters.snapshot()
+    candidates = snapshot.to_arrow(filter=condition)
     transactions = writer.transactions()
     ends = {
         **covered_offsets(name, transactions),
         MIGRATED: migrated_end(topic, transactions, options),
     }
     ready = _covered(candidates, ends)
+    record_identity.check_same_records(
+        ready.select(record_identity.RECORD).to_batches(),
+        record_identity.repeated_offsets(_offsets(ready)),
+        ends,
+        topic=topic.key,
+        table=dead_letters.table_uri,
+    )
     if ready.column("timestamp").null_count:
         ready = _with_timestamps(ready, _kafka_rows(topic, name, options))
     from_kafka = pc.greater_equal(ready.column("partition"), 0)
@@ -96,16 +107,30 @@ def replay_upserts(
     if result.filtered and not dry_run:
         _record_filter(topic, options, ready)
     if result.replayed + result.filtered and not dry_run:
-        position = ["partition", "offset"]
-        done = ready.select(position)
-        done = done.join(refused.select(position), position, join_type="left anti")
-        dead_letters.merge(
-            done.group_by(position).aggregate([]),
-            f"target.topic = '{name}' AND target.partition = source.partition "
-            "AND target.offset = source.offset",
-            commit_metadata="replayed",
-        ).when_matched_delete().execute()
+        letters = TopicOffsets(MIGRATED)
+        letters.read(snapshot, name)
+        repeated = record_identity.repeated_offsets(letters)
+        is_refused = record_identity.at_offsets(ready, _all_offsets(refused))
+        done = ready.filter(pc.invert(is_refused)).to_batches()
+        record_identity.delete_letters(
+            engine,
+            dead_letters.snapshot(),
+            name,
+            [record_identity.identities(batch, repeated) for batch in done],
+        )
     return result
+
+
+def _offsets(letters: pa.Table) -> TopicOffsets:
+    offsets = TopicOffsets(MIGRATED)
+    for batch in letters.to_batches():
+        offsets.add(batch)
+    return offsets
+
+
+def _all_offsets(letters: pa.Table) -> record_identity.Offsets:
+    offsets = _offsets(letters)
+    return {partition: offsets.of(partition).once for partition in offsets.partitions}
 
 
 def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:

@@ -1,0 +1,252 @@
+"""Compares the records of dead letters: partition, offset, Kafka timestamp, key and value.
+
+An offset alone doesn't identify a record. If the brokers have no topic ids, nothing detects that a
+topic was recreated, so the dead letters of the deleted topic can have the offsets of new records.
+Timestamps, keys and values are compared only where offsets are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from bayou.api import SnapshotHandle
+from bayou.errors import PipelineError
+from bayou.ingest.dead_letters.records import fingerprints
+from bayou.ingest.offsets_of_rows import TopicOffsets
+from bayou.kernel.arrow.compute import pc
+from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
+from bayou.kernel.engine import Engine
+from bayou.version import ENGINE_INFO
+
+Offsets: TypeAlias = Mapping[int, BitMap64]
+"""Offsets by partition."""
+
+RECORD = ["partition", "offset", "timestamp", "key", "value"]
+"""The columns of a dead letter that identify its record."""
+
+OTHER_ROW = (
+    "the table has a row with the same partition and offset, but of another record, because the "
+    "topic was deleted and recreated. If the table lacks the record of the dead letter, send it to "
+    "the Kafka topic again. Then drop the dead letter with bayou dlq drop"
+)
+"""Why a dead letter isn't replayed if a row with its offset isn't known to be its record."""
+
+
+def repeated_offsets(letters: TopicOffsets) -> Offsets:
+    """Return the offsets that several dead letters have."""
+    seen = {partition: letters.of(partition).twice for partition in letters.partitions}
+    return {partition: offsets for partition, offsets in seen.items() if offsets}
+
+
+def at_offsets(records: pa.RecordBatch | pa.Table, offsets: Offsets) -> Any:
+    """Return a mask of the records at given offsets."""
+    partitions, column = records.column("partition"), records.column("offset")
+    mask: Any = pa.repeat(pa.scalar(False), records.num_rows)
+    for partition, selected in offsets.items():
+        known = pa.array(selected, pa.int64())
+        mask = pc.or_(mask, pc.and_(pc.equal(partitions, partition), pc.is_in(column, known)))
+    return mask
+
+
+def offset_range(offsets: Offsets) -> str:
+    """Return an SQL condition on `offset` for the range of the offsets in all partitions."""
+    first, last = min(o.min() for o in offsets.values()), max(o.max() for o in offsets.values())
+    return f"offset >= {first} AND offset <= {last}"
+
+
+def check_same_records(
+    letters: Iterable[pa.RecordBatch],
+    repeated: Offsets,
+    ends: Mapping[int, int],
+    *,
+    topic: str,
+    table: str,
+) -> None:
+    """Check that dead letters at the same offset have the same record.
+
+    Args:
+        letters: batches with the columns `RECORD`.
+        repeated: the offsets that several of the dead letters have.
+        ends: by partition, the offset below which dead letters can be replayed. Others aren't
+            checked.
+        topic: the topic's key, for messages.
+        table: the path of the dead letter table, for messages.
+
+    Raises:
+        PipelineError: two dead letters have different records.
+    """
+    kafka = {partition: offsets for partition, offsets in repeated.items() if partition >= 0}
+    if not kafka:
+        return
+    known: dict[tuple[int, int], bytes] = {}
+    for batch in letters:
+        selected = batch.filter(at_offsets(batch, kafka))
+        partitions: list[Any] = selected.column("partition").to_pylist()
+        offsets: list[Any] = selected.column("offset").to_pylist()
+        records = fingerprints(selected)
+        for partition, offset, record in zip(partitions, offsets, records, strict=True):
+            if offset >= ends.get(partition, 0):
+                continue
+            if known.setdefault((partition, offset), record) != record:
+                raise PipelineError(
+                    f"topic {topic!r}: {table} has dead letters of different records at partition "
+                    f"{partition}, offset {offset}: some are from an earlier topic, which was "
+                    "deleted and recreated. Nothing was replayed. Replay the dead letters of one "
+                    "topic with --where and a condition on _ingestion_timestamp, or delete the "
+                    "earlier dead letters with bayou dlq drop.",
+                    topic=topic,
+                )
+
+
+def offsets_of_other_rows(
+    letters: Iterable[pa.RecordBatch],
+    existing: Offsets,
+    tables: Iterable[SnapshotHandle],
+    name: str,
+    *,
+    interrupted: bool,
+    ambiguous: Offsets,
+) -> Offsets:
+    """Return the offsets of dead letters at which the target has the row of another record.
+
+    A row with the Kafka timestamp of the dead letter is the row of its record; a row with another
+    timestamp isn't. A row without `_kafka_timestamp` can only be the row of its record if an
+    interrupted replay wrote the row.
+
+    Args:
+        letters: batches with the columns partition, offset, timestamp and `_ingestion_timestamp`.
+        existing: the offsets of dead letters at which the target has a row.
+        tables: the target's tables.
+        name: the Kafka topic's name.
+        interrupted: whether a replay may have been interrupted before it deleted dead letters.
+        ambiguous: offsets that other dead letters have too. An interrupted replay may have written
+            the rows of the others.
+    """
+    existing = {p: offsets for p, offsets in existing.items() if p >= 0 and offsets}
+    if not existing:
+        return {}
+    rows = pa.Table.from_batches(_row_timestamps(existing, tables, name), _ROW_TIMESTAMPS)
+    same, other = TopicOffsets(), TopicOffsets()
+    if rows.num_rows:
+        for batch in letters:
+            selected = pa.Table.from_batches([batch]).filter(at_offsets(batch, existing))
+            read_at = selected.column("_ingestion_timestamp")
+            timestamps = pc.coalesce(selected.column("timestamp"), read_at).cast(_TIMESTAMP)
+            columns = [selected.column("partition"), selected.column("offset"), timestamps]
+            of_letters = pa.table(columns, names=["partition", "offset", "timestamp"])
+            joined = of_letters.join(rows, ["partition", "offset"], join_type="inner")
+            equal = pc.equal(joined.column("timestamp"), joined.column("row_timestamp"))
+            for result, mask in ((same, equal), (other, pc.invert(equal))):
+                for part in joined.select(["partition", "offset"]).filter(mask).to_batches():
+                    result.add(part)
+    found = {}
+    for partition, offsets in existing.items():
+        others = offsets
+        if interrupted:
+            unclear = offsets & ambiguous.get(partition, BitMap64())
+            others = other.of(partition).once | unclear
+        found[partition] = others - same.of(partition).once
+    return {partition: offsets for partition, offsets in found.items() if offsets}
+
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+_ROW_TIMESTAMPS = pa.schema(
+    [("partition", pa.int32()), ("offset", pa.int64()), ("row_timestamp", _TIMESTAMP)]
+)
+
+
+def _row_timestamps(
+    offsets: Offsets, tables: Iterable[SnapshotHandle], name: str
+) -> list[pa.RecordBatch]:
+    """Return the stored timestamps of the rows at given offsets."""
+    columns = ["_kafka_partition", "_kafka_offset", "_kafka_timestamp"]
+    within = offset_range(offsets).replace("offset", "_kafka_offset")
+    condition = f"_kafka_topic = '{name}' AND _kafka_timestamp IS NOT NULL AND {within}"
+    result = []
+    for snapshot in tables:
+        if "_kafka_timestamp" not in snapshot.schema.names:
+            continue
+        for batch in snapshot.to_batches(columns, condition):
+            arrays = [
+                batch.column(column).cast(field.type)
+                for column, field in zip(columns, _ROW_TIMESTAMPS, strict=True)
+            ]
+            rows = pa.RecordBatch.from_arrays(
+                arrays, names=["partition", "offset", "row_timestamp"]
+            )
+            result.append(rows.filter(at_offsets(rows, offsets)).cast(_ROW_TIMESTAMPS))
+    return result
+
+
+def identities(letters: pa.RecordBatch, repeated: Offsets) -> pa.RecordBatch:
+    """Return the columns by which `delete_letters` finds dead letters.
+
+    Keys and values are included only at repeated offsets.
+
+    Args:
+        repeated: the offsets that several dead letters of the topic have.
+    """
+    position = letters.select(["partition", "offset", "timestamp"])
+    if not repeated:
+        return position
+    is_repeated = at_offsets(letters, repeated)
+    contents = [
+        pc.if_else(is_repeated, letters.column(name), pa.scalar(None, pa.binary()))
+        for name in ("key", "value")
+    ]
+    return pa.RecordBatch.from_arrays(
+        [*position.columns, is_repeated, *contents],
+        names=["partition", "offset", "timestamp", "repeated", "key", "value"],
+    )
+
+
+def delete_letters(
+    engine: Engine,
+    snapshot: SnapshotHandle,
+    name: str,
+    done: Sequence[pa.RecordBatch],
+    *,
+    transaction_ids: Mapping[str, int] | None = None,
+) -> None:
+    """Delete the dead letters of records, in one commit.
+
+    Args:
+        name: the Kafka topic's name.
+        done: batches that `identities` returned. A replay may have filled in missing timestamps.
+        transaction_ids: transaction identifiers of the commit.
+    """
+    done = [batch for batch in done if batch.num_rows]
+    if not done and not transaction_ids:
+        return
+    schema = done[0].schema if done else pa.schema(_EMPTY)
+    condition = (
+        f"target.topic = '{name}' AND target.partition = source.partition "
+        "AND target.offset = source.offset "
+        "AND (target.timestamp IS NULL OR target.timestamp = source.timestamp)"
+    )
+    if "repeated" in schema.names:
+        condition += (
+            " AND (NOT source.repeated OR "
+            "(target.key <=> source.key AND target.value <=> source.value))"
+        )
+    merge(
+        engine,
+        snapshot.kernel,
+        MergeSource.read(schema, done),
+        MergeDefinition(
+            on=condition,
+            clauses=(MergeClause(kind="MATCHED", action="delete"),),
+            source_alias="source",
+            target_alias="target",
+        ),
+        engine_info=ENGINE_INFO,
+        user_metadata="replayed",
+        transaction_ids=transaction_ids,
+    )
+
+
+_EMPTY = [("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", _TIMESTAMP)]
