@@ -41,5 +41,5 @@ def test_an_operation_succeeds_although_its_version_cannot_be_reset(tmp_path, ca
     assert record.levelname == "WARNING"
     assert record.getMessage() == (
         f"{tmp_path}: the operation is committed, but {VERSION} can't be reset: the connection was "
-        "lost. Unset it before the next operation, which is skipped otherwise."
+        "lost. Unset the setting. Otherwise the next operation is skipped."
     )

@@ -303,8 +303,8 @@ def test_a_statement_succeeds_although_its_view_cannot_be_created_again(views, c
     assert record.levelname == "WARNING"
     assert record.getMessage() == (
         "v: the view still shows the earlier version of the table, because it can't be created "
-        "again: s3://lake/t: the store doesn't answer. Try again. The rows of the table are "
-        "changed. Create the view again."
+        "again: s3://lake/t: the store doesn't answer. Try again. The statement has "
+        "changed the table's rows. Create the view again."
     )
 
 

@@ -316,7 +316,10 @@ class _ReplayIterator:
         return isinstance(error, CorruptTableError) and frame is None
 
     def _without_executors(self) -> CloseableIterator[ScanFileBatch]:
-        """Replay the log in this process, which can skip a corrupt checkpoint; tasks can't."""
+        """Replay the log in this process, not in tasks.
+
+        Unlike tasks, this process can skip a corrupt checkpoint.
+        """
         return self._scan._local_files(self._engine)  # noqa: SLF001
 
 
@@ -339,9 +342,9 @@ def _file_keys(files: pa.RecordBatch) -> pa.Array[Any]:
 def _rows(frame: Any) -> Iterator[Any]:
     """Iterate over the rows of a DataFrame, with at most two partitions in the driver's memory.
 
-    In a classic session, the DataFrame's RDD is used. Since Spark 4.2, the scheduler retains the
-    results of the jobs of `DataFrame.toLocalIterator`, because these jobs belong to a query that
-    has already ended. Jobs of an RDD don't belong to a query.
+    In a classic session, the iterator of the DataFrame's RDD is used. The jobs of
+    `DataFrame.toLocalIterator` belong to a query that has already ended. Since Spark 4.2, the
+    scheduler retains the results of these jobs. Jobs of an RDD don't belong to a query.
     """
     if isinstance(frame.sparkSession, SparkSession):
         return iter(frame.rdd.toLocalIterator(prefetchPartitions=True))

@@ -1,4 +1,4 @@
-"""Sorts the files of large initial snapshots with Spark jobs, when a stream requests them.
+"""Sorts the files of a large initial snapshot with Spark jobs when a stream requests the files.
 
 Spark plans a stream of a Python data source in a separate process without a session. The separate
 process and the driver's process share a folder. The stream writes a request to the folder, and the
@@ -44,10 +44,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def respond_to_stream(request: ReadRequest) -> Any:
-    """Handler of the hook `stream_load`: watch a folder for the stream's request for sorted files.
+    """Handler of the hook `stream_load`: create and watch a folder for requests for sorted files.
 
-    The folder is created if the table is large, or if the number of sort tasks is set. The stream
-    gets its path as a read option. Returns NotImplemented, so that Spark's `load` is called.
+    The folder is created only if the table's log is large, or if the number of sort tasks is set.
+    The folder's path is passed to the stream as a read option. Returns NotImplemented, so that
+    Spark's `load` is called.
     """
     names = {key.lower() for key in request.options}
     without_snapshot = names & {"startingversion", "startingtimestamp", DRIVER_FOLDER}

@@ -1,8 +1,7 @@
 """Executor tasks of distributed log replay.
 
-The methods of the classes are functions for `mapInArrow`. Their objects are pickled with the job;
-Spark broadcasts large pickles. `reconcile` uses a window function to replay a log with many
-commits.
+The methods of the classes are functions for `mapInArrow`. Spark pickles the instances with the job,
+and broadcasts large pickles. `reconcile` uses a window function to replay a log with many commits.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ class ActionTasks:
     def rows(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the file actions in the slices of some tasks, as rows of `ACTION_COLUMNS`.
 
-        `numbers` contains indexes into `tasks`, from `task_numbers`.
+        Each row of `numbers` is an index into `tasks`, as in the DataFrame of `task_numbers`.
         """
         engine, actions = from_description(self.engine), FileActions.from_bytes(self.actions)
         for number in _read_numbers(numbers):
@@ -348,7 +347,7 @@ def newest_adds(actions: Any, tasks: int) -> Any:
 
 
 def task_numbers(spark: Any, tasks: int) -> Any:
-    """Return a DataFrame with one partition for each task, whose only row is the task's index."""
+    """Return a DataFrame of the indexes of tasks, with one partition and one row for each task."""
     return spark.range(0, tasks, 1, tasks)
 
 

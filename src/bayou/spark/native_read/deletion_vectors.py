@@ -2,8 +2,8 @@
 
 Spark's Parquet reader doesn't support deletion vectors. Therefore each file with a deletion vector
 gets a number, and an anti join on file number and row position removes the deleted rows. Spark
-broadcasts the deleted rows. If there are too many for a broadcast, the kernel reads some of the
-files.
+broadcasts the deleted rows. If there are too many for a broadcast, the files with the most deleted
+rows are read by the kernel, not by Spark's reader.
 """
 
 from __future__ import annotations

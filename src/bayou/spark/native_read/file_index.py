@@ -31,7 +31,8 @@ class DeltaFileIndex:
     Args:
         partition_schema: Spark's schema of the partition columns, with physical names. If the
             table has deletion vectors, the last column contains `FileListing.numbers`.
-        conf: the session's settings at `load()`. A query can run with other settings.
+        conf: the session's settings at `load()`. Spark passes the settings of a query to `files`;
+            they can differ from `conf`.
         ignored_columns: physical names of columns whose filters aren't used to skip files.
     """
 
@@ -114,8 +115,8 @@ class FileListing:
     def files(self, predicate: Predicate | None) -> DataFiles:
         """Return the files that may contain a matching row; if `predicate` is None, all files.
 
-        If the predicate can't be evaluated on partition values, all files are returned, and Spark
-        decides whether to raise an error.
+        If the evaluation of the predicate on partition values fails, all files are returned. Spark
+        then evaluates the filter, and decides whether to raise an error.
         """
         try:
             return self._files(predicate)
@@ -145,9 +146,10 @@ class FileListing:
         )
 
     def numbers(self, files: pa.RecordBatch) -> pa.Array[Any] | None:
-        """Return each file's number (int32) in `deleted_rows_frame`; 0 without a deletion vector.
+        """Return the number (int32) that identifies each file in `deleted_rows_frame`.
 
-        Returns None if no file of the table has a deletion vector.
+        Files without a deletion vector have the number 0. Returns None if no file of the table has
+        a deletion vector.
         """
         if self.keys is None:
             return None
@@ -209,8 +211,8 @@ class FileGroups:
 def grouped(columns: pa.Table, sizes: pa.Array[Any]) -> FileGroups:
     """Group files by the values of columns, in the order in which the values first occur.
 
-    The files of a group are sorted by size, the largest first: Spark sorts all files of a query in
-    this order, and sorts a sorted list faster.
+    The files of a group are sorted by size, the largest first. Spark later sorts all files of a
+    query in the same order. This is faster if the groups are already sorted.
 
     Args:
         columns: a row for each file. Without columns, all files are one group.

@@ -140,8 +140,9 @@ def _reader(spark: Any) -> str:
 def _record_version(request: ReadRequest) -> None:
     """Record the table's latest version in the option `LOADED_VERSION` of a read.
 
-    If a write overwrites the same table with the rows of the read, the write is based on this
-    version. The Python data source opens the table later, and may read a newer version.
+    A write whose rows come from this read uses the recorded version as its read version if it
+    writes to the same table. The Python data source opens the table later. It may then read a newer
+    version than the recorded one.
     """
     spark, path = request.spark, request.paths[0]
     try:
@@ -216,7 +217,10 @@ def _time_zone(spark: Any) -> str:
 
 
 def _report_unreachable(path: str, unreachable: Unreachable) -> None:
-    """Log why a read uses the data source. Warn once if a package is missing."""
+    """Log why a read uses the Python data source.
+
+    If a package is missing, the message is a warning, and is logged only once.
+    """
     if unreachable.package is None:
         _LOG.info(
             "Table %s: the Python data source is used instead of Spark's Parquet reader, because "

@@ -130,10 +130,11 @@ class PlannedReader(DataSourceReader):
 class DeltaReader(PlannedReader):
     """Plans a batch read of a table; runs in Spark's planning process.
 
-    Pushed filters are used only if the option `pushFilters` is true and Spark's conf enables the
-    pushdown. In this case, each `load()` must be used in only one query, and not in a self-join.
-    Otherwise rows would be lost, because Spark 4.2 and 4.3 use the plan with the latest filters for
-    all queries of a `load()`. The option `filter` doesn't have this limitation.
+    Pushed filters are used only if the option `pushFilters` is true and Spark's conf enables filter
+    pushdown. Spark 4.2 and 4.3 then use one plan for all queries of a `load()`: the plan with the
+    filters that were pushed last. The other queries could then miss rows. Therefore each `load()`
+    must be used in only one query, and not in a self-join. The option `filter` doesn't have this
+    limitation.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class DeltaReader(PlannedReader):
             self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def push(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use pushed filters to skip files; Spark evaluates all filters on the rows again."""
+        """Use pushed filters to skip files; return all of them, so that Spark filters the rows."""
         with readable_errors():
             schema = self._snapshot.schema
             candidates = (to_predicate(pushed) for pushed in filters)
@@ -296,11 +297,11 @@ class ReadTask:
 
 
 class _PushFilters:
-    """Function that replaces the method `pushFilters` of one reader by `DeltaReader.push`.
+    """Function that replaces the method `pushFilters` of one reader and calls `DeltaReader.push`.
 
-    If Spark's conf disables filter pushdown, Spark rejects a reader that overrides the method.
-    Spark compares `pushFilters.__func__` with the method of the base class. Therefore the
-    `__func__` of this object is the method of the base class.
+    If Spark's conf disables filter pushdown, Spark rejects a reader that overrides the method. To
+    detect an override, Spark compares `pushFilters.__func__` with the method of the base class.
+    The `__func__` of this object is the method of the base class, so that Spark accepts the reader.
     """
 
     def __init__(self, reader: DeltaReader) -> None:

@@ -125,7 +125,10 @@ def changes_schema(
 
 
 def has_end(user_options: Mapping[str, str]) -> bool:
-    """Whether `endingVersion` or `endingTimestamp` is set; keys are in lower case."""
+    """Whether `endingVersion` or `endingTimestamp` is set.
+
+    The keys of `user_options` are in lower case.
+    """
     return "endingversion" in user_options or "endingtimestamp" in user_options
 
 

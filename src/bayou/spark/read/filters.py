@@ -29,7 +29,9 @@ from bayou.spark.types import same_type
 
 
 def session_filter(options: SourceOptions, schema: StructType) -> str | None:
-    """Return the SQL of the option `filter`; the session's time zone is added to timestamps in it.
+    """Return the SQL of the option `filter`; None if the option isn't set.
+
+    The session's time zone is added to timestamps that have no time zone.
 
     Raises:
         ArgumentError: the kernel can't evaluate the filter as Spark does.

@@ -31,7 +31,10 @@ _ROW_TRACKING_FIELDS = ("row_id", "row_commit_version")
 
 
 def wants_metadata(options: Mapping[str, str]) -> bool:
-    """Whether the option `metadataColumn` is true; keys are in lower case."""
+    """Whether the option `metadataColumn` is true.
+
+    The keys of `options` are in lower case.
+    """
     return boolean_option(options, "metadataColumn")
 
 
@@ -62,7 +65,7 @@ def metadata_names(requested: StructField, table: str) -> tuple[str, ...]:
         invalid = data_type if wrong is None else f"{wrong.name} {wrong.data_type}"
         raise SchemaError(
             f"{table}: {invalid} in the reader's schema isn't a field of {METADATA}, which has "
-            f"{', '.join(f'{n} {t}' for n, t in _TYPES.items())}.",
+            f"{', '.join(f'{n} {t}' for n, t in _TYPES.items())}. Correct the schema.",
             table=table,
             column=METADATA,
         )

@@ -1,8 +1,8 @@
 """Streaming reads of a Delta table: `DeltaStreamReader`, which wraps a `TableStream`.
 
-The reader exists in one Python process while the query runs. The tasks get a pickled `StreamTask`
-instead, which contains only the schema. Therefore a task's partition contains all of its other
-inputs.
+The reader exists in one Python process while the query runs. Tasks don't get the reader, but a
+pickled `StreamTask`, which contains only the schema. All other inputs of a task are in its
+partition.
 """
 
 from __future__ import annotations
@@ -300,8 +300,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]) -> StructType:
     """Return the schema of a read or stream if the user doesn't set one.
 
-    With the option `schemaTrackingLocation`, it is the schema in the schema tracking log, otherwise
-    the table's schema. With the option `readChangeFeed`, the feed's columns follow.
+    The schema is the table's. With the option `schemaTrackingLocation`, it is the schema in the
+    schema tracking log. With the option `readChangeFeed`, `CHANGE_COLUMNS` are appended.
     """
     lower_case = {key.lower(): value for key, value in options.items()}
     schema = snapshot.schema

@@ -96,10 +96,10 @@ def assign_files(sizes: Sequence[int], target: int) -> list[list[FilePart]]:
 
 
 def row_groups_of(row_groups: Sequence[RowGroup], part: int, parts: int) -> tuple[int, int]:
-    """Return the range of row groups in a part of a file: the first index, and the end index.
+    """Return the range of row groups in a part of a file: the first index and the last index + 1.
 
-    A row group belongs to the part that contains its middle byte. Therefore the tasks of all parts
-    read every row group exactly once.
+    The range is empty, `(0, 0)`, if the part has no row groups. A row group belongs to the part
+    that contains its middle byte. Therefore each row group belongs to exactly one part.
     """
     total = sum(group.total_bytes for group in row_groups)
     if total == 0:  # no sizes to split by

@@ -105,7 +105,8 @@ def installed_pyspark() -> str:
 def package_version(package: ModuleSpec) -> str:
     """Read `__version__` in a package's `version.py`; "" if there is none.
 
-    In Spark's Python workers, PySpark is in a ZIP file.
+    The file is read with the package's loader, because PySpark is in a ZIP file in Spark's Python
+    workers.
     """
     loader: Any = package.loader
     if package.origin is None or not hasattr(loader, "get_data"):

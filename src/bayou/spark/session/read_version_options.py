@@ -1,7 +1,7 @@
-"""Values of the read options `WHOLE_TABLE` and `LOADED_VERSION`: a table's path and version.
+"""Values of the read options `WHOLE_TABLE` and `LOADED_VERSION`, which identify a table's version.
 
-The options are part of Spark's plan. From the plan of a DataFrame, a write finds out which version
-of a table the DataFrame reads.
+The options are part of Spark's plan. For example, a write reads `LOADED_VERSION` in the plan of a
+DataFrame to determine the version of the table that the DataFrame reads.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ def automatic_widening(spark: Any) -> AutomaticWidening:
 def conf_as_options(spark: Any, options: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a session as options for a data source.
 
-    Settings that `options` already set are omitted.
+    Settings that are already in `options` are omitted.
     """
     missing = {}
     for setting in SETTINGS:

@@ -27,8 +27,8 @@ def reset_transaction_version(spark: Any, table: str) -> None:
             spark.conf.unset(TRANSACTION_VERSION)
     except Exception as error:  # noqa: BLE001  # the commit is valid
         _LOG.warning(
-            "%s: the operation is committed, but %s can't be reset: %s. Unset it before the "
-            "next operation, which is skipped otherwise.",
+            "%s: the operation is committed, but %s can't be reset: %s. Unset the "
+            "setting. Otherwise the next operation is skipped.",
             table,
             TRANSACTION_VERSION,
             error_reason(error).removesuffix("."),

@@ -86,8 +86,8 @@ class RowStatement(TableStatement):
             raise PredicateError(
                 f"{target.path}: Expect a full scan of Delta sources, but found a partial scan, "
                 f"because the path is a folder of the table {outer} "
-                "(DELTA_UNEXPECTED_PARTIAL_SCAN). Write the table's path, and select rows in the "
-                "condition of the statement.",
+                "(DELTA_UNEXPECTED_PARTIAL_SCAN). Use the table's path, and select the folder's "
+                "rows with a condition.",
                 expression=target.path,
             ) from None
         if is_temporary_view(self.table, target):
@@ -213,8 +213,8 @@ class StatementContext:
             problem = f"it can't be created again: {error_reason(error).removesuffix('.')}"
         if problem is not None:
             _LOG.warning(
-                "%s: the view still shows the earlier version of the table, because %s. The rows "
-                "of the table are changed. Create the view again.",
+                "%s: the view still shows the earlier version of the table, because %s. The "
+                "statement has changed the table's rows. Create the view again.",
                 ".".join(table),
                 problem,
             )
