@@ -10,7 +10,7 @@ _MIN_SIMILARITY = 0.65
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for the most similar known name; empty if none is similar."""
+    """Return ` Did you mean 'x'?` for the most similar known name; `""` if none is similar."""
     close = closest(name, known)
     return "" if close is None else f" Did you mean {close!r}?"
 

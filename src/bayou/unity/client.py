@@ -175,8 +175,8 @@ class UnityClient:
         """Send a request and return the decoded response.
 
         Args:
-            once: whether the server must not process the request twice. If true, a request that the
-                server may have processed isn't sent again.
+            once: true for a request that the server must not process twice. If the server may have
+                processed the request, it isn't sent again.
         """
         tried, processed = 0, False
         while True:

@@ -59,7 +59,7 @@ class VendedCredentials:
 
 
 def _obstore_values(credential: StorageCredential) -> dict[str, Any] | None:
-    """Return the credential as a dictionary with obstore's names; None if it has no values."""
+    """Return a credential's key or token with obstore's names; None if it has neither."""
     config = credential.config
     if key := config.get("s3.access-key-id"):
         values = {

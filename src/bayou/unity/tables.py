@@ -40,7 +40,8 @@ class UnityTable:
         """Register an external table, or update its entry; no effect on managed tables.
 
         Raises:
-            CatalogError: the catalog doesn't accept the entry. The commit is valid.
+            CatalogError: the table can't be read, or the catalog doesn't accept the entry. The rows
+                are committed nevertheless.
         """
         if self.table.catalog is None:
             try:

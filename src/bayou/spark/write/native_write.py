@@ -146,7 +146,7 @@ class NativeWrite:
     def run(self) -> list[bytes]:
         """Write the rows; return the actions of the files for `StartedWrite.commit`.
 
-        Before an error is raised, the files are deleted.
+        If the write fails, its files are deleted before the error is raised.
         """
         engine = from_description(self._started.engine)
         jobs = TaggedJobs(self._spark, f"Write to {self._state.table}")
@@ -223,7 +223,7 @@ def _is_supported(state: TransactionState) -> bool:
 
 
 def _is_plain(field: StructField) -> bool:
-    """Whether a column accepts all values, and footers have its statistics."""
+    """Whether a column's values need no check or computation, and footers have its statistics."""
     data_type = field.data_type
     if not field.nullable or not field.metadata.keys() <= _METADATA:
         return False
@@ -292,7 +292,10 @@ def _new_folders_deleted(path: str) -> Iterator[None]:
 
 
 def _sync(path: str) -> None:
-    """Sync a file to the disk. Spark's writer doesn't, and a commit must not refer to lost data."""
+    """Sync a file to the disk.
+
+    Spark's writer doesn't sync its files. Without the sync, a commit could refer to lost data.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -81,8 +81,8 @@ class WriteOptions:
         storage: storage options in deltalake's names.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
             partition values.
-        compares_bytes: `bayou.comparesBytes`, whether `replaceWhere` compares strings by their
-            bytes, as the kernel does, although a column is a CHAR. SQL statements set it.
+        compares_bytes: `bayou.comparesBytes`, whether `replaceWhere` accepts a CHAR column. The
+            kernel compares its strings by their bytes. SQL statements set this option.
         session_rule: `bayou.sessionRule`, the name of a setting that the session has changed and
             that can change the meaning of `replaceWhere`; None if there is none. Hooks set it.
     """
@@ -215,7 +215,9 @@ class WriteOptions:
         }
 
     def defining(self, properties: Mapping[str, str], description: str | None) -> WriteOptions:
-        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`: all partitions are replaced.
+        """Return a copy for a `CREATE` or `REPLACE TABLE ... AS`.
+
+        The statement replaces all partitions, even if the overwrite mode is dynamic.
 
         Args:
             properties: the statement's table properties, which override the session's defaults.
@@ -419,10 +421,10 @@ def with_session_defaults(
 def _session_condition(spark: Any, condition: str) -> str:
     if has_raw_strings(spark, condition):
         raise ArgumentError(
-            f"replaceWhere: {condition!r} has a backslash or a doubled quote. The meaning of "
-            "the condition depends on the settings spark.sql.parser.escapedStringLiterals and "
-            "spark.sql.legacy.consecutiveStringLiterals.enabled, which Bayou doesn't support. "
-            "Unset these settings, or use DELETE and an append.",
+            f"replaceWhere: {condition!r} has a backslash or a doubled quote. Bayou doesn't "
+            "support this with the settings spark.sql.parser.escapedStringLiterals and "
+            "spark.sql.legacy.consecutiveStringLiterals.enabled. Unset these settings, or use "
+            "DELETE and an append.",
             argument="replaceWhere",
         )
     return session_sql(spark, condition)

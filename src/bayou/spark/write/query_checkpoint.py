@@ -85,15 +85,19 @@ def check_repeated_batch(
             return
     raise ArgumentError(
         f"{checkpoint_location}: the checkpoint is older than {table.path}. The table already has "
-        f"batch {recorded} of this query, but the checkpoint planned batch {batch_id} again. The "
-        "batch wasn't written. Restore the latest checkpoint. Or use a new checkpointLocation, and "
-        "start the source after the rows that the table already has.",
+        f"batch {recorded} of this query, but with this checkpoint Spark runs batch {batch_id} "
+        "again. The batch wasn't written. Restore the latest checkpoint. Or use a new "
+        "checkpointLocation, and start the source after the rows that the table already has.",
         argument="checkpointLocation",
     )
 
 
 def _committed_offsets(engine: Engine, table: Table, query: str, batch_id: int) -> str | None:
-    """Return the `offsets_digest` of a committed batch; None if recent commits don't have it."""
+    """Return the `offsets_digest` of a committed batch.
+
+    Returns None if the batch isn't in the latest `_MAX_COMMITS_SEARCHED` commits, or if its commit
+    has no digest.
+    """
     for commit in table.history(engine, _MAX_COMMITS_SEARCHED):
         parameters, tags = commit.get("operationParameters"), commit.get("tags")
         if not isinstance(parameters, dict) or not isinstance(tags, dict):

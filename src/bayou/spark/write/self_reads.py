@@ -9,12 +9,12 @@ append isn't a blind append: it is based on the version that the DataFrame reads
 contains the rows that match the filters of its scans. Therefore two concurrent appends of the same
 missing row conflict. The read set of an overwrite of some rows or partitions is determined in the
 same way, because the DataFrame may also read other rows of the table. Rows of a cached DataFrame
-are an exception: their append is based on the latest version, and the read set of their overwrite
-is empty. A program may change the table step by step from one cached DataFrame.
+are an exception, because a program can change a table step by step from one cached DataFrame. An
+append of these rows is based on the latest version, and the read set of an overwrite is empty.
 
-Both rules also apply to a MERGE, UPDATE or DELETE whose source or subquery reads the changed table.
-The operation is based on the version that the source or subquery reads, and its read set contains
-the rows that are read.
+The source or a subquery of a MERGE, UPDATE or DELETE can also read the changed table. The operation
+is then based on the version that the source or subquery reads, and its read set contains the rows
+that are read.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from bayou.spark.session.read_version_options import LOADED_VERSION, read_loaded
 
 
 def version_read(frame: Any, table: str) -> int | None:
-    """Return the oldest version of a table that a classic DataFrame reads.
+    """Return the version of a table that a classic DataFrame reads.
 
-    Returns None if the DataFrame doesn't read the table. Reads with time travel are ignored.
+    If the DataFrame reads several versions, the oldest is returned. If it doesn't read the table,
+    None is returned. Reads with time travel are ignored.
 
     Args:
         table: the table's resolved path.
@@ -43,10 +44,11 @@ def version_read(frame: Any, table: str) -> int | None:
 
 
 def snapshot_read(engine: Engine, snapshot: Snapshot, *frames: Any) -> Snapshot:
-    """Return the oldest version of a table that the DataFrames of an operation read.
+    """Return the version of a table on which a MERGE, UPDATE or DELETE must be based.
 
-    A MERGE, UPDATE or DELETE must be based on this version. If it changed rows of a later version,
-    it could undo the commits in between. If no DataFrame reads the table, `snapshot` is returned.
+    This is the oldest version that one of the operation's DataFrames reads. If the operation
+    changed rows of a later version, it could undo the commits between the two versions. If no
+    DataFrame reads the table, `snapshot` is returned.
     """
     reads = [version_read(frame, snapshot.path) for frame in frames]
     version = min((v for v in reads if v is not None), default=snapshot.version)
@@ -66,7 +68,7 @@ def is_scanned(frame: Any, table: str) -> bool:
 
 
 def rows_read(frame: Any, snapshot: Snapshot) -> tuple[Predicate | None, ...]:
-    """Return predicates for the rows of a table that a DataFrame reads; see `predicates_read`.
+    """Return predicates for the rows that a DataFrame reads from a table; see `predicates_read`.
 
     Returns an empty tuple if the DataFrame doesn't read the table.
     """

@@ -51,8 +51,8 @@ class StartedWrite:
     def done(self) -> bool:
         """Whether there is nothing to write.
 
-        This is the case if the table already contains the write, or if it exists and the mode is
-        `ignore`.
+        This is the case if this idempotent write is already committed, or if the table exists and
+        the mode is `ignore`.
         """
         return self.plan.is_noop
 
@@ -103,7 +103,7 @@ class StartedWrite:
         return result
 
     def delete(self, messages: Sequence[bytes]) -> None:
-        """Delete the files of tasks after a failure."""
+        """Delete the files of a failed write; `messages` are the results of `write_task`."""
         delete_task_files(self.engine, self.plan.table, messages)
 
     def with_transaction_identifier(self, app_id: str, version: int) -> StartedWrite:
@@ -125,7 +125,7 @@ def start_write(
     """Plan a write; `StartedWrite.write_task` and `StartedWrite.commit` execute the plan.
 
     Args:
-        builds_on: the version on which the write is based; None for the latest.
+        builds_on: the version on which the write is based. None means the latest version.
     """
     engine = for_path(options.path, options.storage)
     write = _with_session_semantics(engine, options, write)
@@ -138,7 +138,10 @@ def start_write(
 
 
 def _check_partition_columns(plan: WritePlan, write: TableWrite) -> None:
-    """Raise `SchemaError` if the rows lack a partition column that writers don't compute."""
+    """Raise `SchemaError` if the rows lack a partition column.
+
+    Columns whose values the writers compute, such as generated columns, can be missing.
+    """
     written = {name.lower() for name in write.schema.names}
     missing = [name for name in plan.partition_columns if name.lower() not in written]
     if not missing:
@@ -157,8 +160,9 @@ def _check_partition_columns(plan: WritePlan, write: TableWrite) -> None:
 def _with_session_semantics(engine: Engine, options: WriteOptions, write: TableWrite) -> TableWrite:
     """Add the session's time zone to the timestamps in `replace_where`.
 
-    Raises an error if the kernel and Spark may evaluate the condition differently. The check uses
-    the table's schema, because the rows may not have all columns.
+    Raises an error if the condition has a subquery, or if the kernel and Spark could evaluate the
+    condition differently. The check uses the table's schema, because the rows can lack columns of
+    the condition.
     """
     if write.replace_where is None:
         return write
@@ -191,7 +195,7 @@ def _based_on(engine: Engine, plan: WritePlan, version: int) -> WritePlan:
 
 
 def check_same_metadata(read: Snapshot, latest: Snapshot) -> None:
-    """Check that the version that a DataFrame reads has the metadata of the version to write to.
+    """Check that the version read and the version to write to have the same metadata.
 
     Raises:
         MetadataChangedError: the schema, the partitioning or the properties differ.

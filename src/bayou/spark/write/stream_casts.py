@@ -30,11 +30,11 @@ NumberCasts: TypeAlias = Mapping[str, tuple[DataType, DataType]]
 
 
 def number_casts(options: WriteOptions, rows: StructType) -> NumberCasts:
-    """Return the types of each numeric column that the table stores with another numeric type.
+    """Return the casts of numeric columns that have another numeric type in the table.
 
-    A value is the pair (type in the rows, type in the table). The result is empty if the table
-    doesn't exist, or if the session's store assignment policy isn't ANSI. Columns that schema
-    evolution widens are omitted.
+    The result maps a column's name to the pair (type in the rows, type in the table). The result is
+    empty if the table doesn't exist, or if the session's store assignment policy isn't ANSI.
+    Columns that schema evolution widens are omitted.
     """
     engine = for_path(options.path, options.storage)
     table = Table.for_path(engine, options.path)

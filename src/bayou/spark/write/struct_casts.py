@@ -1,7 +1,7 @@
 """Casts of inserted structs, whose fields are matched by name or by position.
 
-Fields that the table lacks are kept, so that they can be added to the table. Values for columns of
-type void are kept, so that the column can get their type.
+A field that the table lacks keeps its type, so that the write can add the field to the table. A
+value for a column of type void keeps its type, so that the column can get this type.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def cast_structs(
         allow_missing: whether a struct may lack fields of the table.
 
     Raises:
-        SchemaError: a struct lacks fields.
+        SchemaError: a struct lacks fields of the table, and `allow_missing` is false.
     """
     data_type = target.data_type
     if data_type == VOID or same_type(source, data_type):
@@ -110,7 +110,7 @@ def _struct(
             f"{table}: not enough nested fields in {target.name}: the column has {len(fields)} "
             f"({', '.join(field.name for field in fields)}), and the rows have {len(source)} "
             f"({', '.join(source.names)}) (DELTA_INSERT_COLUMN_ARITY_MISMATCH). Provide all "
-            "fields, or write a DataFrame by name.",
+            "fields, or append with saveAsTable or writeTo, which set missing fields to NULL.",
             table=table,
             column=target.name,
         )

@@ -1,6 +1,7 @@
 """Tasks of writes: write rows to data files and return their actions.
 
-Inputs and results are serialized, for data sources, streaming sinks and `mapInArrow`.
+The transaction's state and the actions are bytes. Data sources, streaming sinks and `mapInArrow`
+send them between the driver and the tasks.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def decode_adds(messages: Iterable[bytes]) -> list[AddFile]:
 
 
 def delete_task_files(description: EngineDescription, path: str, messages: Iterable[bytes]) -> None:
-    """Delete the files in results of `write_task` after a failure."""
+    """Delete the files of a failed write; `messages` are the results of `write_task`."""
     files = decode_files(messages)
     if files:
         delete_data_files(from_description(description), path, files)

@@ -150,7 +150,8 @@ def _column_name(column: Any) -> str:
     if "(" in name:
         raise ArgumentError(
             f"partitionedBy: {name} is an expression, but Delta tables are partitioned by columns. "
-            "Add a generated column.",
+            "Create the table with a generated column for the expression, and partition by this "
+            "column.",
             argument="partitionedBy",
         )
     return name.strip("`")

@@ -105,7 +105,7 @@ def _check_replaceable(spark: Any, name: str) -> None:
 
 
 def ignores_views(request: WriteRequest) -> bool:
-    """Whether a table's name is resolved to a table although a temporary view has the name.
+    """Whether the name of a write refers to a table even if a temporary view has the same name.
 
     As in delta-spark, `insertInto` without the format `delta` resolves the name to the view.
     """
@@ -161,7 +161,7 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
 
 
 def _set_session_defaults(request: StreamWriteRequest) -> None:
-    """Set the session's settings as options of the writer, for the data source."""
+    """Add the session's settings to the writer's options, from which the data source reads them."""
     options = with_session_defaults(request.spark, request.path, request.options, transaction=False)
     for name, value in options.items():
         if name not in request.options:

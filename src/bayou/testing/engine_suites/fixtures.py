@@ -17,5 +17,5 @@ class HandlerSuite:
 
     @pytest.fixture
     def root(self) -> str:
-        """An empty folder to which the engine can write; the folder needn't exist."""
+        """A folder to which the engine can write. The folder is empty or doesn't exist yet."""
         raise NotImplementedError("define a fixture `root` that returns an empty folder")

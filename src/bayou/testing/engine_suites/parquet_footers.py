@@ -25,7 +25,10 @@ def _footer(engine: Engine, root: str, table: pa.Table, **options: Any) -> Parqu
 
 
 def _by_parquet_mr(table: pa.Table, *, has_nan: bool) -> bytes:
-    """Return a Parquet file as parquet-mr writes it. If `has_nan` is true, the maximum is NaN."""
+    """Return a Parquet file whose footer names parquet-mr as the writer.
+
+    If `has_nan` is true, NaN replaces the maximum 2.0 in the footer's statistics.
+    """
     sink = io.BytesIO()
     pq.write_table(table, sink, store_schema=False)
     data = sink.getvalue()
