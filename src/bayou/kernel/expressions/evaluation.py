@@ -293,7 +293,10 @@ def _column(path: tuple[str, ...], batch: pa.RecordBatch, schema: StructType) ->
     for name in path[1:]:
         inner = data_type.get(name) if isinstance(data_type, StructType) else None
         if inner is None:
-            raise PredicateError(f"Column {'.'.join(path)!r} doesn't exist.", expression=name)
+            raise PredicateError(
+                f"Column {'.'.join(path)!r} doesn't exist. Use an existing column or struct field.",
+                expression=name,
+            )
         # `struct_field` returns null for null structs.
         values = pc.struct_field(values, inner.name)
         data_type = inner.data_type

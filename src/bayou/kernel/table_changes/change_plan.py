@@ -160,8 +160,8 @@ class ChangePlan:
         name = moved_column(before.schema, self.read_state.schema)
         if name is not None:
             raise ChangeDataFeedError(
-                f"{table}: the changes of version {version} can't be read, because it removes "
-                f"files of version {version - 1}, in which column {name!r} has a different "
+                f"{table}: the changes of version {version} can't be read. The version removes "
+                f"files of version {version - 1}. In these files, column {name!r} has a different "
                 f"physical name than in version {self.read_state.version}. Compare the rows of "
                 f"versions {version - 1} and {version}, and start at version {version + 1} or "
                 "later.",
@@ -230,9 +230,9 @@ class ChangePlan:
             return engine.files.status(path).size
         except FileMissingError as error:
             raise DataFileError(
-                f"{self.read_state.path}: data file {path} is missing, so the rows that were "
-                "deleted with it can't be read. VACUUM may have deleted it; start after the "
-                "version that removed it.",
+                f"{self.read_state.path}: data file {path} is missing, so the changes of the "
+                "version that removed the file can't be read. VACUUM may have deleted the file. "
+                "Start after this version.",
                 table=self.read_state.path,
                 file=path,
             ) from error

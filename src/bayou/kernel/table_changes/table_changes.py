@@ -164,7 +164,7 @@ def load_table_changes(
     if reserved:
         raise SchemaError(
             f"{table}: the name of column {reserved[0]!r} is reserved for the change data feed. "
-            "Rename the column, and read the changes from the version of the rename on.",
+            "Rename the column. Then start at the version that renamed it, or at a later version.",
             table=table,
             column=reserved[0],
         )

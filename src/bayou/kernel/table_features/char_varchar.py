@@ -40,8 +40,8 @@ class LengthLimits:
                 name = ".".join((column, *limit.path))
                 value = repr(strings[index].as_py())
                 raise ConstraintViolationError(
-                    f"{self._table}: rows violate {name} {limit}: column {name!r} holds at most "
-                    f"{limit.max_length} characters, and "
+                    f"{self._table}: column {name!r} has the type {limit}. Its values have at most "
+                    f"{limit.max_length} characters, but "
                     f"{value if len(value) <= 60 else f'{value[:60]}...'} is longer "
                     "(DELTA_EXCEED_CHAR_VARCHAR_LIMIT). No rows were written. Correct or remove "
                     "the rows.",

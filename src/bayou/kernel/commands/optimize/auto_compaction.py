@@ -73,8 +73,8 @@ def compact_after(
             return _compact(engine, state, partitions, transaction.engine_info)
         except Exception as error:  # noqa: BLE001 - the commit is valid
             _LOG.warning(
-                "%s: auto compaction after version %d failed. The commit is valid, and a later "
-                "commit tries again. Cause: %s",
+                "%s: auto compaction after version %d failed. The commit is valid. Auto "
+                "compaction runs again after a later commit. Cause: %s",
                 table,
                 result.version,
                 error if isinstance(error, BayouError) else f"{type(error).__name__}: {error}",

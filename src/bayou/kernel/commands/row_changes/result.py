@@ -105,8 +105,9 @@ class RowChanges(PickledTask):
         if len(set(removed)) < len(removed):
             duplicate = next(path for path, count in Counter(removed).items() if count > 1)
             raise ArgumentError(
-                f"{duplicate}: two workers changed this file. Assign each file to one worker, and "
-                "call `discard` to delete the files that the workers wrote.",
+                f"{duplicate}: two workers changed this file. Call `discard` of each result to "
+                "delete the files that the workers wrote. Then repeat the operation, and assign "
+                "each file to one worker.",
                 argument="results",
             )
         return total

@@ -247,7 +247,9 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
                 raise _vacuum_runs(lease, version)
     if not watched or dry_run:
         return
-    _LOG.warning("%s: recording the end of a vacuum, because its process sends no heartbeat", table)
+    _LOG.warning(
+        "%s: the vacuum's process sends no heartbeat. The vacuum is recorded as ended.", table
+    )
     engine.files.delete_files(lease.permit_path for lease in watched)
     time.sleep(_GRACE_SECONDS)
     engine.files.delete_files(lease.heartbeat_path for lease in watched)

@@ -137,7 +137,7 @@ class TableWrite:
                 f"{self.table}: overwriteSchema and partitionOverwriteMode=dynamic can't be "
                 "combined, because rows in other partitions keep the table's schema "
                 "(DELTA_OVERWRITE_SCHEMA_WITH_DYNAMIC_PARTITION_OVERWRITE). Use mergeSchema to add "
-                "columns, or the mode static to replace all rows.",
+                "columns, or partitionOverwriteMode=static to replace all rows.",
                 argument="partitionOverwriteMode",
             )
         return True

@@ -48,7 +48,7 @@ def _pieces(pattern: str) -> list[tuple[str, str]]:
         if match is None or (letters and letters not in PATTERNS and letters[0] != "S"):
             raise PredicateError(
                 f"date_format: {letters or pattern[position:]!r} in the format {pattern!r} isn't "
-                f"supported. Use {', '.join(PATTERNS)} and S.",
+                f"supported. Use only the pattern letters {', '.join(PATTERNS)} and S.",
                 expression="date_format",
             )
         if letters:

@@ -172,7 +172,7 @@ def _check_replace(call: Call) -> None:
                 f"the replacement can't use group {group}, because the group's pattern contains $"
             )
     if max((pattern.numbers[f"g{number}"] for number in used if number), default=0) > _MAX_GROUPS:
-        raise call.error(f"the replacement uses a group number above {_MAX_GROUPS}")
+        raise call.error(f"the replacement can't use a group number above {_MAX_GROUPS}")
     if len(pattern.numbers) > _MAX_GROUPS and pattern.ends:
         raise call.error(f"a pattern with $ must have fewer than {_MAX_GROUPS} groups")
 
