@@ -244,7 +244,8 @@ def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> N
             raise ArgumentError(
                 f"{name}: {condition!r} compares column {field.name!r}, which is a CHAR or has a "
                 "collation. Spark and Bayou compare the strings of this column by different "
-                "rules. Use DELETE and an append, or a condition on other columns.",
+                "rules. Use a condition on other columns. Or use DataFrame.filter instead of the "
+                "option filter, and DELETE and an append instead of replaceWhere.",
                 argument=name,
             )
 
@@ -269,8 +270,8 @@ def check_session_rules(condition: str, schema: StructType, rule: str, *, name: 
     action = "set spark.sql.ansi.enabled to true" if rule == _ANSI else "unset this setting"
     raise ArgumentError(
         f"{name}: {condition!r} may depend on {problem}, but Bayou evaluates it in ANSI mode. "
-        "Use DELETE and an append, compare columns only with values of their own types, or "
-        f"{action}.",
+        f"Compare columns only with values of their own types, or {action}. Or use DELETE and an "
+        f"append instead of {name}.",
         argument=name,
     )
 

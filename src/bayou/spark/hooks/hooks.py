@@ -365,8 +365,8 @@ def _handle(hook: HookName, create_request: Callable[..., Any], proceed: Callabl
         request = create_request(proceed=proceed)
     except JvmError as error:
         _LOG.warning(
-            "Spark: the state of readers and writers has an unknown layout (%s). This call runs "
-            "without Bayou's hooks. Use a supported Spark version.",
+            "Spark: Bayou can't read the settings of a DataFrame reader or writer in this Spark "
+            "version (%s). This call runs without Bayou's hooks. Use a supported Spark version.",
             error_reason(error),
         )
         return proceed()

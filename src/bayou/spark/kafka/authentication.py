@@ -70,8 +70,8 @@ def check_authentication(properties: Mapping[str, str]) -> None:
         if not command or shutil.which(command[0]) is None:
             raise _invalid(
                 "sasl.kerberos.keytab",
-                f"the command {command[0] if command else 'kinit'} isn't installed; it gets "
-                "tickets from the keytab. Install the Kerberos client (Debian: krb5-user).",
+                f"the command {command[0] if command else 'kinit'}, which gets tickets from the "
+                "keytab, isn't installed. Install the Kerberos client (Debian: krb5-user).",
             )
 
 
@@ -86,7 +86,9 @@ def _check_file(name: str, path: str) -> None:
         problem = f"the file {path} can't be read by this user"
     else:
         return
-    raise _invalid(name, f"{problem}. Correct the path; each machine that runs tasks needs it.")
+    raise _invalid(
+        name, f"{problem}. Correct the path. Each machine that runs tasks needs the file there."
+    )
 
 
 def _check_certificate(properties: Mapping[str, str]) -> None:
@@ -97,8 +99,8 @@ def _check_certificate(properties: Mapping[str, str]) -> None:
     if certificate is not None and key is None:
         raise _invalid(
             certificate,
-            "a client certificate needs its private key. Set kafka.ssl.key.location; it may be the "
-            "same file.",
+            "a client certificate needs its private key. Set kafka.ssl.key.location to the file "
+            "with the key. If the certificate's file contains the key, use this file.",
         )
     if key is not None and certificate is None:
         raise _invalid(
@@ -118,8 +120,9 @@ def _check_tokens(properties: Mapping[str, str]) -> None:
             return
         raise _invalid(
             "sasl.mechanism",
-            "OAUTHBEARER has no source of tokens. Set kafka.sasl.oauthbearer.method to oidc with "
-            "the token endpoint, client id and secret, or set kafka.oauth_cb to a token provider.",
+            "OAUTHBEARER has no source of tokens. Set kafka.oauth_cb to a token provider. Or set "
+            "kafka.sasl.oauthbearer.method to oidc, and set the options for the token endpoint, "
+            "client id and client secret.",
         )
     if properties.get("sasl.oauthbearer.metadata.authentication.type", "none") != "none":
         return

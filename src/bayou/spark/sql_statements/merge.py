@@ -209,7 +209,8 @@ def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | Inser
         return InsertByPosition(condition=condition, values=row)
     if len(columns) != len(row):
         raise cursor.error(
-            f"as many values as columns, but {len(columns)} columns have {len(row)} values,", back=1
+            f"as many values as columns (INSERT has {len(columns)} columns and {len(row)} values)",
+            back=1,
         )
     names = [path_sql(path) for path in columns]
     inserted = _without_qualifiers(cursor, alias, zip(names, row, strict=True), inserts=True)

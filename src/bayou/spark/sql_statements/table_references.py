@@ -234,7 +234,7 @@ def _time_travel_end(
 def _version(text: str, token: Token) -> int:
     if not token.text.isdecimal():
         raise StatementError(
-            f"VERSION AS OF {token.text}: the version isn't a number. Use an integer from 0.",
+            f"VERSION AS OF {token.text}: the version isn't a number. Use 0 or a positive integer.",
             statement=text,
         )
     return int(token.text)
