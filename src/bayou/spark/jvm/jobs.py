@@ -25,8 +25,9 @@ def is_session_active(spark: Any) -> bool:
 def cancel_jobs(spark: Any, tag: str) -> None:
     """Cancel the running jobs with a tag. Has no effect after the session was stopped.
 
-    A first call can fail, because an interruption also ends the thread's connection to the JVM. If
-    three calls fail, or if the JVM has ended, a warning is logged.
+    The cancellation is tried up to three times. The first try can fail after Ctrl+C, because Ctrl+C
+    also ends the interrupted thread's connection to the JVM. If three tries fail, or if the JVM has
+    ended, a warning is logged.
     """
     for _ in range(3):
         try:

@@ -5,8 +5,9 @@ classes, and the JVM searches every JAR for the first two. `java_class` looks up
 name. Before each call of a static method, py4j also asks the JVM whether the name is a method. For
 a class that `java_class` returns, it asks only before the first call of the method.
 
-A Python loop over a Java list ends with a NoSuchElementException in the JVM, whose conversion takes
-PySpark about 40 ms. `java_items` and `scala_items` read the elements by index instead.
+At the end of a Python loop over a Java list, the JVM throws a NoSuchElementException. PySpark takes
+about 40 ms to convert this exception. `java_items` and `scala_items` read the elements by index
+instead.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ def cached(owner: JavaObject, key: Hashable, create: Callable[[], _ValueT]) -> _
     """Return a value that is created once for each JVM.
 
     The values are stored in an attribute of the JVM's py4j client. Classes from `java_class` are
-    released together with the client. Other Java objects aren't released: py4j holds a reference to
-    the client as long as they exist.
+    released together with the client. Other Java objects in the cache are never released: py4j
+    refers to the client while such an object exists, and the client's cache refers to the object.
 
     Args:
         owner: a session's `_jvm`, or any other object of the JVM.

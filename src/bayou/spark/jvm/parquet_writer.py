@@ -39,7 +39,12 @@ _HADOOP_CONF = {
 
 
 class WrittenFile(NamedTuple):
-    """A file that a successful task has written; modification time in ms since the epoch."""
+    """A file that a successful task has written.
+
+    Attributes:
+        size: in bytes.
+        modification_time: in milliseconds since the epoch.
+    """
 
     name: str
     size: int
@@ -107,9 +112,9 @@ class ParquetWrite:
     def run(self) -> list[WrittenFile]:
         """Write the rows, and return the files of all tasks.
 
-        If a task fails, Spark deletes the files of finished and failed tasks. The raised error is
-        an `OSError` for an error of the file system, otherwise the exception that other actions of
-        a DataFrame raise.
+        If a task fails, Spark deletes the files of finished and failed tasks. A file system error
+        is raised as an `OSError`. For other errors, the exception is the same as in actions such as
+        `collect`.
         """
         session, retention = self._options_of_log
         with tempfile.TemporaryDirectory(prefix="bayou-write-") as folder:
@@ -172,7 +177,7 @@ class ParquetWrite:
 def _task_error(error: Py4JJavaError | PySparkException) -> Exception | None:
     """Return the exception of the task that failed; None if no task failed.
 
-    `error` wraps this exception in exceptions that Spark's writer adds.
+    Spark's writer wraps the exception of a task several times. `error` is the outermost exception.
     """
     java = error.java_exception if isinstance(error, Py4JJavaError) else vars(error).get("_origin")
     cause = None

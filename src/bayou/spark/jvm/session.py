@@ -32,9 +32,10 @@ def start_java(conf: SparkConf) -> None:
 
 @tested_with("4.3")
 def jvm_exit_code(error: Exception) -> int | None:
-    """The exit code of the JVM after an error; negative for a signal.
+    """The exit code of the JVM after an error; None if the JVM is still running.
 
-    None if the JVM still runs, or if it isn't a child process of this process.
+    The exit code is negative if a signal ended the JVM. The result is also None if the JVM isn't a
+    child process of this process.
     """
     process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
     if process is None:

@@ -18,13 +18,13 @@ __all__ = ["set_start_offset", "streaming_options"]
 
 @tested_with("4.2", "4.3")
 def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str | None]]:
-    """For each source of a streaming DataFrame, yield the values of the options `names`.
+    """For each source of one kind in a streaming DataFrame, yield the values of some options.
 
     Call this before the query starts. The value of an unset option is None.
 
     Args:
-        source: only sources of this format are considered.
-        names: option names.
+        source: name of the sources, such as `delta`. Other sources are skipped.
+        names: names of the options.
     """
     for leaf in scala_items(frame._jdf.queryExecution().analyzed().collectLeaves()):
         if leaf.nodeName() != "StreamingRelationV2" or leaf.sourceName() != source:
@@ -41,11 +41,11 @@ def streaming_options(frame: Any, source: str, *names: str) -> Iterator[list[str
 def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
     """Set the start offset of a source in a running query; return whether it was set.
 
-    The source must have no start offset yet. If several sources match, no offset is set, because
-    queries that share a `load()` can't be distinguished.
+    A source matches if it has the option and no start offset yet. If several sources match, no
+    offset is set. This happens if several queries share a `load()`: they have the same option.
 
     Args:
-        option: name and value of the option that identifies the source.
+        option: name and value of an option of the source.
         offset: JSON of the offset.
     """
     streams = []

@@ -99,8 +99,9 @@ class ViewPlan:
             kept: other columns of `rows`. They follow the view's columns in the result.
 
         Returns:
-            None if `rows` lacks a column that the view reads, or has the column with another type
-            than the version that the view reads.
+            The view's columns, followed by `kept`. None if `rows` lacks a column of the table, or
+            has it with another type. The table's columns and types are those of the version that
+            the view reads.
         """
         plan = analyzed_plan(rows)
         by_name = {str(a.name()).lower(): a for a in scala_items(plan.output())}
@@ -133,10 +134,11 @@ def _source(
     projections: Sequence[Mapping[int, JavaObject]],
     sources: Mapping[int, str],
 ) -> str | None:
-    """Return the column of the table that a column of the view shows unchanged, or None.
+    """Return the table's column if a view's column shows it unchanged; otherwise None.
 
     Args:
-        projections: the items of the projections by expression id, from the view to the table.
+        projections: the projections between the view and the table, starting at the view. Each has
+            its items by expression id.
         sources: the names of the table's columns, by expression id.
     """
     shown = _expression_id(attribute)

@@ -96,13 +96,13 @@ class KafkaCluster:
         return self._offsets(dict.fromkeys(partitions, _specs().latest()))
 
     def at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Return the offset of the first record at or after a timestamp in each partition.
+        """For each partition, return the offset of the first record at or after its timestamp.
 
         Args:
-            timestamps: milliseconds since the epoch.
+            timestamps: milliseconds since the epoch, by partition.
 
         Returns:
-            The offset for each partition; None if there is no such record.
+            Offsets by partition. An offset is None if no record is at or after the timestamp.
 
         Raises:
             KafkaError: the brokers don't know a partition, or don't answer.
@@ -324,8 +324,9 @@ class KafkaCluster:
         """Pause before a retry.
 
         Raises:
-            KafkaError: the deadline has passed, or a retry can't succeed: an error is permanent, or
-                all brokers refuse connections and none has answered this client so far.
+            KafkaError: the deadline has passed, or an error is permanent. Also after 1 s, if no
+                broker has answered this client so far, and the last connection was refused or its
+                host name wasn't resolved.
         """
         self._admin.poll(0.1)
         self._client_errors.raise_if_permanent()

@@ -89,7 +89,10 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def packed_schema() -> pa.Schema:
-    """Return the schema of `KafkaTasks.read`: no `timestampType`, and packed headers."""
+    """Return the schema of the batches of `KafkaTasks.read`.
+
+    There is no column `timestampType`. The column `headers` is binary, see `unpack_headers`.
+    """
     types = {**_ARROW_TYPES, "headers": pa.binary()}
     del types["timestampType"]
     return pa.schema(types)
@@ -168,7 +171,9 @@ def _timestamps(millis: list[int]) -> Any:
 
 
 def _headers(records: Records) -> list[_Headers | None]:
-    """Return the headers of each record; None without headers, or if a name isn't UTF-8.
+    """Return the headers of each record.
+
+    If a record has no headers, or if the name of a header isn't UTF-8, the value is None.
 
     Some clients write names that aren't UTF-8. For such a name, `Message.headers` raises an error
     at the first call. At a second call from Python code, it may return a list with a null pointer,

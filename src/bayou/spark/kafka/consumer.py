@@ -139,7 +139,12 @@ class _RangeReader:
             self._handle_out_of_range()
 
     def _handle_out_of_range(self) -> None:
-        """Report and skip missing offsets, after retention or a recreation of the topic."""
+        """Report and skip offsets of the range that the partition doesn't have.
+
+        Offsets are missing if Kafka's retention has deleted records, or if the topic was deleted
+        and created again. If no offsets are missing any more, for example after a change of the
+        leader, the read continues.
+        """
         if self._position >= self._range.end:
             return
         low, high = self._watermarks()
@@ -162,7 +167,14 @@ class _RangeReader:
             self._assign()
 
     def _handle_stall(self) -> None:
-        """Handle a timeout without records: report missing records, or raise `KafkaError`."""
+        """Find out why no record has arrived within the timeout.
+
+        If the partition doesn't exist any more, or ends before the range does, missing records are
+        reported.
+
+        Raises:
+            KafkaError: the brokers don't answer, or the partition has records that they don't send.
+        """
         from confluent_kafka import KafkaException
 
         topic, number = self._range.partition

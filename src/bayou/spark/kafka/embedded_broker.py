@@ -67,7 +67,7 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The brokers as host:port, separated by commas; empty before the brokers start."""
+        """The brokers as host:port, separated by commas; an empty string before they start."""
         return self._bootstrap_servers
 
     def __enter__(self) -> Self:
@@ -207,8 +207,9 @@ class EmbeddedBroker:
         if dropped or arrived != count:
             raise KafkaError(
                 f"Embedded broker: it dropped {dropped} of the oldest records of topic {topic!r}, "
-                f"and accepted {arrived} of {count}. It retains 5 MiB (compressed) and 100,000 "
-                "batches of a partition. Use more partitions, fewer records, or a real broker.",
+                f"and accepted {arrived} of {count} new records. A partition retains at most 5 MiB "
+                "(compressed) and at most 100,000 batches. Use more partitions, fewer records, or "
+                "a real broker.",
                 topic=topic,
             )
 

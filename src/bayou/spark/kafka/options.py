@@ -22,13 +22,13 @@ from bayou.spark.kafka.offsets import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampPosition:
-    """The position of the first record at or after a timestamp in each partition.
+    """For each partition, the position of the first record at or after a timestamp.
 
     Attributes:
         timestamps: milliseconds since the epoch, for all partitions or by partition.
         option: name of the option with the timestamps, for error messages.
-        or_latest: the position if all records of a partition are older than the timestamp. True for
-            the end of the partition; False for an error.
+        or_latest: whether the position in a partition is its end if all its records are older than
+            the timestamp. If false, such a partition is an error.
     """
 
     timestamps: int | Mapping[TopicPartition, int]
@@ -76,7 +76,8 @@ class KafkaSourceOptions:
             this time, a batch runs with fewer than `min_offsets_per_trigger` offsets. If
             `max_record_delay` is set, `max_trigger_delay` is ignored.
         max_records_per_partition: maximum number of offsets of a Spark partition.
-        timeout: seconds to wait for a record; planning waits at most 30 s.
+        timeout: seconds that a task waits for a record. Lookups of offsets during planning have the
+            same timeout, but at most 30 s.
     """
 
     selection: TopicSelection
@@ -260,7 +261,7 @@ def _timestamps(
 
 
 def _start_strategy(values: Mapping[str, str]) -> bool:
-    """Whether a partition whose records are all older than the timestamp is read from its end."""
+    """Whether to start at a partition's end if all its records are older than the timestamp."""
     name = "startingOffsetsByTimestampStrategy"
     strategy = values.get(name.lower(), "error").strip().lower()
     if strategy not in ("error", "latest"):

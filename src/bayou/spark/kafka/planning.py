@@ -1,7 +1,7 @@
 """Planning of reads: determines offset ranges and distributes them over tasks.
 
-`KafkaTasks` is for tasks that read Kafka directly, without the data source. Rows of the data source
-would pass from its Python process through the JVM to a second Python process.
+With `KafkaTasks`, Python code in tasks reads Kafka directly. Through the data source, the rows
+would pass from the Python process of the source through the JVM to a second Python process.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ before the new position would be lost.
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader of the Kafka source.
 
-    Offsets have the same JSON as in Spark's Kafka source: `{"topic": {"0": 23}}`. The end offset of
-    the first batch also contains the batch's start offset (`FIRST_START`). The connection to the
-    cluster isn't pickled.
+    Offsets have the same JSON as in Spark's Kafka source: `{"topic": {"0": 23}}`. For the first
+    batch, the JSON of the end offset also contains the start offset (key `FIRST_START`). The
+    connection to the cluster isn't pickled.
 
     Args:
         clock: returns monotonic seconds.
@@ -144,8 +144,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _available(self, begin: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the end offset of each partition.
 
-        With AvailableNow, the result has the end offsets at the start of the query; otherwise the
-        current end offsets.
+        With Trigger.AvailableNow, these are the end offsets from when the query started. Otherwise
+        they are the current end offsets. Missing partitions and records are reported.
         """
         if self._target is not None:
             end = self._target

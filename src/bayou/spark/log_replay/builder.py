@@ -35,9 +35,10 @@ class DistributedScanBuilder:
 
     Attributes:
         spark: a session, classic or Connect.
-        num_partitions: number of replay tasks; if None, the setting `bayou.replay.numPartitions`.
-            If one of the two is set, executors replay logs of any size. Otherwise the number
-            depends on the log's size, and a small log is replayed in this process.
+        num_partitions: number of tasks that replay the log. If None, the setting
+            `bayou.replay.numPartitions` is used. If either is set, Spark's executors replay the
+            log, whatever its size. If neither is set, the number depends on the log's size, and
+            this process replays a small log itself.
         frame: a DataFrame whose column `add` contains the live files, such as the result of
             `state_reconstruction`. The scan returns these files in the DataFrame's order, and
             doesn't replay the log. Rows without an `add` are skipped. If None, the log is replayed.

@@ -87,7 +87,9 @@ def _row_count(spark: Any, relation: str | None) -> int | None:
             return None
         return row_count_from_statistics(engine, snapshot)
     except BayouError as error:
-        _LOG.debug("%s: rows aren't counted from the log: %s", path, error)
+        _LOG.debug(
+            "Table %s: Spark counts the rows, because the log can't be used (%s).", path, error
+        )
         return None
 
 

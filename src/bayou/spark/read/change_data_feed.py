@@ -137,8 +137,8 @@ def _changes(
 ) -> TableChanges:
     if options.version is not None or options.timestamp is not None:
         raise ArgumentError(
-            "versionAsOf: readChangeFeed doesn't support versionAsOf and timestampAsOf. Set "
-            "startingVersion and endingVersion.",
+            "versionAsOf: readChangeFeed doesn't support versionAsOf or timestampAsOf. Set "
+            "startingVersion and endingVersion instead.",
             argument="versionAsOf",
         )
     start = _boundary(user_options, "starting", options.time_zone)
@@ -156,8 +156,8 @@ def _boundary(options: Mapping[str, str], prefix: str, zone: str) -> CommitBound
     version, timestamp = options.get(f"{prefix}version"), options.get(f"{prefix}timestamp")
     if version is not None and timestamp is not None:
         raise ArgumentError(
-            f"[DELTA_MULTIPLE_CDC_BOUNDARY] {prefix}Version: {prefix}Timestamp is set too. Set one "
-            "of them.",
+            f"[DELTA_MULTIPLE_CDC_BOUNDARY] {prefix}Version: {prefix}Version and "
+            f"{prefix}Timestamp are both set. Set one of them.",
             argument=f"{prefix}Version",
         )
     if timestamp is not None:
