@@ -77,7 +77,7 @@ class TargetTable:
 
     @cached_property
     def engine(self) -> SessionEngine:
-        """The engine for operations in the driver; executors write its large checkpoints."""
+        """The engine for operations in the driver; large checkpoints are written on executors."""
         return SessionEngine(self.spark, for_path(self.location, self.storage))
 
     @cached_property
@@ -146,7 +146,10 @@ class TargetTable:
 
     @property
     def transaction_ids(self) -> Mapping[str, int]:
-        """`transaction_identifier` as a mapping; empty if it is None."""
+        """`transaction_identifier` as a mapping from `txnAppId` to `txnVersion`.
+
+        The mapping is empty if `transaction_identifier` is None.
+        """
         identifier = self.transaction_identifier
         return {} if identifier is None else dict([identifier])
 

@@ -218,9 +218,10 @@ class TargetView:
 
 
 def _other_column(before: DataType, now: DataType) -> str | None:
-    """Return the first name (path) that belongs to different columns or fields in the two types.
+    """Return the path of the first field whose physical name has changed; None if there is none.
 
-    Names that only one of the types has are ignored.
+    The fields of the two types are matched by name. A field with the same name and another physical
+    name is another column or field. Names that only one of the types has are ignored.
     """
     match before, now:
         case StructType(), StructType():

@@ -97,13 +97,15 @@ class CommitReader:
     def _check_same_log(self, engine: Engine, listed: dict[int, FileStatus]) -> None:
         """Raise an error if the log was replaced since the last listing.
 
-        If a table is recreated or restored from an older copy, versions that the stream has already
-        read may get other commits. To detect this, the last commit in the previous listing is
-        compared with the commit of the same version in the new listing, `listed`.
+        If a table is recreated or restored from an older copy, the log can have new commits of
+        versions that the stream has already read. To detect this, the last commit in the previous
+        listing is compared with the commit of the same version in the new listing, `listed`.
 
-        The commit of this version may be missing in `listed`. If `listed` has later commits, log
-        cleanup has removed the commit, which is no error. Otherwise the log was replaced, because
-        log cleanup never removes the last commit of a log.
+        `listed` may lack a commit of this version. If `listed` has later commits, log cleanup has
+        removed the commit, and no error is raised. Otherwise the log was replaced, because log
+        cleanup never removes the last commit of a log.
+
+        If `failOnDataLoss` is false, an error is raised only if the table has another id.
         """
         if self._newest is None:
             return

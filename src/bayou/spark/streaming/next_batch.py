@@ -33,7 +33,8 @@ class CommitFileSizes:
     Attributes:
         sizes: function that takes a file index, and returns the sizes in bytes of the files from
             this index on, as several arrays.
-        excluded: indexes of files that `excludeRegex` excludes; only for a change data feed.
+        excluded: for a change data feed, the indexes of the files that `excludeRegex` excludes;
+            empty for other streams.
         in_one_batch: whether all files of the commit must be in the same batch.
         changes_metadata: whether the commit changes the metadata. If true, a batch must end before
             the commit.
@@ -95,9 +96,10 @@ def next_feed_offset(
 ) -> SourceOffset:
     """Return the end offset of the next micro-batch of a change data feed; see `next_offset`.
 
-    If the batch has read limits and ends with the last change data file of a commit, the end offset
-    is the offset of this file, and not the start of the next version. If the batch is full, later
-    commits without files belong to the next batch.
+    A batch with read limits ends earlier than with `next_offset` in two cases. If the last file of
+    the batch is the last change data file of a commit, the batch ends at this file, and not at the
+    start of the next version. A batch that has reached a limit doesn't include the next commits,
+    even if they have no files.
     """
     last = start.position
     for commit in commits:

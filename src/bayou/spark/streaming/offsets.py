@@ -1,7 +1,8 @@
 """Offsets of a stream of a Delta table, and their JSON in delta-spark's format.
 
-The position of a file is the pair (version, index). In the initial snapshot, the index is the index
-in the sorted list of the snapshot's files. After it, the index is the index in the commit's files.
+The position of a file is the pair (version, index). For a file of the initial snapshot, the index
+is its place in the sorted list of the snapshot's files. For a file of a later commit, the index is
+its place in the list of the commit's files. The first file has the index 0.
 
 Spark compares offsets as JSON strings. PySpark's runner of Python sources writes JSON with spaces
 after commas and colons, but delta-spark writes no spaces. If Bayou continued a query of delta-spark

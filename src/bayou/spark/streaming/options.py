@@ -87,7 +87,10 @@ class StreamOptions:
 
     @property
     def allows_changes(self) -> bool:
-        """Whether commits that update rows are read or skipped; if False, they cause an error."""
+        """Whether commits that update rows are allowed; if False, they cause an error.
+
+        If they are allowed, `skip_change_commits` determines whether they are skipped or read.
+        """
         return self.ignore_changes or self.skip_change_commits
 
     @classmethod

@@ -101,7 +101,10 @@ class RemainingLimits:
         return self._files > 0 and self._size > 0
 
     def begin(self) -> None:
-        """Mark the batch as not empty, so that `admit_together` enforces the limits."""
+        """Record that the batch has passed the start of a commit, which may have no files.
+
+        Afterwards, `admit_together` admits files only if all of them fit.
+        """
         self._started = True
 
     def admit(self, sizes: pa.Array[Any]) -> int:

@@ -209,10 +209,10 @@ class SchemaLog:
         self.number, self.current = number, entry
 
     def previous_for_replacement(self) -> int | None:
-        """Return the value of `previous` for an entry that replaces the current entry.
+        """Return the value of `previous` for a new entry that replaces the current entry.
 
-        This is the number of the last entry that neither the new entry nor the current entry
-        replaces. None if the log is empty.
+        If the current entry also replaces entries, the value is `previous` of the current entry.
+        Otherwise it is the number of the current entry minus 1. Returns None if the log is empty.
         """
         return None if self.current is None else self._previous_number()
 
@@ -259,7 +259,11 @@ _DEFAULT_CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 def check_schema_locations(request: StreamWriteRequest) -> Any:
     """Handler of the hook `query_start`: check that schema logs are below the query's checkpoint.
 
-    Returns NotImplemented, or raises `StreamingSourceError`.
+    Returns NotImplemented, so that the query starts. Under Spark Connect, nothing is checked.
+
+    Raises:
+        StreamingSourceError: a schema log isn't below the checkpoint, unless the session's conf
+            allows this.
     """
     if request.connect:
         return NotImplemented

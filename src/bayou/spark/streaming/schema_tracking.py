@@ -150,7 +150,10 @@ class SchemaTracking:
     def initialize(
         self, engine: Engine, start: SourceOffset, end: int | None, is_new: bool
     ) -> None:
-        """Write the first entry of the log: the metadata at the stream's start.
+        """Write the first entry of the log.
+
+        The entry has the metadata of version `end`. If `end` is None, it has the metadata at the
+        stream's start.
 
         Args:
             start: the offset at which the stream starts or continues.
@@ -159,8 +162,8 @@ class SchemaTracking:
             is_new: whether the stream has read no rows yet.
 
         Raises:
-            StreamingSourceError: the metadata differs from the stream's table state, so that the
-                query must be restarted; or the batch can't be read with one schema.
+            StreamingSourceError: no single schema can read the batch up to `end`. Or the stream was
+                opened with other metadata than the entry has, and the query must be restarted.
         """
         version = start.version
         if not is_new and start.index == BASE_INDEX and version > 0:

@@ -31,9 +31,10 @@ def sorted_batches(
 
     Args:
         batches: record batches of one schema, in any order.
-        keys: names of the sort columns, most significant first. They must not contain nulls.
+        keys: names of the sort columns, most significant first. The columns must not have nulls.
             Strings are ordered by their UTF-8 bytes.
-        folder: folder on local disk for sorted runs, which are deleted at the end.
+        folder: folder on local disk for runs (sorted parts of the rows). The runs are deleted when
+            the iteration ends.
         memory: approximate size of a run in bytes. Sorting a run needs twice this memory; merging
             needs memory for `BATCH_ROWS` rows of each run.
     """

@@ -64,8 +64,8 @@ def checked_latest_version(engine: Engine, table: str, next_version: int) -> int
     if next_version > latest + 1:
         raise missing_commits_error(
             table,
-            f"The stream's checkpoint contains version {next_version - 1}, but the latest version "
-            f"is {latest}.",
+            f"The stream has read version {next_version - 1}, but the table's latest version is "
+            f"{latest}.",
             latest + 1,
         )
     return latest

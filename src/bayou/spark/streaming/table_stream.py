@@ -415,10 +415,13 @@ class TableStream:
         """Raise an error if the schema has changed since the last run of the query.
 
         If the last run has read all files of version v, the next batch starts at version v + 1, and
-        `_check_schema_once` compares the stream's schema with the schema of version v + 1. That
-        check doesn't detect that the commit of version v + 1 itself changed the schema. Therefore
-        this method compares the stream's schema with the schema of version v. delta-spark doesn't
-        need this check: after a restart, Spark plans the last batch of a JVM source again.
+        `_check_schema_once` compares the stream's schema with the schema of version v + 1. If the
+        commit of version v + 1 changed the schema, both schemas already have the change, and
+        `_check_schema_once` finds no difference. Therefore this method compares the stream's schema
+        with the schema of version v.
+
+        delta-spark doesn't need this check: after a restart, Spark plans the last batch of a JVM
+        source again.
         """
         if self._tracking is not None or self._restart_checked:
             return

@@ -31,10 +31,12 @@ _LOG = logging.getLogger(__name__)
 
 
 def respond_to_stream(request: ReadRequest) -> Any:
-    """Handler of the hook `stream_load`: watch a folder for the stream's request to set its start.
+    """Handler of the hook `stream_load`: watch a folder for a stream's request to the driver.
 
-    The folder is created only for a stream with `startingVersion` `latest`, which gets the folder's
-    path as a read option. Returns NotImplemented, so that Spark's `load` is called.
+    With the request, the stream asks for its start offset to be set in Spark. The folder is created
+    only if `startingVersion` is `latest`. The stream gets the folder's path as a read option.
+
+    Returns NotImplemented, so that Spark's `load` is called.
     """
     options = {key.lower(): value for key, value in request.options.items()}
     if request.connect or len(request.paths) != 1 or DRIVER_FOLDER in options:

@@ -104,7 +104,8 @@ class BatchFiles(WriterCommitMessage):
     """The result of a task of a micro-batch.
 
     Attributes:
-        started_write: the write that the writer of the tasks has planned. The commit needs it.
+        started_write: the plan by which the task wrote the files. The commit uses the same plan;
+            see `DeltaStreamWriter`.
         actions: the encoded actions of the files that the task wrote.
     """
 

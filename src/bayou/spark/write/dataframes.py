@@ -64,19 +64,19 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     """Write the rows of a DataFrame in one commit, and return the table's new version.
 
     Returns None if the table didn't exist and wasn't created. Also returns None under Spark
-    Connect, where the data source writes and commits the rows on the server. If the session's
-    `txnVersion` identifies the write, it is reset afterwards (`reset_transaction_version`).
+    Connect, where the data source writes and commits the rows on the server. If the write uses the
+    session's `txnVersion`, `reset_transaction_version` is called after the write.
 
     Args:
-        match: how columns are matched with the columns of an existing table. With "name" and
-            "position", values are cast as by `INSERT`. With None, columns are matched by name, and
-            must have the types of the table's columns.
+        match: how columns are matched with the columns of an existing table. If it is "name" or
+            "position", values are cast as by `INSERT`. If it is None, columns are matched by name,
+            and must have the types of the table's columns.
         operation: the operation in the table's history.
-        requires_partition_columns: whether rows without a partition column of an existing table are
-            an error. If False, the column gets its default, or NULL. If `match` is None, they are
-            always an error.
-        nested: how the fields of structs are matched. With "spark", they are matched by position if
-            a value needs a cast, and by name otherwise, as delta-spark does for `INSERT`.
+        requires_partition_columns: whether an error is raised if the DataFrame lacks a partition
+            column of an existing table. If False, the column gets its default, or NULL. If `match`
+            is None, the error is raised in both cases.
+        nested: how the fields of structs are matched. "spark" means by position if a column needs
+            a cast, and otherwise by name, as delta-spark does for `INSERT`.
     """
     if match is not None and not (options.overwrite_schema and mode is WriteMode.OVERWRITE):
         frame = _cast_to_table(
@@ -157,7 +157,10 @@ def _engine(options: WriteOptions) -> Engine:
 def _rows_read(
     frame: Any, engine: Engine, table: Table, version: int, write: TableWrite
 ) -> tuple[Predicate | None, ...]:
-    """Return predicates for the rows of the written table that a DataFrame reads.
+    """Return predicates for the rows that a DataFrame reads from the table to which it is written.
+
+    The result is that of `predicates_read`. It is empty if the write replaces all rows, or if the
+    table doesn't exist.
 
     Args:
         version: the version of the table that the DataFrame reads.
@@ -177,8 +180,8 @@ def _rows_read(
         read = table.snapshot_as_of_version(engine, version)
     except VersionNotFoundError as error:
         raise CommitConflictError(
-            f"{table.path}: the rows were read from version {version} of the table, which its log "
-            "no longer has. Load the table again, and repeat the write.",
+            f"{table.path}: the rows were read from version {version} of the table, but the log no "
+            "longer has this version. Load the table again, and repeat the write.",
             table=table.path,
             winning_version=latest.version,
         ) from error
@@ -258,8 +261,8 @@ def _cast_to_table(
             raise SchemaError(
                 f"{options.path}: {reason}the table has {len(schema)} columns "
                 f"({', '.join(schema.names)}), but the rows have {len(rows)} "
-                f"({', '.join(rows.names)}) ({condition}). insertInto matches columns by position: "
-                "provide all of them, or set the option mergeSchema to add columns.",
+                f"({', '.join(rows.names)}) ({condition}). insertInto matches columns by position. "
+                "Write exactly the table's columns. To add columns, set the option mergeSchema.",
                 table=options.path,
             )
         frame = frame.toDF(*schema.names, *rows.names[len(schema) :])
@@ -307,7 +310,7 @@ def _cast_to_table(
 
 
 def _widened_field(field: StructField, rows: StructType, rule: WideningRule) -> StructField:
-    """Return a column of the table with its type after the write has widened the column."""
+    """Return a table's column with the type that it has after the write; see `widened_type`."""
     other = rows.get(field.name)
     if other is None:
         return field

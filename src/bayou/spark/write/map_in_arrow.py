@@ -45,8 +45,8 @@ def write_frame(
         tasks: the maximum number of tasks; None if it is unknown.
 
     Returns:
-        The results of the tasks for `StartedWrite.commit`; and, if an overwrite also reads rows of
-        the table that it overwrites, the versions that the tasks have read.
+        The results of the tasks for `StartedWrite.commit`, and the versions of the written table
+        that the tasks have read. Tasks report these versions only for an overwrite.
     """
     spark = frame.sparkSession
     jobs = TaggedJobs(spark, f"Write to {started.plan.table}")

@@ -1,12 +1,12 @@
 """Writes of a DataFrame by Spark's own Parquet writer, without Python workers.
 
-The driver reads the statistics of the files from their footers. A write is native if no row needs
-Python: the table has no constraints, generated values or partitions, and the footers have
-statistics for all types of the table's columns. Other writes run in Python workers; see
-`map_in_arrow`.
+The driver reads the statistics of the files from their footers. Spark's writer is used only for
+tables in the local file system without constraints, generated values or partitions. It is also
+required that footers have statistics for the types of all columns. Other writes run in Python
+workers; see `map_in_arrow`.
 
-Partitioned tables are written in Python workers because Spark sorts the rows of each task by
-partition, which takes longer than sending them to Python.
+Partitioned tables are written in Python workers, because Spark's writer sorts the rows of each task
+by partition. The sort takes longer than sending the rows to Python.
 """
 
 from __future__ import annotations
