@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-import bayou
 from bayou.ingest import TopicTable
+from bayou.ingest.dead_letters import record_identity
 from bayou.ingest.dead_letters.dead_letter_replay import replay_dead_letters
 from bayou.ingest.inspection import plan_run, schema_file_changes, unseen_settings
 from support.processed_pipelines import HOURS, TEN, configured, event, proof, rows
@@ -121,7 +121,7 @@ def test_a_replay_that_ends_before_filtered_letters_are_deleted_is_finished_by_t
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(bayou.api.TableHandle, "merge", killed)
+        patch.setattr(record_identity, "delete_letters", killed)
         with pytest.raises(KeyboardInterrupt):
             replay_dead_letters(pipeline.configuration, pipeline.topic)
     assert pipeline.dead_letters.to_arrow().num_rows == 1
