@@ -137,8 +137,8 @@ WORK: dict[str, Callable[[SparkSession, str, Path, Path], int]] = {
 }
 
 
-def run(console: Console, runs: int) -> None:
-    """Produce the records, measure every program, and print a table."""
+def run(console: Console, runs: int, ways: Sequence[str] = tuple(WORK)) -> None:
+    """Produce the records, measure the programs, and print a table."""
     values = list(json_records(read_flights()))
     with tempfile.TemporaryDirectory() as folder, EmbeddedBroker({TOPIC: PARTITIONS}) as broker:
         broker.produce(
@@ -149,7 +149,7 @@ def run(console: Console, runs: int) -> None:
         places = [broker.bootstrap_servers, str(records)]
         measured = {
             name: measure.repeat([__file__, "--measure", name, *places], runs, warm=False)
-            for name in WORK
+            for name in ways
         }
     assert {one.result for one in measured.values()} == {len(values)}
     grid = Grid(
@@ -157,12 +157,13 @@ def run(console: Console, runs: int) -> None:
         title_justify="left",
     )
     grid.add_column("")
-    for heading in ("seconds", "records/s", "from the topic", "from files", "target"):
+    peers = [name for name in ways if name.startswith("Spark")]
+    beside = (name.partition(", ")[2] for name in peers)
+    for heading in ("seconds", "records/s", *beside, "target"):
         grid.add_column(heading, justify="right")
-    peers = [measured[name].seconds for name in WORK if name.startswith("Spark")]
     for name, one in measured.items():
         ours = name.startswith("bayou")
-        ratios = [f"{peer / one.seconds:.2f}x" if ours else "" for peer in peers]
+        ratios = [f"{measured[p].seconds / one.seconds:.2f}x" if ours else "" for p in peers]
         target = f"{TARGET:,}/s" if ours else ""
         rate = len(values) / one.seconds
         grid.add_row(name, f"{one.seconds:.2f}", f"{rate:,.0f}", *ratios, target)

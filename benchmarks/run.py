@@ -46,7 +46,8 @@ RESULTS = goals.FIGURES.with_name("results.txt")
 
 FILES, FEWER_FILES = 1_000_000, 100_000
 COMMITS = 5_000  # without a checkpoint; each is a file on the disk
-SCANS = ("all", "one", "small")
+SCANS = ("all", "one")
+INGESTS = ("bayou, one batch", "Spark from_json, from the topic")
 PLANS = ("1000000-point-cold", "1000000-every-file-warm")
 """Measured once, in new sessions: the second one fills delta-spark's heap."""
 
@@ -86,6 +87,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "write": lambda console, runs: write_rows.run(console, 1, runs, WRITES),
     "write-once": lambda console, _: write_rows.run(console, 1, 1, WRITES_ONCE),
     "spark": lambda console, runs: spark_scan.run(console, runs, SCANS),
+    "spark-small": lambda console, _: spark_scan.run(console, 1, ("small",)),
     "spark-plan": lambda console, _: spark_scan.run(console, 1, PLANS),
     "tpch": lambda console, _: tpc_suite.run(tpch.SUITE, console, 1),
     "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1, only=QUESTIONS),
@@ -94,7 +96,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "spark-write": lambda console, _: spark_write.run(console, spark_write.ROWS, 1),
     "uniform": lambda console, runs: uniform.run(console, uniform.FILES[:-1], runs),
     "optimize": lambda console, _: optimize.run(console, 0.25, 1),
-    "ingest": lambda console, _: ingest.run(console, 1),
+    "ingest": lambda console, _: ingest.run(console, 1, INGESTS),
     "kafka": lambda console, _: kafka(console),
     "upsert": lambda console, _: kafka(console, upsert=True),
     "steady": lambda console, _: steady_latency.run(console, 5_000, 30, 20),
@@ -102,7 +104,9 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "scale": lambda console, _: scale.run(
         console, ("topics", "writers"), topics=TOPICS, writers=WRITERS
     ),
-    "json-arrays": lambda console, _: json_arrays.run(console, 1, records=100_000),
+    "json-arrays": lambda console, _: json_arrays.run(
+        console, 1, records=50_000, queries=("by type",)
+    ),
 }
 
 

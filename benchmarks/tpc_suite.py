@@ -46,7 +46,8 @@ class Suite:
         name: the benchmark's name for the data generator.
         queries: returns the queries by name for tables of a scale factor.
         scale: the scale factor by default.
-        warm: whether each query runs once before the counted runs.
+        warm: whether each query runs once, on tables of a tenth of the scale factor, before the
+            counted runs.
         target, target_each: maximum multiple of the peer's time, for all queries together and for
             each query.
     """
@@ -107,6 +108,8 @@ def run(  # noqa: PLR0917 - as the other benchmarks
     scale = suite.scale if scale is None else scale
     folder = str(tables_folder(suite, scale))
     chosen = {n: sql for n, sql in suite.queries(scale).items() if not only or n in only}
+    small = str(tables_folder(suite, scale / 10)) if suite.warm else ""
+    warm_up = suite.queries(scale / 10)
     measured: dict[str, dict[str, Times]] = {}
     with Sessions("tpc_session.py", peers) as sessions:
         variants = sessions.variants((PEER, BAYOU))
@@ -114,14 +117,15 @@ def run(  # noqa: PLR0917 - as the other benchmarks
             times = measured[name] = {variant: Times() for variant in variants}
             results = set()
             tables = [table for table in suite.tables if re.search(rf"\b{table}\b", sql)]
-            for number in range(runs + suite.warm):
+            for variant in variants if suite.warm else ():
+                sessions[variant].ask(sql=warm_up[name], tables=tables, folder=small)
+            for _ in range(runs):
                 for variant in variants:
                     session = sessions[variant]
                     cpu = cpu_seconds(session.pid)
                     answer = session.ask(sql=sql, tables=tables, folder=folder)
-                    if number or not suite.warm:
-                        times[variant].wall.append(answer["seconds"])
-                        times[variant].cpu.append(cpu_seconds(session.pid) - cpu)
+                    times[variant].wall.append(answer["seconds"])
+                    times[variant].cpu.append(cpu_seconds(session.pid) - cpu)
                     results.add((answer["rows"], answer["digest"]))
             assert len(results) == 1, f"{name}: the results differ: {results}"
             medians = (
