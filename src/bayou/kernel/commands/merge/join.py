@@ -7,7 +7,7 @@ source rows that have a match.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -42,8 +42,82 @@ class Pairs:
         return Pairs(self.targets.filter(mask), self.sources.filter(mask))
 
 
-class SourceKeys:
-    """Hash table of the source's join keys; immutable.
+_MAX_DENSE_RANGE = 8
+"""Maximum size of a `_DenseKeys` table, as a multiple of the number of source rows."""
+
+
+class SourceKeys(Protocol):
+    """The source's join keys, and their row numbers; immutable."""
+
+    def pairs(self, columns: Sequence[pa.Array[Any]], max_pairs: int) -> Iterator[Pairs]:
+        """Yield all pairs with equal keys, in the order of the target rows.
+
+        Args:
+            columns: the target's key columns, in the types of the source's key columns.
+            max_pairs: approximate maximum number of pairs in one `Pairs` object. If the source's
+                keys are unique, all pairs are in one object.
+        """
+
+
+def source_keys(
+    columns: Sequence[pa.Array[Any]], null_safe: Sequence[bool], rows: pa.Int64Array
+) -> SourceKeys:
+    """Return the keys of the source rows that can match.
+
+    Args:
+        columns: the key columns of these rows, of which there must be at least one.
+        null_safe: for each column, whether NULL matches NULL. If False, the column has no nulls.
+        rows: for each row in `columns`, its row number in the source.
+    """
+    dense = _dense_keys(columns[0], rows) if len(columns) == 1 else None
+    return _HashedKeys(columns, null_safe, rows) if dense is None else dense
+
+
+def _dense_keys(column: Any, rows: pa.Int64Array) -> _DenseKeys | None:
+    """Return None if the keys aren't integers, aren't unique, or are far apart."""
+    if not pa.types.is_signed_integer(column.type) or column.null_count:
+        return None
+    keys = column.cast(pa.int64())
+    bounds = pc.min_max(keys)
+    first = bounds["min"].as_py()
+    count = bounds["max"].as_py() - first + 1
+    if count > _MAX_DENSE_RANGE * len(keys):
+        return None
+    indices = pc.inverse_permutation(pc.subtract(keys, first), max_index=count - 1)
+    if count - indices.null_count < len(keys):  # some keys are equal
+        return None
+    return _DenseKeys(first, rows.take(indices))
+
+
+class _DenseKeys:
+    """Keys that are unique integers: the row number of a key is at the key's offset in an array.
+
+    Args:
+        first: the smallest key.
+        rows: for each integer from the smallest to the largest key, the row number; null if no
+            source row has this key.
+    """
+
+    __slots__ = ("_first", "_rows")
+
+    def __init__(self, first: int, rows: Any) -> None:
+        self._first = first
+        self._rows = rows
+
+    def pairs(self, columns: Sequence[pa.Array[Any]], max_pairs: int) -> Iterator[Pairs]:
+        """Yield all pairs with equal keys in one object, see `SourceKeys.pairs`."""
+        # The difference wraps around, so the offset of a key outside the range is too large.
+        offsets: Any = pc.subtract(columns[0].cast(pa.int64()), self._first).view(pa.uint64())
+        in_range = pc.less(offsets, pa.scalar(len(self._rows), pa.uint64()))
+        if in_range.true_count < len(offsets):
+            offsets = pc.if_else(in_range, offsets, pa.scalar(None, pa.uint64()))
+        sources = self._rows.take(offsets)
+        targets = pc.indices_nonzero(sources.is_valid()).cast(_INDEX)
+        yield Pairs(targets, sources.drop_null())
+
+
+class _HashedKeys:
+    """Hash table of the source's join keys.
 
     Each distinct key has an integer id. If there are several key columns, ids are assigned column
     by column: to the distinct values of the first column, then to the distinct combinations of the
@@ -63,9 +137,13 @@ class SourceKeys:
         self._levels: list[tuple[Any, Any]] = []
         numbers: Any = None
         for column, safe in zip(columns, null_safe, strict=True):
-            values = _comparable(column).unique()
+            keys = _comparable(column)
+            values = keys.unique()
             assert safe or not values.null_count  # the caller removes rows with null keys
-            codes = pc.index_in(_comparable(column), value_set=values).cast(_INDEX)
+            if len(values) == len(keys):  # the ids are in the order of the rows
+                codes = numbered(len(keys))
+            else:
+                codes = pc.index_in(keys, value_set=values).cast(_INDEX)
             if numbers is None:
                 self._levels.append((values, None))
                 numbers = codes
@@ -85,13 +163,7 @@ class SourceKeys:
             self._max_rows = pc.max(pc.list_value_length(self._rows_of)).as_py()
 
     def pairs(self, columns: Sequence[pa.Array[Any]], max_pairs: int) -> Iterator[Pairs]:
-        """Yield all pairs with equal keys, in the order of the target rows.
-
-        Args:
-            columns: the target's key columns, in the types of the source's key columns.
-            max_pairs: approximate maximum number of pairs in one `Pairs` object. If the source's
-                keys are unique, all pairs are in one object.
-        """
+        """Yield all pairs with equal keys, see `SourceKeys.pairs`."""
         rows: Any = None
         numbers: Any = None
         for column, (values, distinct) in zip(columns, self._levels, strict=True):
@@ -153,7 +225,7 @@ class Matcher:
             keys = [values.take(rows) for values in keys]
         self.key_columns: tuple[pa.Array[Any], ...] = tuple(keys)
         null_safe = [key.null_safe for key in condition.keys]
-        self._keys = SourceKeys(keys, null_safe, rows) if keys and len(rows) else None
+        self._keys = source_keys(keys, null_safe, rows) if keys and len(rows) else None
 
     @property
     def is_empty(self) -> bool:
@@ -274,7 +346,7 @@ class MatchedSourceRows:
         """Add row numbers, in any order; duplicates are allowed."""
         if len(rows) == 0:
             return
-        inverse = pc.inverse_permutation(rows.unique(), max_index=len(self._matched) - 1)
+        inverse = pc.inverse_permutation(rows, max_index=len(self._matched) - 1)
         self._matched = pc.or_(self._matched, pc.is_valid(inverse))
 
     def includes(self, rows: pa.BooleanArray) -> bool:

@@ -125,7 +125,10 @@ def _key_bounds(
         return
     columns = {path[0].partition(".")[2] for path in referenced_columns(key.target)}
     max_values = _MAX_PARTITION_VALUES if columns <= set(partitions) else _MAX_VALUES
-    distinct = values.unique()
+    # Hashing all values would be expensive. If a part has too many distinct values, all have.
+    distinct = values.slice(0, 2 * max_values).unique()
+    if len(distinct) <= max_values and len(values) > 2 * max_values:
+        distinct = values.unique()
     try:
         if len(distinct) <= (1 if bounds_only else max_values):
             literals = tuple(Literal(v, data_type) for v in distinct.to_pylist())
