@@ -27,7 +27,7 @@ def print_idle_trigger(reader: Any, checkpoint: str, seconds: float) -> None:
     Args:
         reader: the reader of a Kafka source; it starts at the end of its topic.
         checkpoint: a new folder for the query's checkpoint.
-        seconds: how long the query runs.
+        seconds: how long the query runs, at least until it has had a trigger without records.
     """
     records = reader.option("startingOffsets", "latest").load()
     records.sparkSession.conf.set(_IDLE_EVENTS, "0")
@@ -36,11 +36,13 @@ def print_idle_trigger(reader: Any, checkpoint: str, seconds: float) -> None:
         .option("checkpointLocation", checkpoint)
         .start()
     )
-    time.sleep(seconds)
-    triggers = [
-        progress["durationMs"]["triggerExecution"] / 1000
-        for progress in query.recentProgress
-        if progress["numInputRows"] == 0 and "addBatch" not in progress["durationMs"]
-    ]
+    triggers: list[float] = []
+    while not triggers and query.isActive:
+        time.sleep(seconds)
+        triggers = [
+            progress["durationMs"]["triggerExecution"] / 1000
+            for progress in query.recentProgress
+            if progress["numInputRows"] == 0 and "addBatch" not in progress["durationMs"]
+        ]
     query.stop()
     print(json.dumps({"seconds": median(triggers), "ended": time.time()}), flush=True)

@@ -11,8 +11,12 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
+from bayou.errors import PipelineError
 from bayou.ingest import run_pipeline
+from bayou.ingest.batch import startup_session
+from bayou.ingest.maintenance import scheduler
 from bayou.ingest.monitoring import Listeners
+from bayou.ingest.runtime import pipeline as pipeline_module
 from bayou.ingest.runtime.pipeline import _prepare
 from bayou.ingest.spark_errors import SparkEndedError
 
@@ -55,3 +59,82 @@ def test_all_topics_are_prepared_at_the_same_time_so_that_a_silent_broker_is_wai
     runs = [Run() for _ in range(3)]
     _prepare(runs, once=True)
     assert all(run.reported for run in runs)
+
+
+@pytest.fixture
+def without_spark(monkeypatch):
+    """Let the start of Spark fail with an error."""
+
+    def fail(_):
+        raise PipelineError("Spark was started", topic="")
+
+    monkeypatch.setattr(pipeline_module, "_session", fail)
+
+
+def run_once(pipeline):
+    (summary,) = run_pipeline(pipeline.configuration, once=True, reporter=Listeners())
+    return summary
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("without_spark")
+@pytest.mark.parametrize("upserts", [False, True])
+def test_a_run_with_few_records_ends_without_spark(new_pipeline, upserts):
+    pipeline = new_pipeline(upserts=upserts)
+    pipeline.produce({"id": 1}, {"id": "no number"}, {"id": 2})
+    summary = run_once(pipeline)
+    assert (summary.rows, summary.dead_letters, summary.error) == (2, 1, None)
+    pipeline.produce({"id": 3}, partition=1)
+    assert run_once(pipeline).rows == 1
+    ids = pipeline.table.to_arrow(columns=["id"]).column("id").to_pylist()
+    assert sorted(ids) == [1, 2, 3]
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("without_spark")
+def test_the_maintenance_of_a_large_table_starts_spark(small_pipeline, monkeypatch):
+    text = small_pipeline.file.read_text()
+    due = "delta-config:\n          enable-optimize: true\n"
+    small_pipeline.file.write_text(text.replace("delta-config:\n", due))
+    for number in range(2):
+        small_pipeline.produce({"id": number})
+        assert run_once(small_pipeline).error is None
+    operations = [commit["operation"] for commit in small_pipeline.table.history()]
+    assert operations[0] == "OPTIMIZE"
+    monkeypatch.setattr(scheduler, "_MAX_BYTES_WITHOUT_SPARK", 100)
+    small_pipeline.produce({"id": 2})
+    with pytest.raises(PipelineError, match="Spark was started"):
+        run_once(small_pipeline)
+    assert len(small_pipeline.table.to_arrow()) == 3
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("without_spark")
+def test_a_run_with_more_records_starts_spark(small_pipeline, monkeypatch):
+    monkeypatch.setattr(pipeline_module, "MAX_RECORDS", 1)
+    small_pipeline.produce({"id": 1}, {"id": 2})
+    with pytest.raises(PipelineError, match="Spark was started"):
+        run_once(small_pipeline)
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("without_spark")
+def test_a_batch_whose_worker_died_starts_spark(small_pipeline, monkeypatch):
+    def read_message(_):
+        raise EOFError
+
+    monkeypatch.setattr(startup_session, "read_message", read_message)
+    small_pipeline.produce({"id": 1})
+    with pytest.raises(PipelineError, match="Spark was started"):
+        run_once(small_pipeline)
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("without_spark")
+def test_a_stop_ends_a_run_with_few_records_without_spark(small_pipeline):
+    stop = threading.Event()
+    stop.set()
+    small_pipeline.produce({"id": 1})
+    configuration = small_pipeline.configuration
+    (summary,) = run_pipeline(configuration, once=True, reporter=Listeners(), stop=stop)
+    assert summary.error is None

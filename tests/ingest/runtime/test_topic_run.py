@@ -118,6 +118,7 @@ CALLS = {
     "end": lambda run: run.end(),
     "finish": lambda run: run.finish(),
     "maintain": lambda run: run.maintain(),
+    "needs_spark": lambda run: run.needs_spark(),
     "prepare": lambda run: run.prepare(once=False),
     "report_if_idle": lambda run: run.report_if_idle(),
     "retry_pause": lambda run: run.retry_pause(KafkaError("no answer"), 100),

@@ -39,6 +39,7 @@ class StartupSession:
         self.conf = dict(conf)
         self._spark: SparkSession | None = None
         self._is_decided = threading.Event()
+        self._is_needed = threading.Event()
         self._is_ending = False
         self._in_task = threading.Lock()
         try:
@@ -89,12 +90,18 @@ class StartupSession:
         with self._in_task:
             self._end_process()
 
+    @property
+    def is_spark_needed(self) -> bool:
+        """Whether a batch has called `spark_session`, so it can't end before Spark starts."""
+        return self._is_needed.is_set()
+
     def spark_session(self) -> SparkSession:
         """Wait until Spark has started, and return its session.
 
         Raises:
             PipelineError: Spark didn't start, or the run has ended.
         """
+        self._is_needed.set()
         self._is_decided.wait()
         if self._spark is None:
             raise PipelineError("the pipeline was stopped before Spark had started.", topic="")

@@ -28,6 +28,9 @@ from bayou.version import ENGINE_INFO
 _MAX_INTERVALS = 20
 """A table is compacted after this number of intervals, even if unread records are waiting."""
 
+_MAX_BYTES_WITHOUT_SPARK = 256 * 1024 * 1024
+"""Size of a table above which its maintenance uses executors; see `bayou.optimize.localBytes`."""
+
 _VACUUM_INTERVAL = 24 * 3600.0
 _HISTORY_LIMIT = 200
 
@@ -116,9 +119,18 @@ class TopicMaintenance:
         if self._task is not None:
             self._task.finish()
         self._behind = False
-        by_clock = self._interval is not None or self._left
-        if not self._stopped.is_set() and (tasks := self._due(by_clock=by_clock)):
+        if not self._stopped.is_set() and (tasks := self._due_at_end()):
             self._run(tasks, final=True)
+
+    def needs_spark(self) -> bool:
+        """Whether `complete` would maintain a table that is too large for this process."""
+        if not set(self._due_at_end()) - {"forget"}:
+            return False
+        table = open_table(self._topic.table_path, self._storage_options)
+        try:
+            return table.detail().size_in_bytes > _MAX_BYTES_WITHOUT_SPARK
+        except BayouError:
+            return True  # the task reports the error
 
     def stop(self) -> None:
         """Stop the maintenance: wait for the end of the current step, and run no further steps."""
@@ -131,6 +143,9 @@ class TopicMaintenance:
             return False
         self._next_run = time.monotonic() + self._interval
         return True
+
+    def _due_at_end(self) -> list[MaintenanceTask]:
+        return self._due(by_clock=self._interval is not None or self._left)
 
     def _due(self, *, by_clock: bool) -> list[MaintenanceTask]:
         delta = self._delta

@@ -2,8 +2,9 @@
 
 Each topic resumes after the offsets that its table has recorded, so a run needs no other state. The
 scheduler (`bayou.ingest.runtime.scheduler`) runs the micro-batches of all topics. While Spark
-starts, small batches run without Spark (`bayou.ingest.batch.startup_session`). A topic that stops
-with a transient error is restarted while other topics run (`bayou.ingest.runtime.topic_restarts`).
+starts, small batches run without Spark (`bayou.ingest.batch.startup_session`). A run with `once`
+that has few records ends without starting Spark. A topic that stops with a transient error is
+restarted while other topics run (`bayou.ingest.runtime.topic_restarts`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from bayou.ingest.background_task import run_parallel
-from bayou.ingest.batch.startup_session import StartupSession
+from bayou.ingest.batch.startup_session import MAX_RECORDS, StartupSession
 from bayou.ingest.broker import TopicEndOffsets
 from bayou.ingest.config import Configuration, Topic, without_delta_spark
 from bayou.ingest.events import Reporter, TopicSummary
@@ -39,6 +40,9 @@ from bayou.spark.session.prerequisites import check_java
 _POLL_SECONDS = 0.2
 _MAX_CONCURRENT_MAINTENANCE = 4
 """Maximum number of tables under maintenance at once; more than one, because a store may hang."""
+
+_MAX_SECONDS_WITHOUT_SPARK = 10.0
+"""Seconds after which a run with `once` and few records starts Spark, see `_ends_without_spark`."""
 
 
 def run_pipeline(
@@ -105,7 +109,9 @@ def run_pipeline(
                 for run in runs_with_work:
                     scheduler.add(run)
                 scheduler.start()
-                if startup is not None:
+                if startup is not None and not (
+                    once and _ends_without_spark(runs_with_work, startup, stop)
+                ):
                     own_session = _session(configuration)
                     with translate_errors():
                         start_workers(own_session)
@@ -131,6 +137,26 @@ def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
     run_parallel(lambda run: run.prepare(once=once), runs)
     for run in runs:
         run.report_if_idle()
+
+
+def _ends_without_spark(
+    runs: Sequence[TopicRun], startup: StartupSession, stop: threading.Event | None
+) -> bool:
+    """Wait for a run with `once` that has few records; return whether it can end without Spark.
+
+    The start of Spark takes longer than the few records, and slows them down. If there are more
+    records, a batch or the maintenance needs Spark, or the wait takes too long, return False.
+    """
+    if sum(run.waiting for run in runs) > MAX_RECORDS:
+        return False
+    deadline = time.monotonic() + _MAX_SECONDS_WITHOUT_SPARK
+    while any(run.active for run in runs):
+        if stop is not None and stop.is_set():
+            return True
+        if startup.is_spark_needed or time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return not any(run.needs_spark() for run in runs)
 
 
 def _wait(

@@ -150,6 +150,18 @@ class TopicRun:
         """Whether the topic is prepared and its table exists."""
         return self._prepared is not None and self._prepared.target.version is not None
 
+    @property
+    def waiting(self) -> int:
+        """Number of records in the topic that weren't in the table at the last preparation."""
+        return 0 if self._prepared is None else self._prepared.started.waiting
+
+    def needs_spark(self) -> bool:
+        """Whether the end of a run with `once` needs Spark, for maintenance or catalog entries."""
+        with self._errors():
+            if self._error is None and self._upkeep.needs_spark():
+                return True
+        return False
+
     def use(self, spark: SparkSession) -> None:
         """Set the Spark session for maintenance and for updates of catalog entries."""
         with self._errors():

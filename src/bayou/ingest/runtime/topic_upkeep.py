@@ -104,6 +104,12 @@ class TopicUpkeep:
         for maintenance in self._maintenance.values():
             maintenance.complete()
 
+    def needs_spark(self) -> bool:
+        """Whether catalog entries must be updated, or a large table needs maintenance."""
+        return bool(self._registrations) or any(
+            maintenance.needs_spark() for maintenance in self._maintenance.values()
+        )
+
     def complete_registrations(self) -> None:
         """Update the catalog entries, and wait until they are updated.
 
