@@ -22,6 +22,15 @@ except BayouError as error:
     print(f"{type(error).__name__}: {error.message}")
 """
 
+FROZEN = """\
+import gc, json, pathlib, sys
+from bayou.ingest.runtime.session import pipeline_session
+spark = pipeline_session(pathlib.Path(sys.argv[1]), master="local[1]", conf={})
+(found,) = spark.sparkContext.parallelize([0], 1).map(lambda _: gc.get_freeze_count()).collect()
+print(found)
+spark.stop()
+"""
+
 
 @pytest.fixture
 def taken_port():
@@ -61,3 +70,15 @@ def test_a_log_that_cannot_be_made_names_the_state_path_and_what_to_do(tmp_path)
         f"The state path {tmp_path / 'spark.log'} can't be used: Is a directory. Move this folder "
         "away, because its path must be a file, or set connector.state-path."
     )
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_collection_after_a_task_does_not_visit_the_imported_modules(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", FROZEN, tmp_path / "state"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(run.stdout) > 10_000
