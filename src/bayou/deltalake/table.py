@@ -59,8 +59,8 @@ class DeltaTable(TableVersion):
     The class has all methods of deltalake's `DeltaTable` and of `TableHandle`.
 
     Args:
-        version: the version; None for the latest.
-        without_files, log_buffer_size, skip_stats: without effect.
+        version: the version to read; by default, the latest version.
+        without_files, log_buffer_size, skip_stats: ignored.
 
     Raises:
         TableNotFoundError: there is no table.

@@ -74,8 +74,8 @@ class TableVersion(TableHandle):
     def committed(self, result: Result, hooks: PostCommitHookProperties | None = None) -> Result:
         """Move to the version that an operation has committed, and return the operation's result.
 
-        If the result contains no version, move to the latest version. If
-        `hooks.cleanup_expired_logs` is true, expired log files are deleted first.
+        If `hooks.cleanup_expired_logs` is true, expired log files are deleted before the move. If
+        the result contains no version, the handle moves to the latest version.
 
         If the deletion or the move fails, the error is logged and not raised, because the operation
         is committed.

@@ -105,9 +105,9 @@ def convert_to_deltalake(  # noqa: PLR0917 - deltalake's order of parameters
     """Convert a folder of Parquet files to a table without rewriting them.
 
     Args:
-        partition_by: the partition columns, in folder order.
-        partition_strategy: `hive` if `partition_by` is set. The folders must have names such as
-            `day=2024-01-05`. `directory` isn't supported.
+        partition_by: the partition columns, in the order of the nested folders.
+        partition_strategy: must be `hive` if `partition_by` is set, and None otherwise. The
+            partition folders must have names such as `day=2024-01-05`.
     """
     if (partition_by is None) != (partition_strategy is None) or partition_strategy == "directory":
         raise ArgumentError(
