@@ -136,7 +136,7 @@ def _map_reader(kind: _AnyType) -> _Reader:
     """Return a function that converts a decoded JSON object to a map of the Arrow type `kind`.
 
     For a JSON value that isn't an object, the returned function returns None, which becomes null.
-    If the keys of `kind` aren't strings, it returns None for every value.
+    If the keys of `kind` aren't strings, the returned function returns None for every value.
     """
     item = _reader(kind.item_type)
     if not pa.types.is_string(kind.key_type):

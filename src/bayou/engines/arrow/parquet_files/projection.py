@@ -49,8 +49,8 @@ class Projection:
 
     Attributes:
         leaves: indexes of the leaf columns to decode, in ascending order.
-        converts: whether columns are converted after decoding, other than by dictionary encoding.
-        encodes: whether decoded columns are dictionary-encoded.
+        converts: whether a decoded column is converted to a type that isn't a dictionary.
+        encodes: whether a decoded column is converted to a dictionary array.
     """
 
     def __init__(self, file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:

@@ -39,7 +39,7 @@ class ReadPlan:
 
 
 class ReadPlans:
-    """Cache of the last plans of a Parquet handler; thread-safe."""
+    """Cache of the most recently created plans of a Parquet handler. Thread-safe."""
 
     __slots__ = ("_known",)
 
@@ -49,8 +49,8 @@ class ReadPlans:
     def plan(self, requested_schema: pa.Schema, predicate: Predicate | None) -> ReadPlan:
         """Return the plan for a requested schema and predicate.
 
-        A cached plan is returned if it was created for the same two objects. Equal objects get a
-        new plan. All files of a scan pass the same objects.
+        The cache compares both arguments by identity: an equal but different object gets a new
+        plan. All files of a scan pass the same objects.
         """
         known = self._known
         for plan in known:

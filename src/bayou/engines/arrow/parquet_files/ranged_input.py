@@ -141,11 +141,11 @@ class RangedInput(io.RawIOBase):
         return data
 
     def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """Return the new content of the buffer for the end of the file: offset and bytes.
+        """Return the new buffer of the end of the file, as (offset in the file, bytes).
 
-        pyarrow reads the end of a file repeatedly, in growing ranges. If `data` ends where the
-        buffered bytes begin, or overlaps them, the result is `data` joined with the buffered bytes.
-        Otherwise the result is `data`.
+        pyarrow reads the end of a file repeatedly, in growing ranges. `data` was read at the offset
+        `start`. If `data` ends where the buffered bytes begin, or overlaps them, the result is
+        `data` joined with the buffered bytes. Otherwise, the result is `data`.
         """
         if self._footer is not None and start + len(data) >= self._footer[0] > start:
             return start, data[: self._footer[0] - start] + self._footer[1]

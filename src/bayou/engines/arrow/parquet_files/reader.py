@@ -92,13 +92,13 @@ class OpenParquet:
         *,
         dictionaries: bool,
     ) -> bool:
-        """Replace `reader` by a reader that returns strings in other types, if this is faster.
+        """Replace `reader` by one that decodes strings to other Arrow types, if this is faster.
 
         Args:
-            dictionaries: whether dictionary arrays are requested.
+            dictionaries: whether the caller converts columns to dictionary arrays.
 
         Returns:
-            Whether the reader was replaced. The schema of the new reader has the other types.
+            Whether the reader was replaced. If true, call `schema` again: the types have changed.
         """
         options = decoding_options(self, schema, leaves, groups, dictionaries=dictionaries)
         if options is not None:

@@ -77,7 +77,7 @@ def decoding_options(
     Args:
         leaves: indexes of the leaf columns to decode.
         groups: indexes of the row groups to decode.
-        dictionaries: whether dictionary arrays are requested.
+        dictionaries: whether the caller converts columns to dictionary arrays.
     """
     footer = file.metadata
     if footer.num_rows * len(leaves) < _MIN_VALUES:  # quick, because there may be many small files
@@ -103,7 +103,7 @@ def decoding_options(
 def columns_with_small_dictionary(file: FooterSource, schema: pa.Schema) -> frozenset[str]:
     """Return the top-level string columns that pyarrow decodes faster as dictionary arrays.
 
-    The result is empty if the file is too small for a faster reader, see `decoding_options`.
+    The result is empty if the file has too few values for dictionary arrays to save time.
     """
     footer = file.metadata
     if footer.num_rows < max(_MIN_VALUES, _MIN_VALUES_PER_CHUNK * footer.num_row_groups):
@@ -126,7 +126,7 @@ def has_small_dictionary(column: pq.ColumnChunkMetaData) -> bool:
 
 
 def fitting_batches(batch: pa.RecordBatch, max_bytes: int = _MAX_BYTES) -> Iterator[pa.RecordBatch]:
-    """Yield a decoded batch; several batches if its strings don't fit into 32-bit offsets."""
+    """Yield the batch, split into smaller batches if its strings don't fit into 32-bit offsets."""
     if batch.num_rows < 2 or _size(batch) <= max_bytes:
         yield batch
         return
@@ -169,7 +169,7 @@ def _leaf_types(kind: _AnyType) -> Iterator[pa.DataType]:
 
 
 def _size(batch: pa.RecordBatch) -> int:
-    """Return an upper bound of the bytes in any one column, after its dictionary is decoded."""
+    """Return an upper bound of the largest column's size in bytes, dictionaries decoded."""
     size = batch.nbytes
     for column in batch.columns:
         if isinstance(column, pa.DictionaryArray) and len(column.dictionary):

@@ -227,7 +227,7 @@ def _writer(  # noqa: PLR0917
 def _write_errors(path: str) -> Iterator[None]:
     """Context manager that translates pyarrow's write errors to a SchemaError or StorageError.
 
-    Don't consume the iterator of batches in the block: its errors aren't write errors.
+    Don't iterate over the batches in the block, because reading them can raise other errors.
     """
     with storage_errors(path, "write"):
         try:

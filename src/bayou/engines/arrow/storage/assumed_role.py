@@ -193,7 +193,10 @@ def _first(options: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 
 def _text(body: bytes, name: str) -> str:
-    """Return the text of the first XML element with a name; empty if there is none."""
+    """Return the text of the first XML element called `name`.
+
+    Returns an empty string if the body isn't XML, or if it has no element of this name.
+    """
     try:
         root = ET.fromstring(body)  # noqa: S314 - the answer of AWS's token service
     except ET.ParseError:

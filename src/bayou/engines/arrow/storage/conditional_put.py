@@ -87,16 +87,16 @@ class ConditionalPuts:
     ) -> None:
         """Check that a bucket supports conditional puts.
 
-        The check runs once for each `identity`, before the first write of a log file. It puts a
-        hidden key in the log folder twice, then deletes the key. The store must reject the second
-        put, or the first put if an earlier check couldn't delete the key.
+        The check runs once for each `identity`, before the first write of a log file. It puts the
+        same hidden key in the log folder a few times. The store must reject one of these puts,
+        because the key exists after the first one. The check deletes the key if it created the key.
 
         Args:
             key: key of the file to write. If it isn't in a log folder, nothing is checked.
             secrets: values that no message may contain; see `secret_values`.
 
         Raises:
-            PrerequisiteError: the store accepts a put that it must reject.
+            PrerequisiteError: the store doesn't support conditional puts.
         """
         parent, folder, _ = key.partition(_LOG_FOLDER)
         if not folder or (parent and not parent.endswith("/")):

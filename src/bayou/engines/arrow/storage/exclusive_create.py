@@ -67,9 +67,9 @@ def publish_exclusively(
     """Publish a complete file at `path`; return False if `path` exists already.
 
     Args:
-        temporary: the complete file, in the same folder; it may be renamed.
-        functions: called with `temporary` and `path` in order, until the file system supports one
-            of them. They raise `FileExistsError` if `path` exists.
+        temporary: path of the complete file, in the same folder. The file may be renamed.
+        functions: functions that link or rename `temporary` to `path`. They are tried in order,
+            until the file system supports one. Each raises `FileExistsError` if `path` exists.
 
     Raises:
         StorageError: the file system supports none of the functions.
@@ -96,7 +96,8 @@ def is_unchanged(path: str, status: os.stat_result, data: bytes) -> bool:
     """Whether the file at `path` is still the file that was published there.
 
     On local disks, delta-spark can replace the file: it checks whether the path exists, and then
-    renames its own file to the path. If the file was deleted, the result is True.
+    renames its own file to the path. If the path doesn't exist, log cleanup has deleted the
+    file, and the result is True.
 
     Args:
         status: status of the published file.
@@ -167,7 +168,7 @@ class CreatedFolders:
 
 
 def sync_folder(folder: str) -> None:
-    """Sync a folder: new, renamed and deleted files in it then survive a crash.
+    """Sync a folder, so that no creation, renaming or deletion of its files is lost in a crash.
 
     A folder without read permission can't be synced and is skipped.
     """

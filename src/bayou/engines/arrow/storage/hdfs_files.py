@@ -123,7 +123,11 @@ class HdfsFiles:
         if _info(files, root, key).type != pafs.FileType.NotFound:
             return False
         if _info(files, root, folder).type != pafs.FileType.Directory:
-            raise FileMissingError(f"{path}: can't write: the folder doesn't exist", path=path)
+            raise FileMissingError(
+                f"{path}: can't write: the folder of this file doesn't exist. Check whether "
+                "another process deleted the folder.",
+                path=path,
+            )
         temporary = _temporary_name(key)
         try:
             with storage_errors(path, "write"):

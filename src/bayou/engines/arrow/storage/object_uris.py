@@ -128,7 +128,7 @@ def split_object_uri(path: str) -> tuple[str, str]:
         if _REFUSED_KEY.search(key):
             raise ArgumentError(
                 f"{path!r}: the key contains a control character, or a segment '.' or '..'. "
-                "Remove it from the path.",
+                "Remove this character or segment.",
                 argument="path",
             )
     return f"{canonical}://{bucket}", key
