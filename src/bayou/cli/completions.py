@@ -56,7 +56,7 @@ def versions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete the last name in a comma-separated list of columns of the command's table."""
+    """Complete the last column name in a comma-separated list with the table's columns."""
     before, comma, last = incomplete.rpartition(",")
     # If the option to complete has no value yet, click leaves the arguments in `args`.
     table = str(ctx.params.get("table") or ctx.params.get("before") or next(iter(ctx.args), ""))

@@ -33,8 +33,8 @@ def command_line(only: str | None = None) -> typer.Typer:
 
     Args:
         only: name of a command. The other commands are omitted, because importing their modules
-            takes longer than reading a small table. If it is None, or if no command has this
-            name, all commands are included.
+            takes longer than reading a small table. If `only` is None or not the name of a
+            command, all commands are included.
     """
     app = typer.Typer(
         name="bayou",

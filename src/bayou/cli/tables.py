@@ -1,4 +1,4 @@
-"""Opens the tables in arguments of commands, and checks column names."""
+"""Opens the table that a command's argument names, and checks column names."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Group(TyperGroup):
         return help_text(self, ctx)
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run the command in the arguments; see `click.Command.main`."""
+        """Run the command that the arguments name; see `click.Command.main`."""
         if not options.get("standalone_mode", True):
             return super().main(*args, **options)
         try:
@@ -57,8 +57,8 @@ class Group(TyperGroup):
 def _without_conversion(parameter: Any) -> Any:
     """Change a parameter so that Typer doesn't convert strings, lists of strings and None.
 
-    Typer converts values with pydantic, and importing pydantic takes a sixth of the time of reading
-    a small table.
+    Typer converts values with pydantic. Importing pydantic takes a sixth of the time that a
+    command needs to read a small table.
     """
     if "process_value" in vars(parameter):
         return parameter

@@ -113,10 +113,11 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return a topic's value in the column `route-by`: the configured paths, separated by commas.
+    """Return `{"route-by": PATHS}` for a topic: PATHS are its paths, separated by commas.
 
     Args:
-        routes: the settings of `route-by`; None for a topic without `route-by`.
+        routes: the settings of `route-by`. If None, the topic has no `route-by`, and PATHS is an
+            empty string.
         shown: whether the output has the column `route-by`. If False, an empty dict is returned.
     """
     return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

@@ -129,7 +129,7 @@ def _verify_topics(
 def _has_equal_iceberg(output: Output, report: TableReport) -> bool:
     """Report how a table and its Iceberg metadata differ; return False if the metadata is wrong.
 
-    Metadata that is only behind the table isn't wrong.
+    Metadata of an earlier version of the table isn't wrong.
     """
     status = report.iceberg
     if status is None:
@@ -224,7 +224,7 @@ def _show_proof(output: Output, proof: OffsetProof, *, as_json: bool) -> None:
                 f"topic {proof.topic!r}: partition {part.partition} of {proof.table_path}: "
                 f"{_problem(part.gaps, 'missing')}{_problem(part.duplicates, 'duplicated')}"
                 f"{_problem(part.ahead, 'present before their offsets are committed')}"
-                f"{_problem(part.stale, 'present despite a newer record with their key')}"
+                f"{_problem(part.stale, 'present despite a newer record with the same key')}"
                 "see 'Gap or double' in the runbook",
                 kind="NotExactlyOnce",
             )

@@ -225,7 +225,7 @@ class ConsoleOutput:
 
 
 class _Console(Console):
-    """A rich console that raises `ReaderClosedError`, not `SystemExit`, on a broken pipe."""
+    """A Rich console that raises `ReaderClosedError`, not `SystemExit`, on a broken pipe."""
 
     def on_broken_pipe(self) -> None:
         raise ReaderClosedError

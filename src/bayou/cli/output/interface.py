@@ -25,7 +25,10 @@ Row = Mapping[str, Any]
 
 
 class ReaderClosedError(BrokenPipeError):
-    """The reader of stdout closed the pipe. Not raised for other pipes, such as Spark's."""
+    """The process that reads stdout, such as `head`, closed the pipe.
+
+    A broken pipe to another process, such as Spark's JVM, doesn't raise this error.
+    """
 
 
 class Messages(Protocol):
@@ -48,7 +51,10 @@ class RowsOutput(Messages, Protocol):
 
     @property
     def is_table(self) -> bool:
-        """Whether rows are printed as a table for people, which may omit columns and digits."""
+        """Whether rows are printed as a table for people, not as data for programs.
+
+        A table may have fewer columns and digits than the data.
+        """
         ...
 
     def rows(self, title: str, rows: Sequence[Row], *, event: str, empty: str = "") -> None:
@@ -60,7 +66,7 @@ class RowsOutput(Messages, Protocol):
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print named values as one row. In a table, each value is on its own line."""
+        """Print named values: one line for each value in a table, or one row in other formats."""
         ...
 
     def batches(
@@ -135,7 +141,8 @@ Event = TypeVar("Event")
 class ResilientReporter:
     """A `Reporter` that forwards events to a listener, and ignores output errors.
 
-    Events are reported during a batch. If the listener raised such an error, the batch would fail.
+    The pipeline reports events while it processes a batch. Without this class, an output error,
+    such as a full disk, would fail the batch.
 
     Args:
         on_closed: function that is called when the reader of stdout has closed the pipe.

@@ -1,4 +1,4 @@
-"""Selects the output of a command by its options."""
+"""Selects a command's output and row limit from `--json`, `--output` and `--limit`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,12 @@ class RowLimit:
 
 
 def row_limit(printed: RowsOutput, limit: int | None) -> RowLimit:
-    """Convert a value of `--limit`. 0 means no limit; None means the default of the output."""
+    """Convert a value of `--limit` to a `RowLimit`.
+
+    Args:
+        limit: the value. 0 means no limit. If None, the limit is 20 rows for a table, and there is
+            no limit for other formats.
+    """
     shown = _ROWS_OF_A_TABLE if limit is None and printed.is_table else limit or None
     one_more = 1 if printed.is_table else 0
     return RowLimit(shown=shown, read=None if shown is None else shown + one_more)
