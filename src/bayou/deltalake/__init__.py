@@ -1,7 +1,8 @@
 """The API of the package `deltalake` 1.6, implemented by Bayou.
 
 A program written for `deltalake` runs after its imports are changed to `bayou.deltalake`,
-`bayou.deltalake.exceptions` and `bayou.deltalake.schema`. Start with `table.py`.
+`bayou.deltalake.exceptions` and `bayou.deltalake.schema`. To read the code,
+start with `table.py`.
 """
 
 from typing import TYPE_CHECKING

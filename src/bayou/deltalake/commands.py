@@ -171,9 +171,9 @@ class TableAlterer:
             or needed.min_writer_version > protocol.min_writer_version
         ):
             raise ArgumentError(
-                f"{self.table.table_uri}: {', '.join(names)} needs protocol versions "
-                f"({needed.min_reader_version}, {needed.min_writer_version}). Set "
-                "allow_protocol_versions_increase=True.",
+                f"{self.table.table_uri}: adding {', '.join(names)} needs reader version "
+                f"{needed.min_reader_version} and writer version {needed.min_writer_version}. Set "
+                "allow_protocol_versions_increase=True to upgrade the protocol.",
                 argument="allow_protocol_versions_increase",
             )
         self._method("add_feature", commit_properties, post_commithook_properties)(names)

@@ -151,16 +151,16 @@ def with_properties(
     """Return an engine that applies these properties to one operation.
 
     Args:
-        operation: name of an operation that can commit several times. Such an operation can't
-            record transaction identifiers: `ArgumentError` is raised if `commit` contains any.
-            None for an operation that commits once.
+        operation: name of the operation if it can make several commits, otherwise None. An
+            operation with several commits can't record transaction identifiers: `ArgumentError` is
+            raised if `commit` contains any.
     """
     commit = _checked(commit, CommitProperties(), "commit_properties")
     hooks = _checked(hooks, PostCommitHookProperties(), "post_commithook_properties")
     writer = _checked(writer, WriterProperties(), "writer_properties")
     if commit.app_transactions and operation is not None:
         raise ArgumentError(
-            f"app_transactions: {operation} can't record transactions, because it may have "
+            f"app_transactions: {operation} can't record transactions, because it can make "
             "several commits. Remove app_transactions.",
             argument="app_transactions",
         )

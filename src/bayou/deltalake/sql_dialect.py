@@ -12,7 +12,9 @@ _QUOTED = re.compile(r"""'(?:[^']|'')*'|`(?:[^`]|``)*`|"(?:[^"]|"")*\"""")
 
 
 def spark_sql(sql: Any) -> Any:
-    r"""Convert an SQL string; return anything else, such as filter tuples, unchanged.
+    r"""Convert an SQL string from DataFusion's to Spark's dialect.
+
+    Values of other types, such as filter tuples, are returned unchanged.
 
     In DataFusion's dialect, `"` quotes a name, and `''` is the only escape in a string. In Spark's
     dialect, `"` quotes a string, and `\` starts an escape.
@@ -21,7 +23,10 @@ def spark_sql(sql: Any) -> Any:
 
 
 def spark_assignments(updates: Any) -> Any:
-    """Convert a dictionary of column names and SQL values; return any other value unchanged."""
+    """Convert the column names and SQL values of a mapping to Spark's dialect.
+
+    If `updates` isn't a mapping, it is returned unchanged.
+    """
     if not isinstance(updates, Mapping):
         return updates
     return {spark_sql(name): spark_sql(value) for name, value in updates.items()}

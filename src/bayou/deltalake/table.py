@@ -275,7 +275,7 @@ class DeltaTable(TableVersion):
             wrong = next((value for value in values if not isinstance(value, str)), None)
             if wrong is not None:
                 raise ArgumentTypeError(
-                    f"updates: {wrong!r} isn't an SQL string. Give values in new_values.",
+                    f"updates: {wrong!r} isn't an SQL string. Give Python values in new_values.",
                     argument="updates",
                 )
         engine = self.engine_with(commit_properties, post_commithook_properties, writer_properties)
@@ -428,8 +428,8 @@ def _refuse(argument: str, value: object, advice: str) -> None:
 def _refuse_casts(error_on_type_mismatch: bool) -> None:
     if not error_on_type_mismatch:
         raise ArgumentError(
-            "error_on_type_mismatch: False isn't supported. Use try_cast in SQL for values that "
-            "may not fit.",
+            "error_on_type_mismatch: False isn't supported. To write NULL for a value that can't "
+            "be cast, use try_cast in SQL.",
             argument="error_on_type_mismatch",
         )
 

@@ -111,9 +111,9 @@ def convert_to_deltalake(  # noqa: PLR0917 - deltalake's order of parameters
     """
     if (partition_by is None) != (partition_strategy is None) or partition_strategy == "directory":
         raise ArgumentError(
-            f"partition_strategy: the value is {partition_strategy!r}. Set it to 'hive' if "
-            "partition_by is set; otherwise remove it. Partition folders must have names such as "
-            "day=2024-01-05.",
+            f"partition_strategy: the value is {partition_strategy!r}, but it must be 'hive' with "
+            "partition_by, and None without partition_by. Set both arguments or neither. Partition "
+            "folders must have names such as day=2024-01-05.",
             argument="partition_strategy",
         )
     handle = api.table(uri, storage_options)
