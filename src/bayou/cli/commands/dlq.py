@@ -167,7 +167,7 @@ def replay(
 ) -> None:
     """Process dead letters again with the current schema.
 
-    Dead letters that fit the schema become rows, exactly once. The pipeline may run at the same
+    Dead letters that fit the schema become rows, exactly once. The pipeline can run at the same
     time. If the command is interrupted, run it again.
 
     Example:

@@ -63,9 +63,9 @@ def diff(
     """Show what differs between two versions of a table, or between two tables.
 
     Compares schema, properties and rows. Rows are compared as multisets, by the columns that both
-    tables have. The column _change is - for rows that only the first version has, and + for rows
-    that only the second version has. If both are versions of one table, files that belong to both
-    versions aren't read. The exit code is 1 if there is a difference, 0 if there is none.
+    tables have. The column _change contains - for rows that only the first version has, or + for
+    rows that only the second version has. If both are versions of one table, files that belong to
+    both versions aren't read. The exit code is 1 if there is a difference, 0 if there is none.
 
     Example:
         bayou diff lake/events@3 lake/events@7

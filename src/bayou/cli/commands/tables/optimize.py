@@ -50,7 +50,7 @@ def optimize(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compact small files into larger ones. Other writers may be active.
+    """Compact small files into larger ones. Other processes can write at the same time.
 
     Example:
         bayou optimize lake/events --zorder customer_id,user_id --dry-run

@@ -30,10 +30,10 @@ def sync(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Convert the versions of a table that have no Iceberg metadata yet.
+    """Write the Iceberg metadata that a table lacks.
 
-    The table needs delta.universalFormat.enabledFormats = iceberg. Commits write the metadata
-    themselves; this command adds missing metadata if a conversion failed or a process was killed.
+    The table needs delta.universalFormat.enabledFormats = iceberg. Commits then also write
+    Iceberg metadata. This command adds missing metadata if a conversion failed or a process was killed.
 
     Example:
         bayou uniform sync lake/events
