@@ -56,7 +56,7 @@ def as_html(engine: Engine, table: Table) -> str:
 
 
 def _described(engine: Engine, table: Table) -> _Description | str:
-    """Return the description of the latest version, or the error message if it can't be read."""
+    """Describe the latest version; return an error message if the version can't be read."""
     try:
         snapshot = table.latest_snapshot(engine)
         totals = file_totals(engine, snapshot)

@@ -84,7 +84,7 @@ class SnapshotHandle(DataFrames):
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """Partition columns, in folder order."""
+        """Partition columns, in the order in which the table's metadata lists them."""
         return self._snapshot.partition_columns
 
     @property
@@ -148,7 +148,7 @@ class SnapshotHandle(DataFrames):
         return file_uris(self._engine, self._snapshot, partition_filters)
 
     def partitions(self, partition_filters: Condition | None = None) -> list[dict[str, str | None]]:
-        """Return the partitions that have files: dictionaries of column names to serialized values.
+        """Return the partitions that have files; each one maps column names to serialized values.
 
         Examples:
             >>> bayou.table("lake/orders").snapshot().partitions()

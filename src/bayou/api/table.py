@@ -187,7 +187,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
                 at or before this time.
 
         Raises:
-            VersionNotFoundError: no version that can be reconstructed matches `version`.
+            VersionNotFoundError: the version doesn't exist or can't be reconstructed.
 
         Examples:
             >>> orders = bayou.table("lake/orders")
@@ -288,7 +288,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self.snapshot().file_uris(partition_filters)
 
     def partitions(self, partition_filters: Condition | None = None) -> list[dict[str, str | None]]:
-        """Return the partitions that have files: dictionaries of column names to serialized values.
+        """Return the partitions that have files; each one maps column names to serialized values.
 
         Examples:
             >>> bayou.table("lake/orders").partitions()
@@ -296,7 +296,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self.snapshot().partitions(partition_filters)
 
     def transaction_version(self, app_id: str) -> int | None:
-        """Return the last transaction version of an application; None if the table has none.
+        """Return the last transaction version of an application; None if the application has none.
 
         Examples:
             >>> bayou.table("lake/orders").transaction_version("nightly load")
@@ -439,8 +439,9 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
 
         Args:
             starting_version, ending_version: the range of versions, both ends included.
-            starting_timestamp, ending_timestamp: the range of timestamps, both ends included. A
-                timestamp replaces the version of the same end.
+            starting_timestamp, ending_timestamp: the range of timestamps, both ends included.
+                `starting_timestamp` replaces `starting_version`, and `ending_timestamp` replaces
+                `ending_version`.
             columns, predicate: columns and filter; see `ChangesHandle.to_arrow`.
             allow_out_of_range: whether the range can exceed the latest version. If True, a range
                 that starts after the latest version has no rows, and an `ending_timestamp` after
@@ -474,11 +475,13 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         Args:
             start: a version, or a timestamp, which selects the first commit at or after this time.
             end: a version, or a timestamp, which selects the last commit at or before this time.
-                None, or a version above the latest version, selects the latest version.
+                If `end` is None or a version above the latest version, the range ends with the
+                latest version.
 
         Raises:
-            VersionNotFoundError: the range starts after the latest version or before the earliest
-                available version, or a timestamp is after the last commit.
+            VersionNotFoundError: the log doesn't have all commits of the range. A start version
+                above the latest version and a timestamp after the last commit also raise this
+                error.
             ChangeDataFeedError: at a version of the range, `delta.enableChangeDataFeed` isn't set,
                 or the schema has a change other than new columns; the message names the version.
             ArgumentError: the range ends before it starts, or a boundary is invalid.

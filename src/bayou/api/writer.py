@@ -87,7 +87,7 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         path: path of a table, see `bayou.table`; or the handle of a table, which has its own
             storage options and catalog.
         data: an object with the method `__arrow_c_stream__`, or a list or iterator of record
-            batches with one schema; read once.
+            batches with one schema. The data is read once.
         mode: `append`; `overwrite` (replaces all rows, keeps schema and partitioning); `error`
             raises an error if the table exists; `ignore` does nothing if the table exists.
         partition_by: partition columns of a new table. For an existing table, they must be equal to
@@ -100,8 +100,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
             condition, and all new rows must satisfy it.
         partition_overwrite: rows that an overwrite replaces. `static`: all rows, or the rows that
             satisfy `replace_where`. `dynamic`: the rows of partitions for which there are new rows.
-        schema_mode: the name in `deltalake` of two other arguments. `merge` sets `merge_schema`,
-            `overwrite` sets `overwrite_schema`.
+        schema_mode: `merge` sets `merge_schema`, and `overwrite` sets `overwrite_schema`;
+            `deltalake` uses this name.
         predicate: the same as `replace_where`; `deltalake` uses this name.
         commit_metadata: entries to add to the commit's `commitInfo`: a string (`userMetadata`, as
             in Spark), or a dictionary of JSON values. `history` returns these entries.
@@ -270,8 +270,8 @@ def _write_to_unity(
 ) -> int:
     if catalog is not None:
         raise ArgumentError(
-            f"{request.path}: the argument catalog can't be used with a table of Unity Catalog. "
-            "Remove it.",
+            f"{request.path}: the catalog argument can't be used with a table of Unity Catalog. "
+            "Remove the argument.",
             argument="catalog",
         )
     from bayou.unity.tables import open_for_write

@@ -135,7 +135,7 @@ def _sliced(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordB
 def raise_unreadable(table: str) -> NoReturn:
     """Raise the error for an attempt of pyarrow's C++ code to read the table's data files."""
     raise UnsupportedFeatureError(
-        f"{table}: pyarrow can't read the data files of a Delta table without the kernel. Use "
+        f"{table}: pyarrow can't read the data files of a Delta table directly. Use "
         "scanner(), to_table() or to_batches() of the dataset.",
         table=table,
         features=["pyarrow.dataset.Fragment"],

@@ -43,7 +43,7 @@ def sql(
     """Query tables with SQL in DuckDB's dialect, without Spark.
 
     The result is lazy: the query runs when rows are requested, with `fetchall()`, `df()`, `pl()`,
-    `to_arrow_table()` or `show()`. DuckDB passes columns and filters to the kernel, which skips
+    `to_arrow_table()` or `show()`. DuckDB passes columns and filters to Bayou, which skips
     files and row groups. DuckDB then filters the rows. Rows are streamed.
 
         orders = bayou.table("lake/orders")
@@ -181,7 +181,7 @@ def _check_statement(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 
 def _registrable(source: Any, storage_options: Mapping[str, str] | None) -> Any:
-    """Return the object to register in DuckDB for a table argument."""
+    """Convert a table argument to an object that DuckDB can register."""
     if isinstance(source, TableHandle | SnapshotHandle):
         snapshot = open_snapshot(source)
     elif isinstance(source, str) or hasattr(source, "__fspath__"):
@@ -212,7 +212,7 @@ def is_table_path(name: str) -> bool:
 
 
 def _table_names(connection: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """Return the names of tables in DuckDB's syntax tree of a query."""
+    """Return the names in the FROM clauses of a query, as DuckDB parses it; see `table_names`."""
     result = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchall()
     trees: list[Any] = [json.loads(tree) for (tree,) in result]
     names: dict[str, None] = {}

@@ -25,7 +25,7 @@ def scan_polars(
 ) -> pl.LazyFrame:
     """Return a version of a table as a Polars `LazyFrame`.
 
-    Polars passes the columns and filters of a query to the kernel, which reads only these columns,
+    Polars passes the columns and filters of a query to Bayou, which reads only these columns,
     and skips files and row groups without matching rows. Polars then filters the rows. Rows are
     streamed in the order of the files in the log. The default version is the latest version at the
     time of this call.
@@ -35,8 +35,8 @@ def scan_polars(
 
     Args:
         source: path or URI of the table, or a handle of the table or of a version.
-        storage_options: see `bayou.table`; only if `source` is a path.
-        version, timestamp: see `TableHandle.snapshot`; only if `source` isn't a handle of a
+        storage_options: see `bayou.table`; not allowed if `source` is a handle.
+        version, timestamp: see `TableHandle.snapshot`; not allowed if `source` is a handle of a
             version.
 
     Raises:

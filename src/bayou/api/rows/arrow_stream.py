@@ -79,7 +79,7 @@ def _of_batches(batches: Iterator[object], argument: str) -> pa.RecordBatchReade
             if batch.schema != schema:
                 raise ArgumentError(
                     f"{argument}: the record batches have different schemas: {batch.schema} "
-                    f"after {schema}. Give batches with one schema.",
+                    f"in one batch, but {schema} in the first. Give batches with one schema.",
                     argument=argument,
                 )
             yield batch

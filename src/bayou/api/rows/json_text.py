@@ -108,7 +108,7 @@ def _json_objects(column: Column) -> Column:
 
 
 def json_members(names: list[str], columns: list[Column]) -> Column:
-    """Return JSON objects with a member for each column."""
+    """Return a JSON object for each row, with a member for each column."""
     members = [
         _joined(f"{msgspec.json.encode(name).decode()}:", json_values(column))
         for name, column in zip(names, columns, strict=True)

@@ -52,7 +52,7 @@ def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.S
 def cast_batches(
     table: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema
 ) -> Iterable[pa.RecordBatch]:
-    """Cast batches to the result of `fitting_schema`. Closing the result closes `batches`.
+    """Cast batches to a schema from `fitting_schema`. Closing the result closes `batches`.
 
     Raises:
         SchemaError: a value can't be stored in the table's column without a change.

@@ -144,9 +144,9 @@ class _ReaderPool(Generic[_T]):
         """Yield the items of all sources. The first error of a reader thread is raised immediately.
 
         Raises:
-            RuntimeError: the pool was stopped, because the process is ending. Without this error, a
-                consumer thread, such as a thread of DuckDB, would wait forever for the next item,
-                and the process would wait forever for the consumer thread.
+            RuntimeError: the process is ending, so the reader threads were stopped. Without this
+                error, a consumer thread, such as a thread of DuckDB, would wait forever for the
+                next item, and the process would wait forever for the consumer thread.
         """
         queue = 0
         while True:

@@ -156,7 +156,7 @@ class PlannedRead:
             return frozenset(file.add.key for file in files) - self._left_out
 
     def without_files(self, keys: frozenset[tuple[str, str | None]]) -> PlannedRead:
-        """Return a copy of this read that doesn't read the files with these keys."""
+        """Return a copy of this read that skips the files with these keys; see `file_keys`."""
         return replace(self, _left_out=self._left_out | keys)
 
     @closeable
@@ -277,10 +277,10 @@ def statistics_counts(engine: Engine, snapshot: Snapshot, stats: pa.Array[Any]) 
 
 
 def _leading_counts(stats: Any) -> pa.RecordBatch | None:
-    """Parse statistics in which `numRecords` comes first and `tightBounds` is missing.
+    """Parse row counts from statistics that start with `numRecords` and have no `tightBounds`.
 
-    If the statistics of any file don't have this form, the result is None. Most writers write
-    `numRecords` first, and this function takes a fifth of the time of a JSON parser.
+    Return None if the statistics of any file don't have this form. Most writers write `numRecords`
+    first, and this function takes a fifth of the time of a JSON parser.
     """
     if len(stats) == 0 or _TIGHT_BOUNDS in bytes(stats.buffers()[2] or b""):
         return None

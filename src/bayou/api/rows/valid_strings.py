@@ -16,7 +16,7 @@ from bayou.kernel.arrow.compute import pc
 
 
 def with_valid_strings(batches: pa.RecordBatchReader, argument: str) -> pa.RecordBatchReader:
-    """Return a reader of the same batches that checks their strings.
+    """Return a reader that yields the same batches, and checks their strings.
 
     Reading raises `ArgumentError` if a string isn't valid UTF-8. If no column has strings, the
     reader is returned unchanged.
@@ -86,9 +86,9 @@ _BINARY = {
 
 
 def _is_ascii(array: Any) -> bool:
-    """Whether the strings are known to be ASCII; faster than `_is_utf8`.
+    """Whether all strings are known to be ASCII; this check is faster than `_is_utf8`.
 
-    The result can be False for ASCII strings, too, such as string views.
+    String views aren't checked, so the result for them is False.
     """
     if pa.types.is_string_view(array.type) or not len(array):
         return False
