@@ -32,8 +32,8 @@ def sync(
 ) -> None:
     """Write the Iceberg metadata that a table lacks.
 
-    The table needs delta.universalFormat.enabledFormats = iceberg. Commits then also write
-    Iceberg metadata. This command adds missing metadata if a conversion failed or a process was killed.
+    The table needs delta.universalFormat.enabledFormats = iceberg. Commits then also write Iceberg
+    metadata. This command adds missing metadata if a conversion failed or a process was killed.
 
     Example:
         bayou uniform sync lake/events
