@@ -1,8 +1,8 @@
 """Delta Lake for PySpark without JARs.
 
-`bayou.table(path)` reads and `bayou.write(path, data)` writes a Delta table in one process, without
-Spark. `bayou.kernel` implements the Delta protocol for connector authors, `bayou.spark` is the
-Spark connector, and `bayou.ingest` the pipeline that ingests Kafka topics.
+`bayou.table(path)` reads a Delta table and `bayou.write(path, data)` writes one, without Spark.
+`bayou.kernel` implements the Delta protocol for connector authors. `bayou.spark` is the Spark
+connector. `bayou.ingest` is the pipeline that ingests Kafka topics.
 """
 
 from typing import TYPE_CHECKING

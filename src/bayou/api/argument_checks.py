@@ -102,7 +102,8 @@ def checked_version(value: object, argument: str) -> int:
     """Check that an argument is a table version and return it."""
     if type(value) is not int or value < 0:
         raise ArgumentError(
-            f"{argument}: {value!r} isn't a table version. Give 0 or more.", argument=argument
+            f"{argument}: {value!r} isn't a table version. Give an integer of 0 or more.",
+            argument=argument,
         )
     return value
 

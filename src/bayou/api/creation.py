@@ -100,8 +100,8 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
         return _create_in_unity(location_path, definition, mode, options, location)
     if location is not None:
         raise ArgumentError(
-            f"location: {location_path!r} isn't a name in Unity Catalog. Only a table of Unity "
-            "Catalog can have a location. Remove location, and pass the table's path as path.",
+            f"location: the argument is only for tables of Unity Catalog, and {location_path!r} "
+            "isn't a uc:// URI. Remove location, and pass the table's path as path.",
             argument="location",
         )
     if engine is not None and options:

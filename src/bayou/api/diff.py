@@ -66,7 +66,7 @@ def _compared_columns(
     """Return the columns to compare: by default all columns of `after` that `before` also has.
 
     Raises:
-        ArgumentError: a column of `columns` or `key` isn't in both schemas.
+        ArgumentError: a column of `columns` or `key` is missing in at least one schema.
     """
     on_both = [name for name in after.schema.names if name in before.schema.names]
     requested = checked_names(columns, "columns")
@@ -177,7 +177,7 @@ class _DigestCounts:
             writer.write_table(table.filter(pc.equal(buckets, number)))
 
     def surplus(self) -> pa.Table:
-        """Return the digests that the two versions don't have equally often.
+        """Return the digests whose number of rows differs between the two versions.
 
         The column `count` is positive if the first version has more rows with the digest, and
         negative if the second version has more.
@@ -241,10 +241,10 @@ def _surplus_rows(
 
 
 def _chunks(read: PlannedRead, wanted: int) -> Iterator[pa.RecordBatch]:
-    """Combine batches into larger batches, whose digests are looked up together.
+    """Combine batches into larger batches, so that fewer lookups of digests are needed.
 
-    Each lookup searches the digests of a batch in a table of wanted digests. A lookup first hashes
-    the whole table, so lookups for small batches would be slow.
+    A lookup finds the rows of a batch whose digest is in the table of wanted digests. Each lookup
+    hashes this whole table first, so a lookup for each small batch would be slow.
 
     Args:
         wanted: number of wanted digests.

@@ -41,7 +41,8 @@ class IcebergMetadata:
             full: whether to convert the whole table again, as one Iceberg snapshot.
 
         Raises:
-            UniversalFormatError: the table doesn't have the format enabled, or can't be converted.
+            UniversalFormatError: conversion to Iceberg isn't enabled, or the table can't be
+                converted.
 
         Examples:
             >>> bayou.table("lake/customers").iceberg.sync().version
@@ -49,7 +50,10 @@ class IcebergMetadata:
         return convert(self._engine, self._table.path, catalog=self._table.catalog, full=full)
 
     def status(self) -> IcebergStatus | None:
-        """Compare the Iceberg metadata with the Delta log; return None if the format isn't enabled.
+        """Compare the Iceberg metadata with the Delta log.
+
+        Returns:
+            None if conversion to Iceberg isn't enabled.
 
         Examples:
             >>> bayou.table("lake/customers").iceberg.status().problems
@@ -58,7 +62,10 @@ class IcebergMetadata:
         return iceberg_status(self._engine, self._table.path, catalog=self._table.catalog)
 
     def lag(self) -> int | None:
-        """Return the number of versions not converted yet; None if the format isn't enabled.
+        """Return the number of versions that weren't converted to Iceberg yet.
+
+        Returns:
+            None if conversion to Iceberg isn't enabled.
 
         Examples:
             >>> bayou.table("lake/customers").iceberg.lag()

@@ -505,7 +505,8 @@ def _is_after(at: int | dt.datetime | str, snapshot: SnapshotHandle) -> bool:
 def _boundary(at: int | dt.datetime | str, argument: str) -> CommitBoundary:
     if isinstance(at, bool) or (isinstance(at, int) and at < 0):
         raise ArgumentError(
-            f"{argument}: {at!r} isn't a table version. Give 0 or more.", argument=argument
+            f"{argument}: {at!r} isn't a table version. Give an integer of 0 or more.",
+            argument=argument,
         )
     from bayou.kernel import CommitBoundary
 

@@ -183,8 +183,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         return _write_to_unity(request, data, options, catalog, location)
     if location is not None:
         raise ArgumentError(
-            f"location: {request.path!r} isn't a name in Unity Catalog. Only a table of Unity "
-            "Catalog can have a location. Remove location, and pass the table's path as path.",
+            f"location: the argument is only for tables of Unity Catalog, and {request.path!r} "
+            "isn't a uc:// URI. Remove location, and pass the table's path as path.",
             argument="location",
         )
     engine = for_path(request.path, options)

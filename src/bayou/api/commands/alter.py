@@ -142,8 +142,8 @@ class TableAlterer(BoundTable):
         """Drop columns without rewriting files. Older versions keep the columns.
 
         Raises:
-            SchemaError: a column doesn't exist, is a partition or clustering column, is used by a
-                constraint or generated column, or is the last one in the table or in its struct.
+            SchemaError: a column doesn't exist, is a partition or clustering column, or is used by
+                a constraint or generated column; or the table or a struct would have no columns.
             UnsupportedFeatureError: the table has no column mapping; the message says how to
                 enable it.
         """
@@ -169,7 +169,7 @@ class TableAlterer(BoundTable):
                 enable it.
         """
         if not checked_string(to, "to"):
-            raise ArgumentError(f"to: {to!r} isn't a column name. Give a name.", argument="to")
+            raise ArgumentError("to: the new name is empty. Give a column name.", argument="to")
         return rename_column(
             self._engine, self._latest(), _path(name), to, engine_info=ENGINE_INFO
         ).version
@@ -281,7 +281,8 @@ class TableAlterer(BoundTable):
 
         Args:
             first: whether to move the column before all others.
-            after: name of the column after which to move the column. Set either `first` or `after`.
+            after: name of the column that then comes directly before the moved column. Set either
+                `first` or `after`.
         """
         position = _position(first, after)
         if position is None:
@@ -342,8 +343,8 @@ class TableAlterer(BoundTable):
     def set_table_properties(self, properties: Mapping[str, str]) -> int:
         """Set table properties; `comment` is the table's description.
 
-        Properties that enable a table feature upgrade the protocol. If a property enables row
-        tracking, row ids are first assigned to all files, in separate commits.
+        A property that enables a table feature also upgrades the protocol. If a property enables
+        row tracking, separate commits first assign row ids to all files.
 
         Raises:
             TablePropertyError: a `delta.` property is unknown, has an invalid value, or can only be
@@ -443,9 +444,9 @@ class TableAlterer(BoundTable):
 
         Raises:
             UnsupportedFeatureError: the table lacks the feature, or the feature can't be dropped.
-            FeatureInUseError: another feature or the table's metadata requires the feature, a
-                version that uses the feature isn't 24 hours old yet, or the feature doesn't allow
-                this value of `truncate_history`.
+            FeatureInUseError: the feature can't be dropped yet; the message says why. Possible
+                reasons: another feature or the table's metadata requires it; a version that uses it
+                isn't 24 hours old; it can't be dropped with this value of `truncate_history`.
         """
         checked_string(name, "name")
         return drop_feature(

@@ -116,7 +116,8 @@ class Maintenance(BoundTable):
 
         Raises:
             ArgumentError: the version isn't earlier than the latest version.
-            VersionNotFoundError: the log can't reconstruct the version or timestamp.
+            VersionNotFoundError: the log doesn't contain the version, or the timestamp is before
+                the log's earliest version or after its latest version.
             DataFileError: data files of the version are missing; the message names them.
             CommitConflictError: another writer committed concurrently, or a vacuum of the table may
                 still be running.
@@ -154,8 +155,9 @@ class Maintenance(BoundTable):
 
         Writes to the clone don't change this table. A shallow clone refers to this table's data
         files, so a vacuum of this table may delete files that the clone still needs. A deep clone
-        copies the files. A deep clone can be repeated with `replace`. It then copies only the files
-        that were added to this table, and removes the files that this table no longer has.
+        copies the files. To update a deep clone, repeat the call with `replace=True`. The call then
+        copies only the files that were added to this table after the last clone. It removes files
+        from the clone that this table no longer has.
 
         Args:
             target: path of the new table, in the same store.
@@ -169,7 +171,8 @@ class Maintenance(BoundTable):
 
         Raises:
             TableAlreadyExistsError: a table exists at `target` and can't be replaced.
-            VersionNotFoundError: the log can't reconstruct the version or timestamp.
+            VersionNotFoundError: the log doesn't contain the version, or the timestamp is before
+                the log's earliest version or after its latest version.
             DataFileError: `version` is an earlier version, and a vacuum has deleted its files.
             SchemaError, TablePropertyError, UnsupportedFeatureError: the clone can't be created.
 

@@ -113,7 +113,8 @@ class TableMerger:
 
         Args:
             updates: values by column name. A value may use columns of the source. Columns that
-                aren't in `updates` get their default or generated value or, without one, NULL.
+                aren't in `updates` get their default or generated value. Columns with neither get
+                NULL.
             predicate: insert only rows for which the condition is true.
 
         Examples:
@@ -142,7 +143,8 @@ class TableMerger:
     ) -> TableMerger:
         """Update target rows that match no source row; values can only use columns of the target.
 
-        The merge reads every data file that may have a row for which the condition is true.
+        The merge reads every data file that may have a row for which `predicate` is true. Without a
+        predicate, it reads all data files.
         """
         assignments = checked_values(updates, "updates")
         return self._with("NOT MATCHED BY SOURCE", "update", predicate, assignments)

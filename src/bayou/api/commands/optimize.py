@@ -121,14 +121,15 @@ class TableOptimizer(BoundTable):
             partition_filters: condition over partition columns; only matching partitions are
                 compacted.
             target_size: maximum total size in bytes of the input files that are combined into one
-                output file; None for the table property `delta.targetFileSize` (default: 128 MB).
-            max_concurrent_tasks: number of files that are written concurrently; None for one per
-                core.
+                output file. If None, this is the table property `delta.targetFileSize` (default:
+                128 MB).
+            max_concurrent_tasks: number of files that are written concurrently. If None, this is
+                the number of available CPU cores.
             min_size: files smaller than this number of bytes are compacted. If None, this is
                 `target_size`.
             max_deleted_rows_ratio: files with a higher fraction of deleted rows are also rewritten.
-            batch_size: approximate total size in bytes of the files that one commit replaces; None
-                for 16 GB. If a batch fails, the commits of earlier batches remain.
+            batch_size: approximate total size in bytes of the files that one commit replaces. If
+                None, this is 16 GB. If a batch fails, the commits of earlier batches remain.
             dry_run: whether to rewrite nothing. The metrics describe the files to remove.
 
         Returns:
@@ -137,7 +138,7 @@ class TableOptimizer(BoundTable):
         Raises:
             ArgumentError: the table is clustered; call `optimize()` instead.
             PredicateError: the filter isn't valid, or uses other columns than partition columns.
-            CommitConflictError: another writer removed or changed a rewritten file.
+            CommitConflictError: another writer removed or changed a file that this call rewrites.
             DataFileError: a file is missing or damaged.
 
         Examples:

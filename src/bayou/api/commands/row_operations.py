@@ -188,7 +188,8 @@ def _assignments(updates: object, new_values: object) -> Mapping[str, Expression
         literals = {name: lit(value) for name, value in new_values.items()}
     except TypeError as error:
         raise ArgumentTypeError(
-            f"new_values: {error}. Give strings, numbers, dates and datetimes, or SQL in updates.",
+            f"new_values: {error}. Give strings, numbers, dates or datetimes. For SQL, use the "
+            "argument updates.",
             argument="new_values",
         ) from error
     return checked_values(literals, "new_values")

@@ -250,9 +250,9 @@ def to_duckdb_dataset(engine: Engine, snapshot: Snapshot) -> DeltaDataset:
 
 
 def _dictionary_columns(engine: Engine, snapshot: Snapshot) -> list[str]:
-    """Return the string columns that have few distinct values, according to one file's footer.
+    """Return the string columns that have a small dictionary in one of the snapshot's data files.
 
-    The file is the largest of the snapshot's first files. If it is small, the result is empty.
+    This file is the largest of the first `_FILES` files. If it is small, the result is empty.
     """
     with snapshot.scan_builder().build().scan_files(engine) as batches:
         files = next((list(islice(batch.rows(), _FILES)) for batch in batches), [])
@@ -283,7 +283,7 @@ def _in_memory(dataset: Any) -> Any:
 
 
 class _UnreadableFiles(pyarrow.fs.FileSystemHandler):
-    """The file system of datasets for pyarrow's C++ code; every access raises an error."""
+    """File system of a dataset. It raises an error when pyarrow's C++ code accesses a file."""
 
     def __init__(self, table: str) -> None:
         self._table = table

@@ -26,8 +26,9 @@ class Call:
     """A call of a function.
 
     Attributes:
-        name: name of the function in `pyarrow.compute`, such as `greater`, or Polars' name
-            `equal_missing`. Data skipping ignores calls of unknown functions.
+        name: name of the function in `pyarrow.compute`, such as `greater`. One name comes from
+            Polars: `equal_missing`, a comparison for which NULL equals NULL. Data skipping ignores
+            calls of unknown functions.
         options: options of the function by name, such as `value_set` of `is_in`.
     """
 

@@ -1,8 +1,9 @@
 """Converts a filter of pyarrow, DuckDB or Polars to a predicate of the kernel for data skipping.
 
 The predicate is TRUE for all rows for which the filter is TRUE, and possibly for more rows. The
-library to which the filter belongs then filters the rows. These libraries don't evaluate all
-filters as Spark does, so the predicate leaves out the parts that can't be converted safely:
+library to which the filter belongs then filters the rows. These libraries evaluate some filters
+differently from Spark. The predicate leaves out the parts of a filter that can't be converted
+safely. The differences are:
 
 - pyarrow compares floats as in IEEE 754: `NOT x > 5` is TRUE for NaN. DuckDB and Polars order NaN
   last, as Spark does. Many writers ignore NaN when they compute a file's statistics. Therefore
@@ -64,8 +65,8 @@ def skipping_predicate(
 
     Args:
         schema: schema of the table.
-        nan_is_largest: whether the engine orders NaN above all numbers, as Spark does. If False,
-            the engine compares floats as in IEEE 754.
+        nan_is_largest: whether the library of the filter orders NaN above all numbers, as Spark
+            does. If False, the library compares floats as in IEEE 754.
 
     Returns:
         None if no part of the filter can be converted.
@@ -186,10 +187,10 @@ class _Conversion:
         return Comparison(_NEGATED[op] if negated else op, column, literal)
 
     def _holds_for_nan(self, op: str, *, negated: bool) -> bool:
-        """Whether the engine's result for a comparison `NaN op number` is TRUE.
+        """Whether the library of the filter evaluates `NaN op number` as TRUE.
 
         Args:
-            negated: whether the comparison is negated with NOT.
+            negated: whether to evaluate `NOT NaN op number` instead.
         """
         if self._nan_is_largest:
             return op in (">", ">=", "<>")
@@ -260,10 +261,10 @@ def _any(operands: Iterable[Predicate | None]) -> Predicate | None:
 
 
 def _may_be(scalar: Any, value: object) -> bool:
-    """Whether a constant may be the boolean `value`.
+    """Whether the library of the filter may evaluate a constant as the boolean `value`.
 
     For NULL, the result is False. For a constant that isn't a boolean, the result is True, because
-    the engine may convert the constant to either boolean.
+    the library may convert the constant to either boolean.
     """
     return scalar.is_valid and (not pa.types.is_boolean(scalar.type) or scalar.as_py() is value)
 
