@@ -76,7 +76,7 @@ def modelled(sent, *, ordering):
 
 
 class Pipeline:
-    """Batches into a table, with a commit in two steps as the pipeline's."""
+    """Batches into a table, with the same commits as the pipeline's."""
 
     def __init__(self, path, keys, *, partitioned):
         self.engine = for_path(path, {})
@@ -90,13 +90,13 @@ class Pipeline:
         if self.table.exists(self.engine):
             snapshot = self.table.latest_snapshot(self.engine)
         winners = self.upserts.last_of_each_key(snapshot, rows)
+        if snapshot is None:
+            columns = [n for n in winners.column_names if not n.startswith("_bayou_")]
+            no_rows = winners.select(columns).slice(0, 0)
+            bayou.write(self.path, no_rows, partition_by=["kind"] if self.partitioned else None)
+            snapshot = self.table.latest_snapshot(self.engine)
         self.upserts.deleted_keys.remember(winners)
         if dies:
-            return
-        if snapshot is None:
-            kept = winners.filter(pa.compute.invert(winners[DELETED]))
-            kept = kept.select([n for n in kept.column_names if not n.startswith("_bayou_")])
-            bayou.write(self.path, kept, partition_by=["kind"] if self.partitioned else None)
             return
         outcome = self.upserts.merge(
             snapshot, winners, transaction_ids={"t": end}, table_properties={}

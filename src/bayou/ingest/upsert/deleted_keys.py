@@ -7,6 +7,9 @@ record has no ordering value), and `_remembered_at`. Each batch is committed to 
 then to the target. After a crash between the two commits, the batch is processed again. This is
 idempotent, because only a later delete updates a key. `DeletedKeys.forget` removes keys after a
 retention.
+
+The target must exist before a key is stored. Until it exists, each process that is about to create
+it clears the stored keys, because they are from an earlier table.
 """
 
 from __future__ import annotations
@@ -91,7 +94,7 @@ class DeletedKeys:
     def forget_all(self, snapshot: Snapshot) -> None:
         """Remove the keys of an earlier version. Must be called before the target is created.
 
-        The keys are from a deleted table at this path, or from a failed attempt of this batch.
+        The keys are from a deleted table at this path.
 
         Raises:
             CommitConflictError: another process has stored keys since `snapshot`.

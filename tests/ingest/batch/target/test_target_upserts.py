@@ -9,6 +9,7 @@ import pytest
 
 import bayou
 from bayou.engines import for_path
+from bayou.engines.arrow.json import ArrowJsonHandler
 from bayou.errors import CommitConflictError
 from bayou.ingest.batch.target.target_table import TargetTable
 from bayou.ingest.batch.target.target_upserts import TargetUpserts, empty_rows
@@ -17,6 +18,7 @@ from bayou.ingest.offsets import KafkaTopic, OffsetSpan
 from bayou.ingest.schema.policy import SchemaPolicy
 from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.upsert import DELETED
+from bayou.ingest.upsert.deleted_keys import DeletedKeys
 from bayou.protocol.schema import LONG, STRING, StructField, StructType
 
 CONFIG = """\
@@ -143,3 +145,75 @@ def test_deleted_keys_of_a_table_that_another_process_creates_meanwhile_remain(
         slow.upsert(slow.rows((0, "ann", 1)), {0: OffsetSpan(start=0, end=1)})
     deleted = bayou.table(f"{slow.path}_deleted_keys")
     assert deleted.to_arrow(columns=["name"]).to_pylist() == [{"name": "ann"}]
+
+
+@pytest.mark.parametrize("first_batch", ["upsert", "upsert_with"])
+def test_a_delete_is_kept_if_another_process_is_about_to_create_the_table(
+    tmp_path, monkeypatch, first_batch
+):
+    one, other = People(tmp_path), People(tmp_path)
+    remember = DeletedKeys.remember
+
+    def then_other_clears(keys, rows):
+        remember(keys, rows)
+        monkeypatch.setattr(DeletedKeys, "remember", remember)
+        with pytest.raises(CommitConflictError):
+            other.upsert(other.rows((0, "ann", 1)), {0: OffsetSpan(start=0, end=1)})
+
+    monkeypatch.setattr(DeletedKeys, "remember", then_other_clears)
+    getattr(one, first_batch)(
+        one.rows((1, "bob", None), (2, "cleo", 3)), {0: OffsetSpan(start=1, end=3)}
+    )
+    assert one.read() == {"cleo": 3}
+    deleted = bayou.table(f"{one.path}_deleted_keys")
+    assert deleted.to_arrow(columns=["name"]).to_pylist() == [{"name": "bob"}]
+    one.target.open()
+    one.upsert(one.rows((0, "bob", 1)), {0: OffsetSpan(start=3, end=4)})
+    assert one.read() == {"cleo": 3}
+
+
+class Stopped(BaseException):
+    """The process stops."""
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("commit", range(4))
+def test_a_first_batch_that_stopped_at_a_commit_is_repeated(
+    tmp_path, monkeypatch, commit, is_written
+):
+    earlier = People(tmp_path)
+    earlier.upsert(earlier.rows((9, "ann", None)), {0: OffsetSpan(start=9, end=10)})
+    (tmp_path / "people").rename(tmp_path / "moved")
+    batch, spans = [(1, "ann", 1), (2, "bob", None)], {0: OffsetSpan(start=1, end=3)}
+    write = ArrowJsonHandler.write_json_file_atomically
+    commits = []
+
+    def stop(handler, path, *arguments, **options):
+        if len(commits) == commit and not is_written:
+            raise Stopped
+        written = write(handler, path, *arguments, **options)
+        commits.append(path)
+        if len(commits) > commit:
+            raise Stopped
+        return written
+
+    stopped = People(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(ArrowJsonHandler, "write_json_file_atomically", stop)
+        with pytest.raises(Stopped):
+            stopped.upsert(stopped.rows(*batch), spans)
+    people = People(tmp_path)
+    is_committed = commit == 3 and is_written
+    assert people.target.covered == ({0: 3} if is_committed else {})
+    if not is_committed:
+        people.upsert(people.rows(*batch), spans)
+    people.target.open()
+    people.upsert(people.rows((0, "bob", 1)), {0: OffsetSpan(start=3, end=4)})
+    assert people.read() == {"ann": 1}
+
+
+def test_a_first_batch_without_deletes_creates_the_table_in_one_commit(tmp_path):
+    people = People(tmp_path)
+    people.upsert(people.rows((0, "ann", 1)), {0: OffsetSpan(start=0, end=1)})
+    assert bayou.table(people.path).snapshot().version == 0
+    assert people.read() == {"ann": 1}

@@ -173,9 +173,13 @@ class TargetTable(TargetState):
                 self._needed_since = None
 
     def create(self, transaction: Transaction) -> None:
-        """Commit a transaction that creates the table without rows, and read the table."""
-        self.commit(transaction, (), {})
-        self._set_snapshot(self.latest_snapshot())
+        """Commit a transaction that creates the table without rows, and read the new version.
+
+        Later versions, which other processes may have committed already, aren't read.
+        """
+        version = self.commit(transaction, (), {})
+        assert version is not None  # not skipped, because no transaction identifiers are committed
+        self._set_snapshot(self._table.snapshot_as_of_version(self._engine, version))
 
     def commit(
         self,

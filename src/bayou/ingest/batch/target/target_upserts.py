@@ -97,14 +97,20 @@ class TargetUpserts:
     ) -> UpsertResult:
         """Upsert rows and commit them with the offsets of `spans`.
 
+        If the table doesn't exist, the commit also creates it. If there are deletes, a separate
+        commit without offsets creates it first.
+
         Args:
             winners: the result of `last_of_each_key`.
         """
         table = self._table(tags)
-        table.deleted_keys.remember(winners)
+        if self._snapshot is None:
+            if not pc.any(winners.column(DELETED)).as_py():
+                return self._create_with_rows(winners, layout, spans, transaction_ids)
+            self._create(layout)
         snapshot = self._snapshot
-        if snapshot is None:
-            return self._create(winners, layout, spans, transaction_ids)
+        assert snapshot is not None
+        table.deleted_keys.remember(winners)
         ids = {**self._target.transaction_ids(spans), **(transaction_ids or {})}
         with schema_errors(self._topic), self._conflicts(ids):
             result = table.merge(
@@ -136,8 +142,7 @@ class TargetUpserts:
         """
         if self._snapshot is None:
             self.clear_deleted_keys()
-            transaction, _ = self._target.begin(layout, {})
-            self._target.create(transaction)
+            self._create(layout)
         snapshot = self._snapshot
         assert snapshot is not None
         ids = self._target.transaction_ids(spans)
@@ -163,7 +168,16 @@ class TargetUpserts:
             user_metadata=json.dumps(tags) if tags else None,
         )
 
-    def _create(
+    def _create(self, layout: RowLayout) -> None:
+        """Create the target without rows and offsets, in a separate commit.
+
+        A process that stores deleted keys must have created the target before. Otherwise another
+        process that starts to create the target would clear these keys.
+        """
+        transaction, _ = self._target.begin(layout, {})
+        self._target.create(transaction)
+
+    def _create_with_rows(
         self,
         winners: pa.Table,
         layout: RowLayout,
@@ -172,7 +186,7 @@ class TargetUpserts:
     ) -> UpsertResult:
         target = self._target
         transaction, _ = target.begin(layout, spans, transaction_ids)
-        rows = winners.filter(pc.invert(winners.column(DELETED))).select(layout.schema.names)
+        rows = winners.select(layout.schema.names)
         state = transaction.transaction_state(self._engine)
         adds = write_data(self._engine, state, rows.combine_chunks().to_batches())
         with discard_unless_committed(lambda: target.discard(adds)):
