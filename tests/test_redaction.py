@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayou.errors import BayouError, StorageError
-from bayou.redaction import without_secrets
+from bayou.redaction import is_secret_name, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -160,3 +160,19 @@ def test_a_secret_in_a_percent_encoded_url_is_masked(text):
 )
 def test_percent_encoding_without_a_secret_is_shown(text):
     assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", True),
+        ("spark.app.credential", True),
+        ("app.credentials.json", True),
+        ("spark.hadoop.fs.s3a.aws.credentials.provider", False),
+        ("hadoop.security.credential.provider.path", False),
+        ("fs.s3a.credentialsProvider", False),
+        ("credentials.provider.password", True),
+    ],
+)
+def test_the_name_of_a_credential_provider_is_not_secret(name, is_secret):
+    assert is_secret_name(name) is is_secret

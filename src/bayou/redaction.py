@@ -29,7 +29,8 @@ _NAME = (
 )
 _QUOTED = r"(?:\\?\"(?:[^\"\\]|\\.){0,4000}?\\?\"|'[^']{0,4000}'(?:'[^']{0,4000}')*)"
 _SETTING = re.compile(
-    r"password|passphrase|passwd|pwd|secret|token|credential|sas|jaas|basic\.auth\.user"
+    r"password|passphrase|passwd|pwd|secret|token|credential(?!s?[._-]?provider)|sas|jaas"
+    r"|basic\.auth\.user"
     r"|key\.pem|oauthbearer\.config"
     r"|(?:access|account|api|customer|encryption|keystore|master|private|provided)[._-]?key",
     re.IGNORECASE,

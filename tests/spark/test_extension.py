@@ -116,6 +116,7 @@ def test_delta_spark_on_the_class_path_is_warned_about(tmp_path):
 
 _COMMAND_LINES = """
 import contextlib
+import json
 import os
 from pathlib import Path
 from urllib.request import urlopen
@@ -133,6 +134,10 @@ conf = {
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",
     "spark.app.shown": "shown-value",
+    "spark.app.credential": "hunter2-credential",
+    "spark.app.arguments": "-Dcredential=hunter2-argument",
+    "spark.hadoop.fs.s3a.aws.credentials.provider": "org.example.PlainCredentialsProvider",
+    "spark.driver.extraClassPath": "/nowhere/credential-lib.jar",
 }
 spark = start_session("x", conf, "local[1]", java_options=("-XX:TieredStopAtLevel=1",))
 lines = []
@@ -148,6 +153,9 @@ context = spark.sparkContext
 url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/environment"
 page = urlopen(url).read().decode()
 print("PAGE", "shown-value" in page, "hunter2-" in page)
+print("CLASSES", "org.example.PlainCredentialsProvider" in page)
+entries = dict(json.loads(page)["classpathEntries"])
+print("CLASS PATH", entries.get("/nowhere/credential-lib.jar"))
 spark.stop()
 """
 
@@ -163,4 +171,5 @@ def test_secrets_of_the_conf_are_on_no_command_line_and_no_page():
     )
     shown = done.stdout.splitlines()
     expected = ["JVMS True", "SHOWN []", "SET True", "HADOOP hunter2-key", "PAGE True False"]
+    expected += ["CLASSES True", "CLASS PATH System Classpath"]
     assert shown == expected, done.stderr[-2000:]

@@ -38,12 +38,16 @@ _REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 _DEFAULT_REDACTION = "(?i)url"
 _ADDED_REDACTION = (
     r"|(?i:(?:access|account|customer|encryption|keystore|master|private|provided)[._-]?key"
-    r"|api[._-]?key|sas[._-]?(?:key|token)|azure\.sas\.|jaas|oauthbearer\.config|credential"
+    r"|api[._-]?key|sas[._-]?(?:key|token)|azure\.sas\.|jaas|oauthbearer\.config"
+    r"|^[\w.-]*credential(?!s?[._-]?provider)[\w.-]*(?<!\.jar)$"
+    r"|credentials?(?:=|[\"']\s{0,9}:)"
     r"|ssl\.key\.pem|private key-|passphrase|passwd|basic\.auth\.user)"
 )
 """Regular expression of the secret options that `spark.redaction.regex` doesn't match. It prevents
 Spark from writing them to plans and event logs. Spark redacts an option if its name or its value
-matches. Therefore the expression contains no word that is common in paths."""
+matches. Therefore the expression contains no word that is common in paths. `credential` matches
+only names and `credential=...` in a value, not class paths, JARs and classes such as
+`AWSCredentialsProvider`."""
 _REDACTED_CONFS = (
     r"(?i)secret|password|token|access[.]?key" + _ADDED_REDACTION + r"|://[^\s/:@]*:[^\s@]*@"
 )
