@@ -46,6 +46,11 @@ def test_a_wrong_password_is_one_error_without_it():
     assert len(double.seen) == 1
 
 
+def test_short_secrets_are_masked_as_whole_words():
+    address = RegistryAddress(url="https://host", password="test", token="", client_secret="a")
+    assert address.scrub("the latest test: a value") == "the latest ***: *** value"
+
+
 def test_a_bearer_token_is_sent_with_the_identifiers_of_confluent_cloud():
     with RegistryDouble(login="Bearer t0ken") as double:
         assert (

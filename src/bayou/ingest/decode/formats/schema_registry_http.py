@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from bayou.errors import PrerequisiteError
+from bayou.redaction import without_values
 
 if TYPE_CHECKING:
     import httpx2
@@ -81,10 +82,8 @@ class RegistryAddress:
 
     def scrub(self, text: str) -> str:
         """Return `text` with each secret of this address replaced by `***`."""
-        for secret in (self.password, self.token, self.client_secret, self.key_password):
-            if secret:
-                text = text.replace(secret, "***")
-        return text
+        secrets = (self.password, self.token, self.client_secret, self.key_password)
+        return without_values(text, (secret for secret in secrets if secret is not None))
 
     def client_settings(self) -> dict[str, Any]:
         """Return the settings of confluent-kafka's client."""
