@@ -205,3 +205,19 @@ def test_messages_keep_the_endpoint_if_the_credentials_are_its_name(monkeypatch)
         ObjectStoreFiles(options).put("s3://b/x", b"x")
     assert "http://localhost:1/b/x" in str(caught.value)
     assert "***" not in str(caught.value)
+
+
+def test_a_role_s_error_shows_the_endpoint_if_the_secret_is_its_name(monkeypatch):
+    response = b"<E><Code>Denied</Code><Message>minio: hunter2 is unknown</Message></E>"
+    monkeypatch.setattr(AssumedRole, "_request", lambda _: (403, response))
+    role = AssumedRole(
+        arn="arn:aws:iam::1:role/r",
+        session_name="bayou",
+        region="r",
+        endpoint="http://minio:9000",
+        access_key="minio",
+        secret_key="minio",
+        token="hunter2",
+    )
+    with pytest.raises(StorageError, match=r"Denied: minio: \*\*\* is unknown"):
+        role()

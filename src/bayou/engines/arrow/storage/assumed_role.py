@@ -11,12 +11,13 @@ import hashlib
 import hmac
 import http.client
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 from xml.etree import ElementTree as ET
 
+from bayou.engines.arrow.storage.secret_values import endpoint_hosts, secret_values
 from bayou.errors import ArgumentError, StorageError
 from bayou.redaction import without_secrets
 
@@ -159,8 +160,9 @@ class AssumedRole:
                 path=self.endpoint,
             ) from None
 
-    def _secrets(self) -> tuple[str, ...]:
-        return (self.secret_key,) if self.token is None else (self.secret_key, self.token)
+    def _secrets(self) -> Iterator[str]:
+        credentials = {"secret_access_key": self.secret_key, "session_token": self.token}
+        return secret_values(credentials, endpoint_hosts({"endpoint": self.endpoint}))
 
     def signed_headers(self, host: str, body: bytes, now: dt.datetime) -> dict[str, str]:
         """Return the headers of a POST to `/`, including the AWS Signature Version 4."""
