@@ -12,7 +12,7 @@ import pytest
 import bayou
 from bayou.engines.arrow.storage.assumed_role import AssumedRole
 from bayou.engines.arrow.storage.object_store_files import ObjectStoreFiles
-from bayou.engines.arrow.storage.secret_values import endpoint_hosts, secret_values
+from bayou.engines.arrow.storage.secret_values import StoreSecrets, endpoint_hosts, secret_values
 from bayou.errors import StorageError
 
 TOKEN = "FwoGZXIvYXdz/EJr+Zq=1"
@@ -221,3 +221,28 @@ def test_a_role_s_error_shows_the_endpoint_if_the_secret_is_its_name(monkeypatch
     )
     with pytest.raises(StorageError, match=r"Denied: minio: \*\*\* is unknown"):
         role()
+
+
+def test_the_secrets_of_options_and_the_latest_secrets_of_each_provider_are_retained():
+    secrets = StoreSecrets()
+    secrets.add_options({"aws_secret_access_key": "of-options"}, ())
+    numbers = iter(range(2000))
+    often = secrets.record(lambda: {"token": f"often-{next(numbers)}"}, ())
+    seldom = secrets.record(lambda: {"token": "seldom"}, ())
+    seldom()
+    for _ in range(1000):
+        often()
+    known = set(secrets)
+    assert {"of-options", "seldom", "often-999", "often-900"} <= known
+    assert "often-0" not in known
+    assert len(known) < 500
+    assert secrets.record(None, ()) is None
+
+
+def test_a_secret_that_a_provider_returns_again_is_recent():
+    secrets = StoreSecrets()
+    tokens = iter([token for n in range(1000) for token in ("same", f"other-{n}")])
+    provide = secrets.record(lambda: {"token": next(tokens)}, ())
+    for _ in range(2000):
+        provide()
+    assert "same" in set(secrets)

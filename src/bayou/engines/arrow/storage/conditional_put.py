@@ -11,7 +11,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
@@ -37,7 +37,7 @@ _MAX_PAUSE_SECONDS = 2.0
 
 
 def create_object(
-    store: ObjectStore, path: str, key: str, data: bytes, secrets: Collection[str] = ()
+    store: ObjectStore, path: str, key: str, data: bytes, secrets: Iterable[str] = ()
 ) -> bool:
     """Create an object; return False if it exists.
 
@@ -83,7 +83,7 @@ class ConditionalPuts:
         store: ObjectStore,
         root: str,
         key: str,
-        secrets: Collection[str] = (),
+        secrets: Iterable[str] = (),
     ) -> None:
         """Check that a bucket supports conditional puts.
 
@@ -129,7 +129,7 @@ def _unsupported(path: str, problem: str) -> PrerequisiteError:
     )
 
 
-def _rejects(store: ObjectStore, root: str, key: str, secrets: Collection[str]) -> bool:
+def _rejects(store: ObjectStore, root: str, key: str, secrets: Iterable[str]) -> bool:
     """Whether the store rejects a put of an existing key.
 
     Several puts are tried, because another process may delete the key between two puts.

@@ -31,11 +31,7 @@ from bayou.engines.arrow.storage.object_uris import (
 )
 from bayou.engines.arrow.storage.option_credentials import option_credentials
 from bayou.engines.arrow.storage.range_reads import read_ranges
-from bayou.engines.arrow.storage.secret_values import (
-    endpoint_hosts,
-    recording_provider,
-    secret_values,
-)
+from bayou.engines.arrow.storage.secret_values import StoreSecrets, endpoint_hosts
 from bayou.engines.arrow.storage.storage_options import (
     store_settings,
     store_variables,
@@ -65,7 +61,7 @@ def opening_problem(path: str, options: Mapping[str, str]) -> str | None:
     """
     try:
         if not is_local_path(path) and not is_hdfs(path):
-            _open_store(split_object_uri(path)[0], options, None, set())
+            _open_store(split_object_uri(path)[0], options, None, StoreSecrets())
     except ArgumentError as error:
         return error.message
     return None
@@ -92,7 +88,7 @@ class ObjectStoreFiles:
         self._stores = dict(stores or {})
         self._own_stores = frozenset(self._stores)
         self._own_checks = ConditionalPuts()
-        self._secrets: set[str] = set()  # values that messages must not contain
+        self._secrets = StoreSecrets()  # values that messages must not contain
         self._lock = threading.Lock()
 
     def resolve_path(self, path: str) -> str:
@@ -286,7 +282,7 @@ def _open_store(
     root: str,
     options: Mapping[str, str],
     credentials: CredentialProvider | None,
-    secrets: set[str],
+    secrets: StoreSecrets,
 ) -> ObjectStore:
     """Open a store, and add the secrets that it sends in requests to `secrets`."""
     scheme = root.partition("://")[0]
@@ -294,7 +290,7 @@ def _open_store(
     check_bucket_options(root, settings.config)
     variables = store_variables(scheme)
     hosts = endpoint_hosts({**variables, **options})
-    secrets.update(secret_values({**variables, **options}, hosts))
+    secrets.add_options({**variables, **options}, hosts)
     if credentials is None and scheme == "s3":
         verify = settings.client_options.get("allow_invalid_certificates") != "true"
         credentials = take_role(settings.config, variables, verify=verify)
@@ -307,7 +303,7 @@ def _open_store(
                 config=cast("Any", settings.config),
                 client_options=cast("Any", settings.client_options),
                 retry_config=cast("Any", settings.retry_config or None),
-                credential_provider=cast("Any", recording_provider(credentials, secrets, hosts)),
+                credential_provider=cast("Any", secrets.record(credentials, hosts)),
             )
         except UnknownConfigurationKeyError as error:
             raise unknown_option(scheme, str(error)) from None

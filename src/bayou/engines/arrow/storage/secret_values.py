@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -18,6 +19,59 @@ results of credential providers. An access key's ID isn't secret."""
 
 _LOGIN = re.compile(r"://([^\s/:@?#]*:(?!\d+(?:[/?#]|$))\S*|[^\s/?#]+)@")
 """Matches the user and password, or the token, in a URL; not a port: `http://host:9000/a@b`."""
+
+
+_MAX_PROVIDED = 400
+"""Number of secrets of a credential provider that are retained: of about a hundred credentials."""
+
+
+class StoreSecrets:
+    """The secrets that stores sent in requests, so that messages don't show them. Thread-safe.
+
+    Iterating yields all secrets of storage options, and the latest secrets of each provider. A
+    provider returns new secrets at each refresh, and a response only quotes those of its request.
+    """
+
+    def __init__(self) -> None:
+        self._of_options: set[str] = set()
+        self._provided: list[dict[str, None]] = []  # for each provider, the latest secret last
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[str]:
+        with self._lock:
+            secrets = {*self._of_options, *(s for provided in self._provided for s in provided)}
+        return iter(secrets)
+
+    def add_options(self, options: Mapping[str, Any], hosts: Collection[str]) -> None:
+        """Add the secrets of storage options; for `hosts`, see `secret_values`."""
+        with self._lock:
+            self._of_options.update(secret_values(options, hosts))
+
+    def record(
+        self, provider: Callable[[], Mapping[str, Any]] | None, hosts: Collection[str]
+    ) -> Callable[[], Mapping[str, Any]] | None:
+        """Return a credential provider that adds the secrets that `provider` returns.
+
+        Args:
+            hosts: see `secret_values`.
+        """
+        if provider is None:
+            return None
+        provided: dict[str, None] = {}
+        with self._lock:
+            self._provided.append(provided)
+
+        def provide() -> Mapping[str, Any]:
+            credentials = provider()
+            with self._lock:
+                for secret in secret_values(credentials, hosts):
+                    provided.pop(secret, None)
+                    provided[secret] = None
+                while len(provided) > _MAX_PROVIDED:
+                    del provided[next(iter(provided))]
+            return credentials
+
+        return provide
 
 
 def secret_values(options: Mapping[str, Any], hosts: Collection[str] = ()) -> Iterator[str]:
@@ -62,22 +116,3 @@ def _parts(name: str, value: Any) -> Iterator[str]:
         for parameter in value.removeprefix("?").split("&"):
             if parameter.startswith("sig="):
                 yield from (parameter[4:], unquote(parameter[4:]))
-
-
-def recording_provider(
-    provider: Callable[[], Mapping[str, Any]] | None, secrets: set[str], hosts: Collection[str]
-) -> Callable[[], Mapping[str, Any]] | None:
-    """Return a credential provider that adds the secrets that `provider` returns to `secrets`.
-
-    Args:
-        hosts: see `secret_values`.
-    """
-    if provider is None:
-        return None
-
-    def provide() -> Mapping[str, Any]:
-        credentials = provider()
-        secrets.update(secret_values(credentials, hosts))
-        return credentials
-
-    return provide

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from obstore.exceptions import (
@@ -54,7 +54,7 @@ _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound"})
 
 
 @contextmanager
-def storage_errors(path: str, operation: str, secrets: Collection[str] = ()) -> Iterator[None]:
+def storage_errors(path: str, operation: str, secrets: Iterable[str] = ()) -> Iterator[None]:
     """Context manager that translates errors of the store to a `StorageError` with advice.
 
     The error has no `__cause__`, because messages of obstore contain signed requests.
@@ -154,7 +154,7 @@ def opening_errors(root: str, options: Mapping[str, str]) -> Iterator[None]:
         ) from None  # obstore's own error may quote the options
 
 
-def error_message(error: BaseException, secrets: Collection[str] = ()) -> str:
+def error_message(error: BaseException, secrets: Iterable[str] = ()) -> str:
     """Return the message of an obstore error in one line.
 
     The query strings of URLs and the values in `secrets` are removed.
