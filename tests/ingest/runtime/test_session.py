@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
+import pyspark
 import pytest
 
 from bayou.errors import PrerequisiteError
@@ -22,12 +25,15 @@ except BayouError as error:
     print(f"{type(error).__name__}: {error.message}")
 """
 
-FROZEN = """\
+WORKER = """\
 import gc, json, pathlib, sys
 from bayou.ingest.runtime.session import pipeline_session
 spark = pipeline_session(pathlib.Path(sys.argv[1]), master="local[1]", conf={})
-(found,) = spark.sparkContext.parallelize([0], 1).map(lambda _: gc.get_freeze_count()).collect()
-print(found)
+def state(_):
+    import pyspark.daemon
+    return gc.get_freeze_count(), pyspark.daemon.__file__
+(found,) = spark.sparkContext.parallelize([0], 1).map(state).collect()
+print(json.dumps(found))
 spark.stop()
 """
 
@@ -74,11 +80,14 @@ def test_a_log_that_cannot_be_made_names_the_state_path_and_what_to_do(tmp_path)
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_collection_after_a_task_does_not_visit_the_imported_modules(tmp_path):
+def test_workers_import_the_installed_pyspark_and_freeze_the_imported_modules(tmp_path):
     run = subprocess.run(
-        [sys.executable, "-c", FROZEN, tmp_path / "state"],
+        [sys.executable, "-c", WORKER, tmp_path / "state"],
+        env={name: value for name, value in os.environ.items() if name != "SPARK_HOME"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert int(run.stdout) > 10_000
+    frozen, daemon = json.loads(run.stdout)
+    assert frozen > 10_000  # Spark's collection after each task doesn't visit them
+    assert Path(daemon).samefile(Path(pyspark.__file__).with_name("daemon.py"))  # no pyspark.zip
