@@ -109,8 +109,9 @@ class CommitEffect:
         """Create the effect of a commit from its actions.
 
         Args:
-            files: changes by `add` and `remove` actions that aren't in `actions`; None if there are
-                none. The changes by `actions` are added to this object.
+            files: changes by the commit's `add` and `remove` actions that `actions` doesn't
+                contain. The changes by `actions` are added to this object. If None, `actions`
+                contains all file actions.
         """
         info = CommitInfo({})
         protocol: Protocol | None = None

@@ -7,8 +7,8 @@ A checksum can be computed in three ways. The first possible way is used:
    these commits,
 3. by counting the files of a short log that has no checkpoint.
 
-If none is possible, the version gets a checksum when its checkpoint is written, because that also
-counts the files.
+If none is possible, the version has no checksum until a checkpoint of it is written. Writing the
+checkpoint counts the files and also writes the checksum.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def write_checksum(
     """Write the checksum of a version that has none; return False if it can't be computed.
 
     File actions are read from commits, not from checkpoints. In a catalog-managed table, an
-    unpublished commit has no commit file in the log. If ways 1 and 2 in the module's docstring need
-    an unpublished commit, way 3 is used.
+    unpublished commit has no commit file in the log. If deriving the checksum from another checksum
+    needs such a commit, the files are counted instead.
 
     Args:
         effect: the effect of the version's commit. If None, it is read from the commit file.

@@ -365,7 +365,8 @@ class DefaultExpressionHandler:
     ) -> pa.BooleanArray:
         if not 0 <= start <= end <= len(values):
             raise ArgumentError(
-                f"start, end: the range {start} to {end} is outside of the {len(values)} values.",
+                f"start, end: the range {start} to {end} is invalid for {len(values)} values. Pass "
+                f"0 <= start <= end <= {len(values)}.",
                 argument="start" if not 0 <= start <= len(values) else "end",
             )
         selection: Any = to_array(values[start:end], pa.bool_())

@@ -106,8 +106,8 @@ def apply_row_changes(
     vector, removes a whole file or adds rows.
 
     Args:
-        changes: at most one for each file. A file without changed rows is skipped if its
-            `FileChange.rewrite` is False.
+        changes: the changed rows, with at most one `FileChange` for each file. If no row of a file
+            changes and `FileChange.rewrite` is False, the file is skipped.
         new_versions: function that computes the updated rows from the old rows at the positions
             `FileChange.updated`.
         updated_rows: function that is passed instead of `new_versions` if the updated rows don't
@@ -248,10 +248,10 @@ class _RowChangeWriter:
     def _num_rows(self, file: ScanFile, deleted: BitMap64) -> int:
         """Return the number of rows in a file, including deleted rows.
 
-        The row count in the statistics of other writers can be too low. The row count is read from
-        the Parquet footer if `deleted` contains all counted rows or a later position, or if the
-        statistics have no row count. A row count that is too low could cause the removal of a file
-        that still has live rows.
+        Some writers record a row count that is too low. A change could then remove a file that
+        still has live rows. Therefore, the count in the statistics is used only if it is plausible:
+        it is greater than the number of deleted rows and than every deleted position. Otherwise,
+        the Parquet footer is read.
 
         Args:
             deleted: positions of the rows that are deleted after the change.
@@ -317,10 +317,10 @@ class _RowChangeWriter:
                         yield from (self._with_partition_strings(change, rows) for rows in changed)
 
     def _with_partition_strings(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Store the file's timestamps without a time zone in the schema metadata of its rows.
+        """Return the rows with some of the file's partition values in the schema metadata.
 
-        These timestamps are serialized partition values. New files that contain the rows get the
-        same strings as partition values.
+        These are the timestamps whose strings have no time zone. New files that contain the rows
+        get the same strings as partition values.
         """
         return with_original_values(
             self._state.transaction_state, rows, change.file.partition_values

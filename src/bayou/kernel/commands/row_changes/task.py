@@ -48,7 +48,7 @@ class RowChangeTask(PickledTask):
     def run(
         self, engine: Engine, files: Iterable[Candidate], *, data_change: bool = True
     ) -> RowChanges:
-        """Change the matching rows of some files without a commit.
+        """Change the matching rows of some files; the caller commits the result.
 
         On any error, the written files are deleted.
 

@@ -25,7 +25,8 @@ class UpdateMetrics(MetricsByName):
 
     Attributes:
         version: the table's version after the UPDATE; unchanged if no row matched.
-        num_copied_rows: rows of rewritten files that didn't match.
+        num_copied_rows: number of rows that didn't match but were copied to a new file, because
+            their file was rewritten.
         num_deletion_vectors_added, num_deletion_vectors_removed: number of added and of removed
             deletion vectors. A replaced vector is counted in both.
         num_deletion_vectors_updated: number of replaced vectors.

@@ -87,7 +87,7 @@ class RowChangeState(PickledTask):
 
     @cached_property
     def read(self) -> ScanState:
-        """Scan state that reads the columns of the table's new schema, and `metadata_columns`."""
+        """Scan state that reads the columns of the table's new schema and the metadata columns."""
         return ScanState(
             table=self.transaction_state.table,
             logical_schema=self.transaction_state.schema,

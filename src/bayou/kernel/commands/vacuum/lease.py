@@ -124,7 +124,7 @@ class VacuumLease:
         return True
 
     def heartbeat(self, engine: Engine) -> bytes:
-        """Return the content of the lease's heartbeat file; empty if the file is missing."""
+        """Return the content of the heartbeat file, or empty bytes if the file is missing."""
         try:
             return bytes(next(iter(engine.files.read_files([ByteRange(path=self.heartbeat_path)]))))
         except FileMissingError:
@@ -197,8 +197,8 @@ class HeldLease:
     def _delete_old_leases(self) -> None:
         """Delete the leases of killed vacuums.
 
-        A lease is deleted if all its files were modified at least a day before the heartbeat file
-        of this lease.
+        These are the leases whose files are all at least a day older than the heartbeat file of
+        the new lease.
         """
         files = self._engine.files
         with suppress(BayouError):
@@ -217,9 +217,9 @@ def end_killed_vacuums(engine: Engine, table: str, version: int, *, dry_run: boo
     If a vacuum has a lease, its heartbeat is watched for a minute. If the heartbeat doesn't change,
     the vacuum was killed. The lease files of a killed vacuum are deleted, unless `dry_run` is True.
 
-    A vacuum that has read a version before `version` is ignored, because it deletes no file of
-    `version`. Some of these files are live in the version that the vacuum has read. The others are
-    newer than the vacuum's cutoff.
+    A vacuum that has read an older version than `version` is ignored, because it deletes no file of
+    `version`. It keeps the files that are live in the version that it has read. The other files of
+    `version` were added later and are newer than the vacuum's cutoff.
 
     Raises:
         CommitConflictError: a vacuum is running.

@@ -173,7 +173,10 @@ class ListingFilter:
                 self._folders.add(path)
 
     def _is_own(self, folder: str) -> bool:
-        """Whether a folder may have files of the table."""
+        """Whether a folder can contain files of the table.
+
+        Hidden folders and the folders below them can't.
+        """
         own = self._own.get(folder)
         if own is None:
             parent, _, name = folder.rpartition("/")
@@ -198,7 +201,13 @@ def _split_names(paths: Any) -> Any:
 
 
 def _latest_times(times: Any) -> Any:
-    """Convert modification times of files as `FileStatus.latest_modification_time` does."""
+    """Return the latest times at which files can have been modified.
+
+    See `FileStatus.latest_modification_time`.
+
+    Args:
+        times: modification times in milliseconds since the epoch.
+    """
     seconds = pc.multiply(pc.divide(times, 1000), 1000)
     return pc.if_else(pc.equal(times, seconds), pc.add(times, 999), times)
 

@@ -5,8 +5,8 @@ with `.` or `_` are ignored, except for change data (`_change_data`), indexes (`
 partition folders. A folder with its own log is another table and is ignored, too.
 
 A *lite* plan needs no listing: it contains the files that commits removed since the last lite
-vacuum. The log may reference hidden files, and files of another table, for example if the folder of
-a shallow clone contains the source table. A lite plan ignores these files.
+vacuum. Commits can also remove hidden files, and files of another table, for example if the folder
+of a shallow clone contains the source table. A lite plan doesn't contain these files.
 """
 
 from __future__ import annotations
@@ -182,8 +182,7 @@ def record_lite(engine: Engine, table: str, version: int) -> None:
     """Write `_last_vacuum_info`, which the next lite vacuum of Bayou or delta-spark reads.
 
     Args:
-        version: newest version that this vacuum covers. The files that commits until this version
-            removed from the table are deleted.
+        version: newest version that this vacuum covers. The next lite vacuum begins after it.
     """
     info = _LastVacuum(latest_commit_version_outside_of_retention_window=version)
     engine.files.put(f"{log_path(table)}/{_LAST_VACUUM}", msgspec.json.encode(info))

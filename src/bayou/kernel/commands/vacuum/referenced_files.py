@@ -1,9 +1,9 @@
 """Files that a table version references and that VACUUM must not delete.
 
-If the log has an absolute path outside the table's folder, all files in the table's folder with the
-same file name are retained. The reason: a store may have several URIs for a folder (`abfs://` and
-`abfss://`, host aliases, mount points). Names of data files are unique, so hardly any unreferenced
-files are retained.
+A store may have several URIs for a folder (`abfs://` and `abfss://`, host aliases, mount points).
+An absolute path in the log that seems to be outside the table's folder can therefore refer to a
+file in this folder. All files in the table's folder that have the file name of such a path are
+retained. Names of data files are unique, so hardly any unreferenced files are retained.
 
 Local file systems may ignore the case and the Unicode normal form of names, as on macOS. The names
 `p=A` and `p=a` then refer to one folder, and a listing returns the name with which the folder was
@@ -181,10 +181,11 @@ def _recent(removes: pa.StructArray, deleted_before: int) -> pa.StructArray:
 def _below(folder: TableFolder, paths: Any) -> list[str]:
     """Return the paths below the table that VACUUM must retain for paths in the log.
 
-    The result has each path as it is written in the log, because some writers don't encode a
-    percent sign. If decoding the path or resolving links can change it, the result also has the
-    changed path. If an encoded, absolute or unnormalized path is outside the table, the result has
-    `//<file name>` instead of the changed path. This references all files with this name.
+    Each path is returned as it is written in the log, because some writers don't encode a percent
+    sign. A path that contains a symbolic link is also returned with the link resolved. An encoded,
+    absolute or unnormalized path is also returned as a decoded real path relative to the table. If
+    such a path is outside the table, `//<file name>` is returned instead of the real path. It
+    references all files with this name.
     """
     files: list[Any] = paths.to_pylist()
     special = pc.match_substring_regex(paths, _SPECIAL)

@@ -253,12 +253,15 @@ def _requested_retention(
 
 
 class _History:
-    """Writes the commits that record a vacuum in the history; they have no file actions.
+    """Commits VACUUM START and VACUUM END, which record a vacuum in the history.
+
+    The commits have no file actions.
 
     VACUUM START is based on the version that the plan was computed from. It conflicts with a
     concurrent RESTORE, which may restore files of the plan, and with concurrent changes of the
-    metadata. VACUUM END is based on the latest version: no concurrent commit conflicts with it,
-    because the files are already deleted.
+    metadata. VACUUM END is based on the latest version. It doesn't conflict with a concurrent
+    RESTORE, because the files are already deleted. After a concurrent change of the metadata, it is
+    tried again.
     """
 
     def __init__(

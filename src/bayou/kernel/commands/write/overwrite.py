@@ -77,7 +77,7 @@ def _removal(
     matching = CandidateFiles(engine, table, predicate, time_zone=write.time_zone)
     if not write.data_change and matching.search.condition is not None:
         raise ArgumentError(
-            f"{table.path}: dataChange=false requires a replaceWhere on partition columns only "
+            f"{table.path}: with dataChange=false, replaceWhere can't use data columns "
             "(DELTA_REPLACE_WHERE_WITH_FILTER_DATA_CHANGE_UNSET). Remove dataChange=false, or use "
             "only partition columns in replaceWhere.",
             argument="dataChange",

@@ -173,7 +173,8 @@ def build_transaction(
 def _create_builder(engine: Engine, table: Table, write: TableWrite) -> TransactionBuilder:
     if not write.data_change:
         raise ArgumentError(
-            f"{table.path}: dataChange=false requires an existing table. Remove dataChange=false.",
+            f"{table.path}: the table doesn't exist, and a write with dataChange=false can't "
+            "create it. Remove dataChange=false.",
             argument="dataChange",
         )
     builder = (

@@ -56,9 +56,8 @@ class TableWrite:
         reads: conditions on rows of the table. The written rows were computed from the table's
             rows that satisfy at least one of these conditions. A condition of None selects all
             rows.
-        time_zone: time zone of partition values of type timestamp whose strings in the log have no
-            time zone. An overwrite compares these partition values with timestamps in the written
-            rows and in `replace_where`.
+        time_zone: time zone of partition timestamps that have no time zone in the log. An overwrite
+            uses it to compare them with timestamps in the written rows and in `replace_where`.
     """
 
     table: str
