@@ -234,8 +234,9 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
         raise PipelineError(
             f"topic {key!r}: the table is at offset {covered[missing[0]]} of partition "
             f"{missing[0]} of {topic.name!r}, but this partition doesn't exist any more: the "
-            "topic was deleted and recreated. Set another table-path for the new topic, or move "
-            "this table and its dead letter table away to start again.",
+            "topic was deleted and recreated. Set another table-path for the new topic. Or, to "
+            "start again in the same place, move away this table and its tables _dead_letters, "
+            "_deleted_keys and _migration.",
             topic=key,
         )
     result = {}

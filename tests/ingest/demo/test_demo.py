@@ -42,7 +42,7 @@ def test_a_demo_does_not_replace_the_files_of_others(tmp_path, name):
 def test_a_demo_does_not_replace_its_configuration_after_a_change(finished):
     file = finished / "flights.yaml"
     file.write_text(file.read_text().replace("batch-size: 100000", "batch-size: 5"))
-    with pytest.raises(PrerequisiteError, match="was changed since"):
+    with pytest.raises(PrerequisiteError, match="was changed after the demo wrote it"):
         demo._clean(finished)
     assert (finished / "lake" / "flights").exists()
     assert "batch-size: 5" in file.read_text()

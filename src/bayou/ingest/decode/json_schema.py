@@ -115,7 +115,10 @@ def record_columns(text: str) -> StructType:
     for name in columns.names:
         other = folded.setdefault(name.lower(), name)
         if other != name:
-            raise ValueError(f"properties {other!r} and {name!r} differ only in case")
+            raise ValueError(
+                f"properties {other!r} and {name!r} differ only in case, but column names ignore "
+                "case. Rename one of them."
+            )
     return columns
 
 
@@ -210,7 +213,9 @@ class _Columns:
 
     def _target(self, reference: str) -> Any:
         if not reference.startswith("#"):
-            raise ValueError(f"$ref {reference!r} refers to another file")
+            raise ValueError(
+                f"$ref {reference!r} refers to another file. Copy its target into this file."
+            )
         pointer = unquote(reference[1:])
         if pointer and not pointer.startswith("/"):
             return self._anchor(pointer)
@@ -220,7 +225,10 @@ class _Columns:
             try:
                 node = node[int(key)] if isinstance(node, list) else node[key]
             except (KeyError, IndexError, ValueError, TypeError) as error:
-                raise ValueError(f"$ref {reference!r} has no target") from error
+                raise ValueError(
+                    f"$ref {reference!r} refers to a schema that this file doesn't contain. Add "
+                    "the schema, or correct the $ref."
+                ) from error
         return node
 
     def _anchor(self, name: str) -> Any:
@@ -238,7 +246,10 @@ class _Columns:
                 waiting += node.values()
             elif isinstance(node, list):
                 waiting += node
-        raise ValueError(f"$ref '#{name}' has no target")
+        raise ValueError(
+            f"$ref '#{name}' refers to a schema that this file doesn't contain. Add the schema, or "
+            "correct the $ref."
+        )
 
 
 def _only_null(schema: Any) -> bool:
@@ -265,4 +276,4 @@ def _kind_of(value: Any) -> str:
 
 
 def _refuse_remote(uri: str) -> Any:
-    raise ValueError(f"$ref {uri!r} refers to another file")
+    raise ValueError(f"$ref {uri!r} refers to another file. Copy its target into this file.")

@@ -309,7 +309,8 @@ def _clean(folder: Path) -> None:
         if existing and not _is_unchanged(folder / _CONFIGURATION_FILE):
             raise PrerequisiteError(
                 f"{existing[0]} isn't from an earlier demo, or {_CONFIGURATION_FILE} was changed "
-                f"since. The demo would replace {existing[0]}. Set another folder with --folder.",
+                f"after the demo wrote it. The demo doesn't replace {existing[0]}. Set another "
+                "folder with --folder.",
                 what="folder",
             )
         for name in (*_TABLES, f"{_STATE}/{_TOPIC}"):

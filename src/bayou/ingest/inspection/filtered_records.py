@@ -63,9 +63,9 @@ class FilterHistory:
     def filtered(self, partition: int, records: pa.RecordBatch) -> BitMap64:
         """Return the offsets of the records that were filtered out.
 
-        The condition is applied when a batch reads a record, and again when its dead letter is
-        replayed. The condition may have changed between the two. A record was filtered out if the
-        condition wasn't TRUE at one of these times.
+        A batch evaluates the filter condition for each record that it reads. A replay evaluates it
+        again for the records of dead letters, and the condition may have changed since the batch. A
+        record was filtered out if the condition wasn't TRUE in the batch or in the replay.
 
         Args:
             records: records of one partition, with the columns of the Kafka source.
@@ -95,9 +95,9 @@ class FilterHistory:
         return filtered
 
     def _reading(self, index: int) -> RecordReading:
-        """Return the settings for decoding the records of a filter period.
+        """Return the settings for decoding the records of a `FilterPeriod`.
 
-        The index -1 stands for the time before all periods, in which nothing was filtered.
+        The index -1 means the time before the first period, when no records were filtered out.
         """
         if index not in self._readings:
             period = FilterPeriod() if index < 0 else self._periods[index]

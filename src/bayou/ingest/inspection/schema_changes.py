@@ -26,7 +26,10 @@ class SchemaChange:
 
 
 def schema_rows(schema: StructType) -> list[dict[str, Any]]:
-    """Return a row for each column and nested column: `column`, `type`, `nullable`."""
+    """Return a row for each column and each nested column.
+
+    A row has the keys `column` (the column's path), `type` and `nullable`.
+    """
     return [
         {"column": path, "type": kind, "nullable": nullable}
         for path, kind, nullable in _leaves(schema, "")

@@ -52,7 +52,8 @@ class TopicTables:
     def letters_filter(self) -> str | None:
         """SQL condition that selects the topic's dead letters in the dead letter table.
 
-        None if no other topic writes to the table, so all its rows are dead letters of the topic.
+        The value is None if no other topic writes to the table. Then all dead letters in the table
+        belong to this topic.
         """
         if not self.topic.shares_table:
             return None

@@ -57,8 +57,8 @@ class PartitionProof:
             have deleted their records.
         waiting: number of offsets at or above `covered` that the brokers have.
         ahead: offsets of rows at or above `covered`. With `route-by`, an interrupted batch may have
-            been committed to some tables only. Offsets that these tables have recorded as read
-            aren't included.
+            been committed to some tables only. Therefore offsets that at least one table has
+            recorded as read aren't included.
         stale: for an upsert, offsets of rows that a newer record should have replaced or deleted.
     """
 

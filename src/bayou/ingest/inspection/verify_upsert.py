@@ -1,9 +1,9 @@
-"""Verifies that an upsert's table has the row of each key's last record, and no deleted key.
+"""Verifies that an upsert's table has the last row of each key, and no rows of deleted keys.
 
 The table has only one row for each key, so an offset without a row isn't an error. Instead, the
-verification computes the expected rows as the batches of the pipeline would. If Kafka no longer has
-the last record of a key, the verification starts with the table's row or deleted key, and applies
-the records that Kafka still has.
+verification computes the expected rows as the batches of the pipeline would. It starts with the
+stored rows and deleted keys whose records can't be read from Kafka any more. Then it applies the
+records that Kafka still has.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ class TopicMaintenance:
         """Count the records of a committed batch.
 
         Args:
-            is_behind: whether Kafka probably has more records to read. If True, tasks that start
-                after a number of written records are delayed.
+            is_behind: whether Kafka probably has more records to read. If True,
+                `compaction-interval` and `optimize-interval` are multiplied by `_MAX_INTERVALS`.
         """
         with self._counting:
             self._compacted += report.records - report.filtered

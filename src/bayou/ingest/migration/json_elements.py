@@ -62,7 +62,7 @@ def joined_objects(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _Text:
-    """A buffer of the bytes that aren't consumed yet, from which elements are read."""
+    """Reads JSON elements from chunks of bytes, and buffers the bytes that aren't consumed yet."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -80,7 +80,10 @@ class _Text:
                 return self._read[self._at : self._at + 1]
 
     def expect(self, *allowed: bytes) -> bytes:
-        """Skip white space, and consume and return the next byte; `b""` stands for the end.
+        """Skip white space, then consume and return the next byte; `b""` at the end.
+
+        Args:
+            allowed: the bytes that may follow. `b""` allows the end.
 
         Raises:
             ArrayError: the byte isn't one of `allowed`.
@@ -121,12 +124,15 @@ class _Text:
         return element
 
     def _object(self) -> bytes | None:
-        """Consume and return the next object, whose end is found by counting braces.
+        """Consume and return the next object. Its end is found by counting braces.
 
-        The result is None, and nothing is consumed, if a string of the object has unbalanced braces
-        or if the buffer has only a part of the object. The caller must check that the result is
-        valid JSON. If it is, the result is the whole object, because no JSON object is the
-        beginning of another. Counting braces takes a third of the time of `element`.
+        Counting braces takes a third of the time of the search in `element`, but braces in strings
+        can make the count wrong. Therefore the bytes are decoded: if they are valid JSON, they are
+        the whole object, because an object followed by more bytes isn't an object. Strings and
+        numbers aren't validated.
+
+        The result is None, and nothing is consumed, if the count was wrong, if the object has more
+        than `_MAX_BRACES` closing braces, or if the buffer has only a part of the object.
         """
         depth, end = 1, self._at + 1
         for _ in range(_MAX_BRACES):

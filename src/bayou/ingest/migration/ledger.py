@@ -48,7 +48,7 @@ def application_id(source: str) -> str:
 
 
 def migrated_source(application: str) -> str | None:
-    """Return the folder of an application id from `application_id`; None for other ids."""
+    """Return the folder of a migration's application id; None if the id isn't a migration's."""
     prefix = application_id("")
     return application.removeprefix(prefix) if application.startswith(prefix) else None
 
@@ -183,12 +183,12 @@ class Ledger:
         """Add the rows of a batch, before the batch is committed to the target.
 
         Args:
-            commits: the value of `LedgerState.commits` when the sequence numbers of the records
-                were assigned.
+            commits: the value of `LedgerState.commits` when the caller assigned the sequence
+                numbers of the records.
 
         Raises:
-            ConcurrentTransactionError: another process has added a batch since then. Assign the
-                sequence numbers again, and retry.
+            ConcurrentTransactionError: another process added a batch after the caller had assigned
+                the sequence numbers. Assign them again, and retry.
         """
         snapshot = self._snapshot()
         known = 0 if snapshot is None else snapshot.transactions.get(_COMMITS, 0)
@@ -235,7 +235,8 @@ def migrated_end(
     If there is no such batch, the result is higher than all sequence numbers.
 
     Args:
-        transactions: the target's transaction identifiers, read before the ledger.
+        transactions: the target's transaction identifiers. The caller must read them before this
+            function reads the ledger.
     """
     parts = Ledger(topic.table_path, storage_options).read().parts
     return min((p.first for p in parts if not p.is_in(transactions)), default=_MAX_NUMBER)

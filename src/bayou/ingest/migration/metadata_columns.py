@@ -31,13 +31,13 @@ _NAMES = frozenset((*KAFKA_COLUMNS.names, "_kafka_timestamp"))
 
 
 class FromKafka:
-    """The set of records that a migration skips, because the pipeline reads them from Kafka.
+    """The records that a migration skips, because the pipeline reads them from Kafka.
 
     If the topic appends rows, a record is skipped if its offset is at or above the lowest offset of
-    its partition in the target, in former tables of `route-by` and in the dead letter table. These
-    are the records that the pipeline has read or will read. A record is also skipped if Kafka
-    deleted it before the pipeline read it (`on-data-loss`): the table's log may no longer show
-    which offsets were lost.
+    its partition in the target, in former tables of `route-by` and in the dead letter table. The
+    pipeline has read these records or will read them. Kafka may have deleted some of them before
+    the pipeline read them (`on-data-loss`). These are skipped too, because the table's log may no
+    longer show which offsets were lost.
 
     In an upsert no record is skipped, because both copies of a record become the same row.
 
@@ -60,9 +60,10 @@ class FromKafka:
 
     @cached_property
     def _firsts(self) -> dict[int, int]:
-        """The first offset of each partition in the tables.
+        """For each partition, the lowest offset at which a record is skipped.
 
-        For a partition with neither rows nor dead letters, the result has the next offset to read.
+        This is the lowest offset in the tables that the docstring of this class lists. For a
+        partition with neither rows nor dead letters, it is the next offset to read.
         """
         path, name = self._topic.table_path, self.name
         engine = for_path(path, self._storage_options)

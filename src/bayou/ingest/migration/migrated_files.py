@@ -39,10 +39,10 @@ class KnownFiles:
     def renamed(self, file: JsonFile) -> str | None:
         """Return the path under which a file was migrated before it was renamed.
 
-        Finds a migrated file whose records are the first records of `file`. The migrated file must
-        no longer exist at its path, or the path must have a file with other records now. Log
-        rotation, for example, creates a new file at the path of the renamed file. Returns None if
-        no migrated file matches.
+        A migrated file matches if it had the first records of `file`, and if the path of the
+        migrated file now has no file or a file with other records. Log rotation, for example,
+        creates a new file at the path of the renamed file. If no migrated file matches, the result
+        is None.
         """
         try:
             return self._renamed(file) if self._moved else None
@@ -67,9 +67,9 @@ class KnownFiles:
 
     @cached_property
     def _by_real_path(self) -> dict[str, list[Part]]:
-        """The parts of each file, by the path with symbolic links resolved.
+        """The parts of each file, by the file's path. Symbolic links in the path are resolved.
 
-        If a file was migrated under two paths, parts with the same records occur only once.
+        If a file was migrated twice, under two paths, each record is in only one part.
         """
         all_parts: dict[str, list[Part]] = {}
         for path, parts in self._by_path.items():

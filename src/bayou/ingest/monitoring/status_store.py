@@ -122,7 +122,10 @@ class StatusStore:
                 topic.saw_version(event.version)
 
     def positions(self, topic: str) -> Mapping[int, int]:
-        """Return the next offset to read of each partition; empty before the topic starts."""
+        """Return the next offset to read of each partition, by partition.
+
+        The mapping is empty before the topic starts.
+        """
         with self._lock:
             return dict(self._topics[topic].positions)
 

@@ -55,7 +55,10 @@ class BackgroundRegistration:
         self._failures = 0
 
     def request(self) -> None:
-        """Request an update. After a failure, the update starts at the time of the next retry."""
+        """Request an update, which `poll` starts.
+
+        After a failed update, `poll` starts no update until the retry is due.
+        """
         self._is_requested = True
 
     def poll(self, spark: SparkSession) -> None:

@@ -216,7 +216,7 @@ class _ScheduledTopic:
         prepared: time at which the topic was added, or was last queued to be prepared again.
         waiting_since: time at which a poll first saw a waiting record; None if no record waits.
         not_before: the end of the pause after a failure. No batch starts earlier.
-        broker_failures: number of consecutive requests without an answer of a broker.
+        broker_failures: number of consecutive polls to which the brokers didn't answer.
         target: for `once`, the end offsets at which the topic stops.
     """
 
