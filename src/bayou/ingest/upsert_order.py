@@ -102,15 +102,15 @@ def last_of_each_key(
         deleted: rows of the table of deleted keys, with the columns `keys.all_columns` and `BARE`.
             They may include deletes of a batch that isn't committed to the target yet.
         orderings: rows of the target whose keys are in `keys_of_tombstones`, with the columns
-            `keys.all_columns` except Kafka's timestamp. A bare tombstone with the key and the
-            offset of one of these rows gets the ordering value of this row.
+            `keys.all_columns` except Kafka's timestamp.
 
     Returns:
-        The last row of each key, except for keys for which `deleted` has a newer record. If these
-        rows contain no delete of a key, but `rows` has bare tombstones of the key, the last bare
-        tombstone is returned too, with `SUPERSEDED` true. The columns `FORCED`, `BARE` and
-        `SUPERSEDED` are added. A bare tombstone gets the highest ordering value of the key's
-        records that arrived before it, unless `orderings` contains its value.
+        The last row of each key, unless `deleted` has a newer record of the key. Also the last
+        bare tombstone of each key that no other returned row deletes; its `SUPERSEDED` is true.
+        The columns `FORCED`, `BARE` and `SUPERSEDED` are added. The last bare tombstone of a key
+        gets the ordering value of the row in `orderings` with its key and offset. If there is no
+        such row, the tombstone gets the highest ordering value of the key's records that arrived
+        before it.
     """
     bare: Any = pa.nulls(rows.num_rows, pa.bool_())
     if keys.ordering is not None:
@@ -176,14 +176,14 @@ def last_of_each_key(
 
 
 def _superseded(tombstones: Any, ids: Any, winners: Any, deleted: Any) -> Any:
-    """Return the indexes of the bare tombstones whose key isn't deleted by a row of `winners`.
+    """Return the index of each key's last bare tombstone, except for keys that a winner deletes.
 
     Args:
         tombstones: mask that selects the last bare tombstone of each key.
         ids: for each row, an integer that identifies its key (see `key_numbers`).
-        winners: the index of the last row of each key. If the last row of a key is in the table of
-            deleted keys, the key has no index.
-        deleted: the column `DELETED`.
+        winners: indexes of the winners, which are the last rows of the keys. A key whose last row
+            is in the table of deleted keys has no winner.
+        deleted: the column `DELETED` of the batch.
     """
     indices = pc.indices_nonzero(tombstones).cast(pa.int64())
     deletes = winners.filter(deleted.combine_chunks().take(winners))
@@ -240,7 +240,8 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
     Returns:
         The ordering values of all rows, and three masks. The first mask selects the rows that a
         bare tombstone deletes: they arrived before the tombstone. The second mask is the
-        column `FORCED`. The third mask selects the last bare tombstone of each key.
+        column `FORCED`: it selects rows that replace the target's row without a comparison. The
+        third mask selects the last bare tombstone of each key.
     """
     values = everything.column(ordering).combine_chunks()
     replayed = _precedes_delete(everything, ids, kinds)

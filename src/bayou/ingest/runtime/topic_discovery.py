@@ -48,7 +48,7 @@ class TopicDiscovery:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether the configuration has a pattern."""
+        """Whether the configuration has a `kafka-topic-pattern`."""
         return bool(self._configuration.patterns)
 
     def prepared(self, runs: Mapping[str, TopicRun]) -> list[TopicRun]:

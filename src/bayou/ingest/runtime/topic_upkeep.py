@@ -71,7 +71,11 @@ class TopicUpkeep:
             maintenance.use_executors(spark)
 
     def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
-        """Count the records of a committed batch, and request updates of catalog entries."""
+        """Count the records of a committed batch, and request updates of catalog entries.
+
+        Args:
+            is_behind: whether Kafka probably has more records to read.
+        """
         routed = {rows.table_path: rows.rows for rows in report.tables}
         default = replace(report, rows=report.rows - sum(routed.values()))
         for path, maintenance in self._maintenance.items():

@@ -65,7 +65,7 @@ def _schema(configuration: Configuration, topic: Topic) -> str | None:
             path = f"connector.topics.{topic.section}.{section}{key}"
             raise ConfigurationError(
                 f"{configuration.file}: {path}: {missing[0]!r} isn't a property in "
-                f"{topic.schema_file}",
+                f"{topic.schema_file}. Correct the name, or add a property with this name",
                 file=configuration.file,
                 key=path,
             )

@@ -75,7 +75,7 @@ class _Shape:
 
 
 def _format(value: str) -> str:
-    """Return the JSON Schema format of a string, `date` or `date-time`; "" for other strings."""
+    """Return a string's JSON Schema format: "date" or "date-time", or "" for other strings."""
     try:
         if _TIMESTAMP.match(value):
             datetime.fromisoformat(value).astimezone(UTC)

@@ -76,9 +76,9 @@ def within_limit(
 
 
 def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:
-    """Group fields whose paths differ only in case, with the lowercase path first.
+    """Group fields whose paths differ only in case; in each group, the lowercase path is first.
 
-    The groups are in the order of their first fields.
+    The groups are in the order in which their first paths occur in `fields`.
     """
     items = list(fields)
     positions: dict[str, int] = {}
@@ -88,7 +88,10 @@ def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, Stru
 
 
 def _parts(field: StructField) -> Iterator[StructField]:
-    """Split a column into copies with one nested field each, lowercase names first."""
+    """Split a column into copies that contain only one leaf field each.
+
+    The fields of a struct are sorted by name, with lowercase letters before uppercase letters.
+    """
     for kind in _narrowed(field.data_type):
         yield field.with_data_type(kind)
 

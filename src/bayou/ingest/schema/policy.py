@@ -231,8 +231,9 @@ class SchemaPolicy:
     def columns(self) -> StructType:
         """Return the columns of record fields, from the table and the schema file.
 
-        Must be called at the start of each batch: the new columns are counted again from zero for
-        `max-new-columns`, and fields that were refused only in the previous batch can be added.
+        Must be called at the start of each batch. The call starts a new count of the batch's new
+        columns for `max-new-columns`. Fields that `widened` refused only for the previous batch
+        can then be added.
         """
         self._unusable = self._over_limit = frozenset()
         self._full = False
@@ -391,9 +392,9 @@ class SchemaPolicy:
     def _is_restricted(self) -> bool:
         """Whether a new column is refused if a mask or an expression can't be applied to it.
 
-        If the table doesn't exist yet, the column isn't refused, and `layout` raises an error. This
-        doesn't apply to a new table of `route-by`, because a record with a new value of `route-by`
-        must not stop the topic.
+        If the table doesn't exist yet, such a column isn't refused, and `layout` raises an error
+        that stops the topic. In a new table of `route-by`, the column is refused, because a record
+        with a new value of `route-by` must not stop the topic.
         """
         config = self._topic.config
         is_read = bool(config.masks or config.processing.inputs or config.route_inputs)

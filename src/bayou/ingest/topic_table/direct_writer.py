@@ -66,7 +66,7 @@ class DirectWriter:
         if topic.routes is not None:
             raise PipelineError(
                 f"topic {topic.key!r}: only the pipeline can write the tables of a topic with "
-                "route-by, because each record may go to another table. Send the records to the "
+                "route-by, because its records can go to different tables. Send the records to the "
                 "Kafka topic, or use a section without route-by.",
                 topic=topic.key,
             )

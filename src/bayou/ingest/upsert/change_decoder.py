@@ -171,9 +171,10 @@ class ChangeReader:
         return Change(source=source, decoded=keys, deleted=True)
 
     def _deleted_keys(self, decoder: RecordDecoder | JsonDecoder, values: pa.Array[Any]) -> Decoded:
-        """Decode the keys of deletes to all columns, and refuse deletes without a valid key.
+        """Decode the keys of deletes, and refuse deletes without a valid key.
 
-        As long as no record has had a key column, deletes have no effect and aren't refused.
+        The result has all columns; the key and ordering columns are decoded, the others are null.
+        If no record has contained a key column yet, deletes have no effect and aren't refused.
         """
         keys = self._with_all_columns(decoder.decode(values))
         is_known = any(self._columns.get(name) is not None for name in self._keys.columns)
@@ -368,9 +369,10 @@ def _has_value(part: msgspec.Raw) -> bool:
 
 
 def _without_refused_tombstones(deletes: Change) -> Change:
-    """Skip Debezium's tombstones without a valid key, instead of making them dead letters.
+    """Skip Debezium's tombstones without a valid key, so that they don't become dead letters.
 
-    The delete before each tombstone is already applied or a dead letter.
+    Debezium sends a delete before each tombstone. This delete removes the row or becomes a dead
+    letter.
     """
     decoded, values = deletes.decoded, deletes.source.column("value")
     refused = values.take(decoded.bad_positions).is_valid()

@@ -66,7 +66,7 @@ class DeletedKeys:
         return rows_of_keys(self._engine, snapshot, self._keys.columns, names, rows)
 
     def remember(self, rows: pa.Table) -> None:
-        """Store the deletes in the result of `last_of_each_key`."""
+        """Store deletes in this table; `rows` is the result of `last_of_each_key`."""
         deletes = rows.filter(rows.column(DELETED))
         if deletes.num_rows == 0:
             return
@@ -144,9 +144,9 @@ class DeletedKeys:
         """Remove keys whose delete is older than the retention, in one commit; return their number.
 
         A key is removed if its Kafka timestamp and its `_remembered_at` are both older than the
-        retention. Their age is measured at the Kafka timestamp of the newest delete, or at `now` if
-        `now` is earlier. A fast clock therefore doesn't remove keys too early. The newest delete is
-        never removed.
+        retention. Their age is counted back from the Kafka timestamp of the newest delete, or from
+        `now` if `now` is earlier. If this machine's clock is ahead, keys therefore aren't removed
+        too early. The newest delete is never removed.
 
         Args:
             now: the current time; None for the clock of this machine.

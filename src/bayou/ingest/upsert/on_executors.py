@@ -85,7 +85,10 @@ def merge_on_executors(
     transaction_ids: Mapping[str, int],
     table_properties: Mapping[str, str],
 ) -> UpsertResult:
-    """Upsert cached rows with Spark, instead of `UpsertTable.merge` and `DeletedKeys.remember`.
+    """Upsert cached rows with Spark.
+
+    The function stores the deletes in the table of deleted keys, then merges the rows into the
+    target. For rows in the driver's memory, `DeletedKeys.remember` and `UpsertTable.merge` do this.
 
     `columns` are the columns of the rows, without `DELETED`.
     """
