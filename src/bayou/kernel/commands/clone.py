@@ -172,10 +172,10 @@ def clone(
         replace: whether to replace an existing table at `target`. A shallow clone can't replace a
             table that has data files.
         transaction_identifiers: whether to copy the source's transaction identifiers (PROTOCOL.md,
-            Transaction Identifiers). A pipeline or streaming query that wrote to the source can
-            then write to the clone; it continues after the last batch that the clone contains.
-            Other applications that wrote to a replaced table get the version -1 (no version),
-            because the clone doesn't contain the rows that they wrote.
+            Transaction Identifiers). If they are copied, a pipeline or streaming query that wrote
+            to the source can continue in the clone, after the last batch that the clone contains.
+            If the clone replaces a table, all other identifiers of that table get the version -1
+            (no version), because the clone doesn't contain the rows of the replaced table.
         run_copies: function that copies the files of a deep clone in other processes. If None, this
             process copies them.
 
@@ -342,9 +342,9 @@ def _protocol(source: TableState, existing: TableState | None) -> Protocol:
 
 
 def _row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Return the table properties with new, unique names of materialized row tracking columns.
+    """Return the table properties that name the materialized row tracking columns of the clone.
 
-    If row tracking is disabled, no properties are returned.
+    The names are new and unique. If row tracking is disabled, no properties are returned.
     """
     if not TableProperties(normalize(configuration)).row_tracking:
         return {}

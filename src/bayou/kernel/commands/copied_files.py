@@ -109,8 +109,8 @@ class FileCopy:
                 copied += len(chunk)
             if self.size is not None and copied != self.size:
                 raise CorruptTableError(
-                    f"{self.table}: file {self.source} has {copied} bytes, but {self.size} bytes "
-                    "in the log. Restore the file, or an earlier version of the table.",
+                    f"{self.table}: file {self.source} has {copied} bytes, but the log says "
+                    f"{self.size} bytes. Restore the file, or an earlier version of the table.",
                     table=self.table,
                     file=self.source,
                 )
@@ -131,7 +131,7 @@ class CopiedFiles:
 
     Args:
         table: path of the clone.
-        existing: the version of the clone to replace; None if the clone doesn't exist yet.
+        existing: table that the clone replaces, usually an earlier clone; None if there is none.
 
     Attributes:
         actions: `add` actions of new copies, and `remove` actions of the clone's files that aren't

@@ -87,9 +87,9 @@ def _status(engine: Engine, folder: str, file: _SinkFile) -> FileStatus:
     path = engine.files.resolve_path(decode_data_file_uri(file.path))
     if not path.startswith(f"{folder}/"):
         raise SchemaError(
-            f"{folder}: the log of Structured Streaming ({SINK_LOG_DIRECTORY}) names {path}, which "
-            "isn't in this folder. If the folder was moved, move "
-            f"{SINK_LOG_DIRECTORY} out of it to convert all its Parquet files.",
+            f"{folder}: the log of Structured Streaming ({SINK_LOG_DIRECTORY}) lists {path}, which "
+            f"isn't in this folder. If the folder was moved, move {SINK_LOG_DIRECTORY} out of the "
+            "folder. Then all its Parquet files are converted.",
             table=folder,
         )
     return FileStatus(path=path, size=file.size, modification_time=file.modification_time)

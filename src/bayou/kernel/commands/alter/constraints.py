@@ -186,7 +186,7 @@ def add_constraint(
 
 
 def constraint_predicate(table: str, schema: StructType, name: str, sql: str) -> Predicate:
-    """Parse and resolve a CHECK constraint; `PredicateError` if it isn't a valid condition."""
+    """Parse and resolve a CHECK constraint; raise `PredicateError` if it's invalid."""
     expression = parse_expression(sql)
     for path in referenced_columns(expression):
         try:

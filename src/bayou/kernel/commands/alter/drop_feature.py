@@ -54,11 +54,12 @@ def drop_feature(
     """Drop a table feature in one or more commits.
 
     Args:
-        truncate_history: whether to delete the older versions that use the feature. If False, and
-            the feature is needed to read older versions, `checkpointProtection` protects them. If
-            True, only versions older than 24 hours are deleted. If a younger version uses the
-            feature, the call removes the feature's traces from the latest version, keeps the
-            feature, and raises an error that says when to call `drop_feature` again.
+        truncate_history: whether to delete the older versions that use the feature. If False, they
+            are kept. If readers need the feature for these versions, the table feature
+            `checkpointProtection` is added to protect them. If True, only versions older than 24
+            hours are deleted. If a younger version uses the feature, the latest version stops using
+            it, but the protocol still lists it. The call then raises an error that says when to
+            call `drop_feature` again.
         now: milliseconds since the epoch. If None, the system clock is used.
     """
     name = features.feature_name(name)

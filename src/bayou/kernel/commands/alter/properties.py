@@ -132,7 +132,10 @@ def _implies_row_tracking(state: TableState, requested: Mapping[str, str]) -> bo
 
 
 def _validate(state: TableState, configuration: Mapping[str, str]) -> None:
-    """Raise an error if a value of `configuration` is invalid. Call it before the first commit."""
+    """Raise an error if a value of `configuration` is invalid.
+
+    Call this function before the first commit, so that an error leaves the table unchanged.
+    """
     try:
         properties.validate(configuration)
     except PropertyValueError as error:

@@ -85,7 +85,7 @@ def _recommit(
     from its new state, and the commit is repeated.
 
     Args:
-        change: function that returns the changed action; None if the file needs no change.
+        change: function that returns a file's changed `add` action, or None to keep the action.
 
     Returns:
         The table's new state and the number of commits.

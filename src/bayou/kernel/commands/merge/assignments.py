@@ -275,8 +275,8 @@ def evolved_schema(
     Args:
         assigned: paths that clauses assign by name.
         all_columns: whether a clause assigns all source columns.
-        widening: rule for which columns are widened to the types of their source columns; None to
-            widen no columns.
+        widening: decides which columns are widened to the types of their source columns. If None,
+            no column is widened.
     """
     paths = [tuple(name.lower() for name in path) for path in assigned]
     added = _assigned_columns(source, (), paths, all_columns=all_columns)

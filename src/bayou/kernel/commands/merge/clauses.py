@@ -57,7 +57,7 @@ class MergeClause:
 
 
 def check_clauses(clauses: Sequence[MergeClause]) -> None:
-    """Check that MERGE allows each clause, and that each clause can apply to a row."""
+    """Check that MERGE allows each clause, and that no clause is unreachable."""
     if not clauses:
         raise ArgumentError(
             "MERGE has no WHEN clause (DELTA_MERGE_MISSING_WHEN). Add at least one.",
@@ -78,8 +78,8 @@ def check_clauses(clauses: Sequence[MergeClause]) -> None:
             )
         if clause.kind == "NOT MATCHED BY SOURCE" and clause.sets_all_columns:
             raise ArgumentError(
-                "WHEN NOT MATCHED BY SOURCE can't set all columns, because these rows match no "
-                "source row. Set columns by name.",
+                "WHEN NOT MATCHED BY SOURCE can't use UPDATE SET *, because its rows have no "
+                "matching source row. Set columns by name.",
                 argument="clauses",
             )
     for kind, condition in _CONDITION_ERRORS.items():
@@ -207,7 +207,7 @@ def sides_of(expression: Expression) -> frozenset[str]:
 
 
 def columns_of(expressions: Iterable[Expression], side: Side) -> frozenset[str]:
-    """Return the top-level columns of a side that expressions reference; names have no prefix."""
+    """Return the top-level columns of `side` that `expressions` reference; names have no prefix."""
     return frozenset(
         path[0].partition(".")[2]
         for expression in expressions

@@ -32,10 +32,10 @@ def merge(
 ) -> MergeMetrics:
     """Merge rows into a table and commit; if nothing changes, nothing is committed.
 
-    A file is skipped if partition values or statistics show that none of its rows matches a source
-    row or changes. To find the changed rows of other files, only the columns of the conditions are
-    read. If `delta.enableDeletionVectors` is set, a deletion vector marks the changed rows of a
-    file. If it isn't set, the unchanged rows of the file are copied to a new file.
+    Files are skipped if partition values or statistics show that they have no row that matches a
+    source row, and no row that changes. To find the changed rows of other files, only the columns
+    of the conditions are read. If `delta.enableDeletionVectors` is set, a deletion vector marks the
+    changed rows of a file. If it isn't set, the unchanged rows are copied to a new file.
 
     Args:
         options: the fields of `MergeOptions`, such as `transaction_ids`, as keyword arguments.

@@ -65,7 +65,7 @@ def source_keys(
     """Return the keys of the source rows that can match.
 
     Args:
-        columns: the key columns of these rows, of which there must be at least one.
+        columns: the key columns of these source rows. They must have at least one row.
         null_safe: for each column, whether NULL matches NULL. If False, the column has no nulls.
         rows: for each row in `columns`, its row number in the source.
     """
@@ -74,7 +74,10 @@ def source_keys(
 
 
 def _dense_keys(column: Any, rows: pa.Int64Array) -> _DenseKeys | None:
-    """Return None if the keys aren't integers, aren't unique, or are far apart."""
+    """Return the keys as `_DenseKeys`; None if `_DenseKeys` doesn't support them.
+
+    The keys must be integers without nulls, duplicates and large gaps.
+    """
     if not pa.types.is_signed_integer(column.type) or column.null_count:
         return None
     keys = column.cast(pa.int64())
@@ -105,7 +108,7 @@ class _DenseKeys:
         self._rows = rows
 
     def pairs(self, columns: Sequence[pa.Array[Any]], max_pairs: int) -> Iterator[Pairs]:
-        """Yield all pairs with equal keys in one object, see `SourceKeys.pairs`."""
+        """Yield one object that contains all pairs with equal keys; see `SourceKeys.pairs`."""
         # The difference wraps around, so the offset of a key outside the range is too large.
         offsets: Any = pc.subtract(columns[0].cast(pa.int64()), self._first).view(pa.uint64())
         in_range = pc.less(offsets, pa.scalar(len(self._rows), pa.uint64()))
@@ -188,7 +191,10 @@ class _HashedKeys:
 
 
 def _comparable(values: Any) -> Any:
-    """Replace -0.0 by 0.0, because Arrow hashes them differently. NaNs are already equal."""
+    """Replace -0.0 by 0.0: the two must match, but Arrow's hash tables treat them as different.
+
+    NaN isn't replaced, because NaN already matches NaN.
+    """
     if pa.types.is_floating(values.type):
         return pc.add(values, pa.scalar(0.0, values.type))
     return values
@@ -235,9 +241,9 @@ class Matcher:
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         """Yield pairs for which the condition is true, in the order of the target rows.
 
-        Usually, all these pairs are yielded. The exception is a condition that never compares
-        target columns with source columns: each target row that passes the condition's filters
-        matches each source row that passes them. Then the yielded pairs only show which rows match,
+        Usually, all these pairs are yielded. There is one exception: if no part of the condition
+        compares target columns with source columns, all eligible target rows match the same source
+        rows. In this case, some pairs are omitted. The yielded pairs still show which rows match,
         and whether a target row has several matches.
         """
         if self.is_empty or target.num_rows == 0:
@@ -282,9 +288,10 @@ class Matcher:
     def _cross_join(self, count: int) -> Iterator[Pairs]:
         """Yield pairs of the target rows 0 to `count - 1` and the candidate source rows.
 
-        If there is a residual condition, all pairs are yielded. Without one, every pair matches.
-        Then all pairs of the first target row are yielded, and one pair of each other target row.
-        These show which rows match, and whether a target row has several matches.
+        If there is a residual condition, all pairs are yielded. If there is none, every pair
+        matches, and fewer pairs are yielded: all pairs of the first target row, and one pair of
+        each other target row. They show which rows match, and whether a target row has several
+        matches.
         """
         sources = pc.indices_nonzero(self.candidates).cast(pa.int64())
         if self._condition.residual is None:
@@ -314,7 +321,10 @@ def joined_rows(
     pairs: Pairs,
     expressions: tuple[Expression, ...],
 ) -> pa.RecordBatch:
-    """Return joined rows with the columns that expressions reference, in the order of the pairs."""
+    """Return one joined row for each pair, with the columns that `expressions` reference.
+
+    The rows are in the order of `pairs`.
+    """
     columns: dict[str, Any] = {}
     for side, rows, indices in (
         (TARGET, target, pairs.targets),

@@ -49,7 +49,10 @@ class RowBuilder:
         return self._updated(target, decisions.clauses, decisions.sources)
 
     def updated_from_source(self, decisions: FileDecisions) -> Iterator[pa.RecordBatch]:
-        """Yield the new versions of updated rows; the new values must not depend on target rows."""
+        """Yield the new versions of updated rows, computed from source rows only.
+
+        Call this method only if no new value depends on a target row.
+        """
         for first in range(0, len(decisions.positions), _BATCH_ROWS):
             part = decisions.slice(first, _BATCH_ROWS)
             no_columns = pa.RecordBatch.from_arrays([pa.nulls(len(part.positions))], ["row"])

@@ -67,10 +67,10 @@ class MergeDefinition:
     Attributes:
         clauses: WHEN clauses. Clauses of one kind are evaluated in this order.
         schema_evolution: whether to add the source columns that clauses assign and the table lacks.
-        automatic_widening: rule for which columns schema evolution widens to the types of their
-            source columns; applies only to tables with type widening.
-        write_parameters: if set, the history shows the operation WRITE with these
-            `operationParameters` instead of MERGE. Used by writes that replace matching rows.
+        automatic_widening: type changes that schema evolution may make in a table with type
+            widening.
+        write_parameters: if set, the history shows the operation WRITE instead of MERGE, with these
+            `operationParameters`. Used by writes that replace matching rows.
     """
 
     on: Predicate | str
@@ -154,8 +154,8 @@ class MergePlan:
         """Resolve the names, types and values of a merge, and return its plan.
 
         Args:
-            widening: rule for which columns schema evolution widens to the types of their source
-                columns; None to widen no columns.
+            widening: decides which columns schema evolution widens to the types of their source
+                columns. If None, no column is widened.
         """
         check_clauses(definition.clauses)
         names = JoinedColumns(
