@@ -70,7 +70,7 @@ class Topic:
 
     @property
     def table_key(self) -> str:
-        """The key of the table: the topic's key, or the section if its topics share the table.
+        """The key of the table: the section's key if its topics share a table, else the topic's.
 
         For a table of `route-by`, the table's name is appended.
         """
@@ -149,7 +149,7 @@ class TopicSection:
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """The topics that the section lists; empty if it has a pattern."""
+        """The topics that the section lists; a section with a pattern lists no topics."""
         if self.has_pattern:
             return ()
         names = self.config.kafka_topics or (self.config.kafka_topic,)
@@ -168,7 +168,7 @@ class TopicSection:
         return re.fullmatch(pattern, name) is not None
 
     def topic(self, name: str) -> Topic:
-        """Create the topic with this Kafka topic name, with the section's settings.
+        """Create the topic `name` (a Kafka topic name) with the settings of the section.
 
         Raises:
             ArgumentError: the path of the table isn't valid, or contains a secret.
@@ -233,8 +233,8 @@ class Configuration:
     ) -> tuple[Topic, ...]:
         """Return `new` with a `table_problem` for each topic that can't be written to its table.
 
-        If two topics conflict, a topic in `known`, or else the first topic in `new`, keeps its
-        table. The other topic gets the `table_problem`.
+        If two topics conflict, one of them keeps its table: the topic in `known`, or the first
+        topic if both are in `new`. The other topic gets the `table_problem`.
         """
         return tuple(
             replace(topic, table_problem=topic.table_problem or self._file_problem(topic))

@@ -255,7 +255,8 @@ class DestinationConfig(Section):
     def _check_layout(self) -> DestinationConfig:
         if self.cluster_by and self.partition_columns:
             raise ValueError(
-                "a table is either clustered or partitioned; set cluster-by or partition-columns"
+                "a table is either clustered or partitioned, but cluster-by and partition-columns "
+                "are both set; remove one of them"
             )
         return self
 
@@ -296,7 +297,7 @@ class DestinationConfig(Section):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The key columns of an upsert; empty if every record is appended."""
+        """The key columns of an upsert; no columns if every record is appended."""
         if not self.delta_config.enable_upsert:
             return ()
         return self.key_columns or self.delta_config.key_columns
@@ -331,9 +332,9 @@ class DestinationConfig(Section):
             return self
         if self.upsert_keys:
             raise ValueError(
-                "route-by isn't possible with enable-upsert: a tombstone has only a key, so the "
-                "table of the row to delete is unknown; instead, write a section for each table, "
-                "with processing.where and on-filtered: delete"
+                "route-by isn't possible with enable-upsert: a tombstone has no fields, so its "
+                "table is unknown; write a section for each table, with processing.where and "
+                "on-filtered: delete"
             )
         for path in routes.paths:
             if (TOPIC in path) != self.is_template:
@@ -386,6 +387,6 @@ def _path(name: str) -> tuple[str, ...]:
         return column_path(name)
     except ValueError:
         raise ValueError(
-            f"{name!r} isn't a column; write a name such as city, address.city, or `a.b` in "
-            "backticks if the name has a dot"
+            f"{name!r} isn't a column name; write a name such as city or address.city; put a name "
+            "that contains a dot in backticks, such as `a.b`"
         ) from None

@@ -225,7 +225,7 @@ def _plain(node: object, path: KeyPath, at: Document, environment: Mapping[str, 
         for key, value in node.items():
             below = (*path, str(key))
             if str(key) in values:  # 1 and "1" are different keys in YAML
-                raise at.error(f"duplicate key {str(key)!r}", below)
+                raise at.error(f"duplicate key {str(key)!r}; remove one of them", below)
             values[str(key)] = _plain(value, below, at, environment)
         return values
     if isinstance(node, list):
@@ -296,7 +296,7 @@ def _without_values(text: str) -> str:
     """
     line = text.strip().splitlines()[0] if text.strip() else "unreadable"
     if duplicate := _DUPLICATE.match(line):
-        return f"duplicate key {duplicate[1]!r}"
+        return f"duplicate key {duplicate[1]!r}; remove one of them"
     if line.startswith("found undefined alias"):
         return "an undefined alias (*name); quote a string that starts with *"
     return _QUOTED.sub("'...'", line)

@@ -40,7 +40,7 @@ def load_configuration(
     Args:
         file: the YAML file.
         settings: `key=value` overrides, with dotted paths as keys.
-        environment: the environment variables; None for `os.environ`.
+        environment: the environment variables; if None, `os.environ` is used.
 
     Raises:
         ConfigurationError: the configuration is invalid. The message has one line for each
@@ -113,7 +113,7 @@ def _path_problems(document: Document, config: PipelineConfig) -> list[Configura
 
 
 def _invalid_character(path: str) -> str | None:
-    """If `path` has a character that no path can contain, return the kind of the character."""
+    """Describe an invalid character of a path, such as `a NUL character`; None if there is none."""
     if "\0" in path:
         return "a NUL character"
     try:
@@ -218,10 +218,10 @@ def _one_error(document: Document, detail: ErrorDetails) -> ConfigurationError:
 
 
 def problem_of(detail: ErrorDetails, path: KeyPath) -> tuple[str, KeyPath]:
-    """Convert an error of pydantic to a message, and return it with the path of the wrong key.
+    """Return the message for an error of pydantic, and the path of the key or section to correct.
 
     Args:
-        path: where pydantic found the error: keys and indexes, starting at the document's root.
+        path: the path that pydantic reports: keys and list indexes from the document's root.
     """
     match detail["type"]:
         case "extra_forbidden":

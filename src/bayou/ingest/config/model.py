@@ -102,11 +102,11 @@ class ConnectorConfig(Section):
 def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfig) -> list[str]:
     """Return the lowercase names of the tables of `route-by` in the catalog.
 
-    In a name, `{value}` is replaced by the word `value`. The caller checks that the names differ.
+    In a name, `{value}` is replaced by the word `value`. The caller checks for duplicate names.
 
     Raises:
-        ValueError: the catalog can't have a table of this name, or all tables of
-            `route-by.table-path` have the same name.
+        ValueError: a name isn't possible in the catalog, or `{value}` is missing in the table name
+            for `route-by.table-path`, so that all its tables would have the same name.
     """
     routes = destination.route_by
     if routes is None:

@@ -84,8 +84,8 @@ def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) 
     """Set a value, and return its key path.
 
     Args:
-        parts: the setting's path, split at each dot. If several parts, joined by dots, are an
-            existing key, they are used as this key.
+        parts: the setting's path, split at each dot. Consecutive parts are joined again if they
+            form an existing key with dots, such as a librdkafka property.
         setting: the key as written, for messages.
     """
     section: Any = values

@@ -201,7 +201,7 @@ class RouteByConfig(Section):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The configured paths; one may contain `{value}`."""
+        """The paths of `tables`, then `table-path` if it is set."""
         template = () if self.table_path is None else (self.table_path,)
         return (*dict.fromkeys(t.table_path for t in self.tables.values()), *template)
 
@@ -209,8 +209,8 @@ class RouteByConfig(Section):
         """Return the table for a record's value; None if no table is configured for the value.
 
         Args:
-            reserved: values to whose names a hash is appended. Without the hash, the path would be
-                the path of another table, such as the dead letter table.
+            reserved: values whose names get a hash. Without the hash, the path for such a value
+                would be the path of another table, such as the dead letter table.
         """
         listed = self.tables.get(value)
         if listed is not None:
@@ -270,7 +270,7 @@ class RouteByConfig(Section):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The configured table names; one may contain `{value}`."""
+        """The table names of `tables`, then the table name of `table-path` if it is set."""
         template = () if self.table_path is None else (self._name_template,)
         return (*dict.fromkeys(t.name for t in self.tables.values()), *template)
 

@@ -345,7 +345,10 @@ class TopicConfig(Section):
 
     @property
     def deletes_filtered(self) -> bool:
-        """Whether a record that `where` filters out deletes the row of its key (`on-filtered`)."""
+        """Whether a record that `where` filters out deletes the row with the same key.
+
+        This is `on-filtered: delete` of a topic with upserts.
+        """
         return self.processing.on_filtered == "delete" and bool(self.destination.upsert_keys)
 
     @property
@@ -368,7 +371,7 @@ class TopicConfig(Section):
 
     @property
     def input_fields(self) -> frozenset[str]:
-        """Lowercase names of fields that aren't stored, but read by expressions or `event-time`."""
+        """Lowercase names of fields that the table lacks, but expressions or `event-time` read."""
         processing = self.processing
         read = {*processing.inputs, *self.route_inputs}
         if self.event_time is not None and self.event_time not in processing.columns:

@@ -223,11 +223,11 @@ class AppendReplay:
         tables: Sequence[SnapshotHandle],
         ends: Mapping[int, int],
     ) -> TopicOffsets:
-        """Return the offsets of the topic's rows in `tables`, to find rows of dead letters.
+        """Return the offsets of the topic's rows in `tables`, to find dead letters that have a row.
 
-        Also adds the offsets of the dead letters to `_letters`, and stores their range in
-        `_within`: from the lowest to the highest offset in all partitions. Rows with offsets
-        outside this range are ignored.
+        Also adds the offsets of the dead letters to `_letters`. `_within` becomes one range for all
+        partitions, from the lowest to the highest of these offsets. Rows with other offsets are
+        ignored.
 
         Raises:
             PipelineError: dead letters with the same offset have different records.
@@ -251,11 +251,17 @@ class AppendReplay:
         ends: Mapping[int, int],
         row_offsets: TopicOffsets,
     ) -> None:
-        """Compare dead letters with the dead letters and rows that have the same offsets.
+        """Find dead letters and rows of different records at the same offset.
 
-        A replay commits a transaction identifier to the target. When it has deleted the dead
-        letters, it commits the identifier to the dead letter table. If the target's is higher, a
-        replay was interrupted, so rows of dead letters may exist.
+        Sets `_repeated`, `_interrupted`, `_run_id` and `_other_rows`.
+
+        A replay commits its rows with a transaction identifier. The commit that deletes the dead
+        letters has the same identifier. If the identifier's version in the target is higher than
+        in the dead letter table, a replay was interrupted. The target may then have rows of dead
+        letters that haven't been deleted.
+
+        Raises:
+            PipelineError: dead letters with the same offset have different records.
         """
         selected = record_identity.repeated_offsets(self._letters)
         self._repeated = selected
@@ -359,16 +365,19 @@ class AppendReplay:
     ) -> pa.RecordBatch:
         """Return the dead letters to replay, one for each offset.
 
-        A dead letter isn't replayed if the target hasn't recorded its offset yet, or if the target
-        already has a row with its offset. It is refused if the row is of another record.
+        These dead letters aren't returned:
+
+        - `skipped`: the target hasn't recorded the offset yet.
+        - `already_rows`: the target already has the row of the record.
+        - `refused`: the target's row at the offset is of another record, or the partition is
+          negative and `ends` doesn't contain it. Negative partitions contain records that aren't
+          from Kafka.
 
         Args:
-            ends: for each partition, the offset below which dead letters can be replayed. Negative
-                partitions contain records that aren't from Kafka. If `ends` lacks a negative
-                partition, its dead letters are refused.
+            ends: for each partition, the offset below which dead letters can be replayed.
             row_offsets: the offsets of the target's rows.
-            count: whether dead letters that aren't replayed are added to the counts `skipped` and
-                `already_rows` of the `ReplayResult`.
+            count: whether these dead letters are added to the counts of the `ReplayResult`. Those
+                in `already_rows` are also added to `_done`, so that they are deleted.
         """
         partitions, offsets = batch.column("partition"), batch.column("offset")
         ready: Any = pa.array([False] * batch.num_rows)
@@ -445,7 +454,7 @@ class AppendReplay:
 
 
 class _Decoder:
-    """Decodes dead letters: records from Kafka in the topic's format, records of files as JSON."""
+    """Decodes dead letters: Kafka records in the topic's format, migrated records as JSON."""
 
     def __init__(self, reading: RecordReading) -> None:
         files = replace(reading, format=replace(reading.format, name="json"))
@@ -472,10 +481,10 @@ class _Decoder:
 
 
 def count_without_replay(letters: pa.RecordBatch | pa.Table, ends: Mapping[int, int]) -> int:
-    """Return the number of dead letters that can't be replayed because of their source.
+    """Return the number of dead letters in negative partitions that `ends` doesn't contain.
 
-    These are the dead letters of negative partitions that aren't in `ends`. Negative partitions
-    contain records that aren't from Kafka.
+    Negative partitions contain records that aren't from Kafka. If `ends` doesn't contain such a
+    partition, its dead letters can't be replayed.
     """
     partitions = pa.array([p for p in ends if p < 0], pa.int32())
     column = letters.column("partition")

@@ -1,12 +1,15 @@
 """Replays dead letters with the current schema, each of them at most once.
 
-A replay commits rows to the target, then deletes the dead letters. After a crash between the two
-commits, the target has rows with the offsets of these dead letters, so the next replay only deletes
-the dead letters. If no replay was interrupted, a row at the offset of a dead letter is of another
-record, and the dead letter remains. Two concurrent replays conflict, because both increase the same
-transaction identifier of the target. Dead letters at offsets that the target hasn't recorded yet
-are skipped, because the next run of the pipeline processes their records again. For the same
-reason, dead letters of a migrated batch that the target doesn't have yet are skipped.
+A replay commits rows to the target. Then it deletes the dead letters, in a second commit. If the
+replay crashes between the two commits, the target has rows with the offsets of dead letters. The
+next replay deletes these dead letters and adds no rows for them. If the topic was deleted and
+recreated, a row at the offset of a dead letter can be of another record. Then the dead letter
+remains; see `record_identity`. Two concurrent replays conflict, because both increase the same
+transaction identifier of the target.
+
+A dead letter is skipped if the target hasn't recorded its offset yet, because the next run of the
+pipeline processes the record again. A dead letter of a migrated batch is skipped if the target
+doesn't have the batch yet, because the migration processes the record again.
 """
 
 from __future__ import annotations
@@ -30,8 +33,12 @@ def replay_dead_letters(
     """Replay the dead letters of a topic, and count the results.
 
     If a dead letter can now become a row, the row is written to the target, and the dead letter is
-    deleted. The pipeline may run at the same time. `where` selects dead letters: an SQL condition
-    on the columns of the dead letter table. If `dry_run` is true, nothing is written or deleted.
+    deleted. The pipeline can run at the same time.
+
+    Args:
+        where: an SQL condition on the columns of the dead letter table; if None, all dead letters
+            of the topic are replayed.
+        dry_run: if true, nothing is written or deleted.
     """
     if topic.upsert_keys is not None:
         return replay_upserts(configuration, topic, where=where, dry_run=dry_run)
@@ -51,11 +58,14 @@ def replay_dead_letters(
 def delete_dead_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None
 ) -> int:
-    """Delete dead letters at offsets that the target has recorded; return their number.
+    """Delete the dead letters whose offsets the topic's table has recorded; return their number.
 
-    Dead letters of records from migrated files or from programs have no Kafka offset, so they are
-    deleted without this check. `where` selects dead letters: an SQL condition on the columns of the
-    dead letter table.
+    Records from migrated files or from programs have no Kafka offset, so their dead letters are
+    deleted without a check of the offset.
+
+    Args:
+        where: an SQL condition on the columns of the dead letter table; if None, all of these
+            dead letters are deleted.
     """
     tables = TopicTables.of(configuration, topic)
     if not tables.dead_letters.exists() or not tables.target.exists():

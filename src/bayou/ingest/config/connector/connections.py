@@ -97,7 +97,7 @@ _LISTENERS = ("plaintext://", "ssl://", "sasl_plaintext://", "sasl_ssl://")
 
 
 def _address_problem(server: str) -> str | None:
-    """Return what is wrong with the address of a broker; None if it may be valid.
+    """Return what is wrong with the address of a broker; None if no problem is found.
 
     The message doesn't show the address, because it may contain a password.
     """

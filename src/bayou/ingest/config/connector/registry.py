@@ -21,7 +21,14 @@ _FILES = ("ca-location", "certificate-location", "key-location")
 
 
 def _check_url(url: str, keys: str) -> None:
-    """Check a URL, and refuse credentials in it. Messages don't show the URL."""
+    """Check that a URL begins with http:// or https://, has a host and has no credentials.
+
+    Args:
+        keys: the keys to use for credentials, for the message.
+
+    Raises:
+        ValueError: the URL fails the check. The message doesn't show the URL.
+    """
     _, separator, rest = url.partition("://")
     if "@" in (rest if separator else url):
         raise ValueError(
