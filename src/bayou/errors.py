@@ -298,7 +298,7 @@ class ConstraintViolationError(ProtocolError):
     """Rows violate NOT NULL, a CHECK constraint or an invariant; nothing was committed.
 
     Attributes:
-        constraint: name of the constraint, or `NOT NULL column`.
+        constraint: name of the constraint, or `NOT NULL` followed by the path of the column.
     """
 
     def __init__(self, message: str, *, table: str, constraint: str) -> None:
@@ -382,9 +382,9 @@ class CommitFailedError(CommitError):
     Attributes:
         version: version of the failed commit.
         attempts: number of commit attempts.
-        winning_version: version of the commit of another writer that made the last attempt fail;
-            None if the last attempt failed for another reason.
-        winning_operation: `commitInfo.operation` of that commit; None if unknown.
+        winning_version: version that another writer committed before the last attempt; None if the
+            last attempt failed for another reason.
+        winning_operation: `commitInfo.operation` of the winning version; None if unknown.
     """
 
     def __init__(
@@ -423,8 +423,7 @@ class FileMissingError(StorageError):
     """A file or folder doesn't exist.
 
     Attributes:
-        obstacle: path of a file where `path` requires a folder; None if the error has another
-            cause.
+        obstacle: path of the file, if a file exists where a folder is required; else None.
     """
 
     def __init__(self, message: str, *, path: str, obstacle: str | None = None) -> None:

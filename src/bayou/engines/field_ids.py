@@ -12,7 +12,7 @@ from bayou.kernel.engine import FIELD_ID_KEY
 
 
 def check_field_ids(file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:
-    """Reject a file without field ids if a requested column is matched by its field id."""
+    """Raise `SchemaError` if a file has no field ids, but a requested column has a field id."""
     if not len(file_schema) or _has_id(file_schema):
         return
     for field in requested:

@@ -50,8 +50,8 @@ class _Leaf(NamedTuple):
 def footer_range(tail: bytes, size: int) -> tuple[int, int] | None:
     """Return the footer's offset and length.
 
-    The result is None if the footer isn't checked, because it is larger than `_MAX_BYTES` or
-    doesn't fit in the file.
+    If the footer is larger than `_MAX_BYTES` or doesn't fit in the file, the footer isn't checked
+    and the result is None.
 
     Args:
         tail: the last 8 bytes of the file.
@@ -117,7 +117,7 @@ def _check_row_group(group: ThriftStruct, leaves: Sequence[_Leaf]) -> None:
             raise FooterError("a column is encrypted")
         metadata = column[3, STRUCT]
         if decode_zigzag(metadata[1, INT32]) != leaf.physical_type:
-            raise FooterError("a column has another physical type than in the schema")
+            raise FooterError("a column chunk has another physical type than the schema")
         statistics = metadata.get((12, STRUCT), {})
         for number in _BOUNDS:
             bound = statistics.get((number, BINARY))
@@ -131,7 +131,7 @@ def _check_row_group(group: ThriftStruct, leaves: Sequence[_Leaf]) -> None:
 def _check_sizes(sizes: ThriftStruct, leaf: _Leaf) -> None:
     if (1, INT64) in sizes and leaf.physical_type != _BYTE_ARRAY:
         raise FooterError(
-            "a column that isn't of type BYTE_ARRAY has unencoded_byte_array_data_bytes"
+            "unencoded_byte_array_data_bytes is set for a column that isn't of type BYTE_ARRAY"
         )
     for number, level in ((2, leaf.repetition_level), (3, leaf.definition_level)):
         kind, histogram = sizes.get((number, LIST), (INT64, []))

@@ -1,10 +1,10 @@
 """Rebases dates and timestamps of Spark's legacy calendar; sets the time zone of INT96 timestamps.
 
 Spark 2, and later versions in LEGACY mode, count days in the hybrid calendar of
-`java.util.GregorianCalendar`, which is Julian before 1582-10-15. The key-value metadata in a file's
-footer shows whether the file uses this calendar. It does if Spark's version is before 3.0.0 (for
-INT96 timestamps, before 3.1.0), or if the metadata has the key of LEGACY mode. If the metadata has
-no Spark version, the file is read unchanged, as in Spark 4.0 and later (CORRECTED mode). Spark's
+`java.util.GregorianCalendar`, which is Julian before 1582-10-15. A file uses this calendar if the
+key-value metadata in its footer has a Spark version before 3.0.0 (for INT96 timestamps, before
+3.1.0), or a Spark version and the key of LEGACY mode. If the metadata has no Spark version, the
+file is read unchanged, as in Spark 4.0 and later (CORRECTED mode). Spark's
 `DataSourceUtils.datetimeRebaseSpec` has the same rules. Rebasing keeps the displayed date and time
 of day.
 
@@ -117,12 +117,13 @@ def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
 def _marked_field(
     field: pa.Field[Any], leaf: int, int96: Collection[int], zones: list[str | None]
 ) -> tuple[pa.Field[Any], int]:
-    """Add metadata to a field if it needs rebasing; return the field and the next leaf's index.
+    """Mark the parts of a field that need rebasing; return the field and the next field's `leaf`.
 
     Args:
         leaf: index of the field's first leaf column.
         int96: indices of the INT96 leaf columns.
-        zones: results of `_legacy_zone`: first for columns that aren't INT96, then for INT96.
+        zones: the result of `_legacy_zone` for columns that aren't INT96, and the result for INT96
+            columns.
     """
     kind: _Type = field.type
     types = pa.types
@@ -156,7 +157,7 @@ def _any_before(values: Any, bound: int) -> bool:
 
 
 def _gregorian(days: Any) -> Any:
-    """Convert days of the hybrid calendar to the days of the same dates in the Gregorian calendar.
+    """Convert days since the epoch from the hybrid to the Gregorian calendar; dates stay the same.
 
     In the computation, years begin in March, so a leap day is the last day of a year. Three of four
     century years have no leap day in the Gregorian calendar.

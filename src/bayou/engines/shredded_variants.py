@@ -122,7 +122,7 @@ def _primitive(value: Any, kind: _Type) -> bytes:
     if types.is_time(kind):
         since_midnight = dt.datetime.combine(_EPOCH.date(), value, dt.UTC) - _EPOCH
         return variant.number("time", since_midnight // _MICROSECOND)
-    raise VariantError(f"{kind} isn't a type of shredded values")
+    raise VariantError(f"a shredded value can't have the type {kind}")
 
 
 def _is_list(kind: _Type) -> bool:

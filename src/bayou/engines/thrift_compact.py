@@ -27,7 +27,11 @@ _LONG_LIST = 15
 
 
 def decode_struct(data: bytes) -> ThriftStruct:
-    """Decode the struct at the beginning of `data`; raises ValueError or IndexError if damaged."""
+    """Decode the struct at the beginning of `data`.
+
+    Raises:
+        ValueError, IndexError: the data is damaged.
+    """
     return _struct(data, 0, 0)[0]
 
 

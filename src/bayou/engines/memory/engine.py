@@ -191,7 +191,7 @@ class MemoryEngine:
 
     @property
     def metrics_reporter(self) -> MetricsReporter | None:
-        """Receiver of the kernel's metrics; this engine's handlers don't report metrics."""
+        """The receiver of the kernel's metrics. The handlers of this engine report no metrics."""
         return self._metrics_reporter
 
     def description(self) -> EngineDescription:

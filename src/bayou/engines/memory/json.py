@@ -133,7 +133,11 @@ def _fit_number(value: int | Decimal, kind: pa.DataType) -> Any:
 
 
 def _fits_float(value: int | Decimal, code: str) -> bool:
-    """Whether a value is finite after it is rounded to the float type of a `struct` format code."""
+    """Whether a value is finite after it is rounded to a float type.
+
+    Args:
+        code: the float type as a format of the module `struct`: `<f` or `<d`.
+    """
     try:
         number = float(value)
         struct.pack(code, number)

@@ -1,8 +1,8 @@
 """The Spark tasks of a micro-batch: they read, decode and write records.
 
 A task reads its records from Kafka directly, without the JVM, and writes Parquet files of the
-target and the dead letter table. The driver commits the returned actions. If the rows of an upsert
-are small, they are sent to the driver. If they are large, executors cache them for other tasks.
+target and the dead letter table. The driver commits the returned actions. The rows of an upsert are
+sent to the driver if they fit in its memory. Otherwise executors cache them for the merge.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class BatchTaskResult:
         new_fields: record fields for which the table has no column. If there are any, nothing
             was written, and the batch must be run again with more columns.
         times: for an upsert, the last timestamp in each offset range that the task read.
-        times_unknown: whether records of an upsert can't be ordered. The task's first records of a
-            Kafka partition have no timestamp, and `BatchTask.times_before` has no entry for them.
-            If True, nothing was written, and the batch must be run again. The driver then computes
-            `times_before` from the `times` of all tasks.
+        times_unknown: whether records of an upsert can't be ordered, because the first records of a
+            Kafka partition have no timestamp and `BatchTask.times_before` has no entry for them.
+            If True, nothing was written, and the batch must be run again. Before that, the driver
+            computes `times_before` from the `times` of all tasks.
         failure: the error that stopped the task; None if there was none. The task has deleted the
             files that it wrote.
     """
@@ -91,8 +91,9 @@ class BatchTask:
             clustering columns aren't known.
         covered: for each Kafka partition, the next offset to read, as recorded by the target.
             Records with lower offsets are skipped.
-        known_dead_letters: dead letters that an interrupted batch has committed: for each Kafka
-            partition and offset, the fingerprints of the records. These records are skipped.
+        known_dead_letters: for each Kafka partition and offset, the fingerprints of the dead
+            letters that an interrupted batch has committed. Records with one of these
+            fingerprints are skipped.
         known_rows: for each Kafka partition, the offsets of rows that an interrupted batch has
             committed to a table of `route-by`. Their records are skipped.
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
@@ -293,9 +294,9 @@ class TaskRun:
         """Return a mask of the records in `batch` that are in the dead letter table already.
 
         Args:
-            candidates: mask of the records whose offsets are in the dead letter table. Their
-                fingerprints are compared, because a recreated topic uses the same offsets for other
-                records.
+            candidates: mask of the records whose offsets are in the dead letter table. A recreated
+                topic uses the same offsets for other records. Therefore the fingerprints of these
+                records are compared with the fingerprints in `known_dead_letters`.
         """
         positions = pc.indices_nonzero(candidates)
         records = batch.take(positions)

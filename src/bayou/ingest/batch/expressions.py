@@ -218,7 +218,7 @@ class RowExpressions:
         decoded: Decoded,
         source: pa.RecordBatch,
     ) -> pa.RecordBatch:
-        """Return `columns` and the Kafka metadata columns that the expressions read."""
+        """Append `_kafka_offset`, and each other Kafka metadata column that an expression reads."""
         read = {field.name for expression in expressions for field in expression.schema}
         for column in KAFKA_INPUTS:
             # Keep at least one column, because a batch without columns has no row count.
@@ -374,7 +374,7 @@ def row_filter(
 def route_value(
     config: TopicConfig, columns: StructType, *, complete: bool = False
 ) -> RowExpression | None:
-    """Resolve the `route-by` expression with a cast to STRING; return None if it isn't set."""
+    """Resolve `route-by` with a cast to STRING; return None if the topic has no `route-by`."""
     expression = config.route_expression
     if expression is None:
         return None

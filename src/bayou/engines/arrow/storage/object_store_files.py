@@ -284,7 +284,7 @@ def _open_store(
     credentials: CredentialProvider | None,
     secrets: StoreSecrets,
 ) -> ObjectStore:
-    """Open a store, and add the secrets that it sends in requests to `secrets`."""
+    """Open a store, and add to `secrets` the secret values that the store's requests contain."""
     scheme = root.partition("://")[0]
     settings = store_settings(scheme, options)
     check_bucket_options(root, settings.config)

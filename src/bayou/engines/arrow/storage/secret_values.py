@@ -1,4 +1,7 @@
-"""Secret values in storage options, which a store's response may quote without their names."""
+"""Finds the secret values in storage options, so that they can be removed from messages.
+
+A store's response may contain such a value without the name of its option.
+"""
 
 from __future__ import annotations
 
@@ -75,13 +78,14 @@ class StoreSecrets:
 
 
 def secret_values(options: Mapping[str, Any], hosts: Collection[str] = ()) -> Iterator[str]:
-    """Yield the secret values in storage options, as they are sent to a store and percent-encoded.
+    """Yield each secret value in storage options, both unchanged and percent-encoded.
 
     These are the values of options such as `aws_session_token`, the signatures in shared access
     signatures, and the passwords or tokens in URLs.
 
     Args:
-        hosts: values that messages may contain, such as `minio`; see `endpoint_hosts`.
+        hosts: values that aren't yielded, because messages may contain host names such as `minio`;
+            see `endpoint_hosts`.
     """
     for name, value in options.items():
         for part in _parts(name.lower(), value):
@@ -90,7 +94,7 @@ def secret_values(options: Mapping[str, Any], hosts: Collection[str] = ()) -> It
 
 
 def endpoint_hosts(options: Mapping[str, Any]) -> set[str]:
-    """Return the hosts in the URLs of storage options, and the parts of their names."""
+    """Return the host names in the URLs of storage options, and the parts of each host name."""
     hosts = set[str]()
     for value in options.values():
         if isinstance(value, str) and "://" in value:

@@ -94,8 +94,8 @@ def storage_errors(path: str, operation: str, secrets: Iterable[str] = ()) -> It
             if code == "NoSuchUpload":  # a lost response of the request that completes an upload
                 raise StorageError(
                     f"{path}: can't {operation}: the store has no such multipart upload. Another "
-                    "process aborted it, or the response of the store was lost. Repeat the "
-                    "operation.",
+                    "process aborted the upload, or the upload was completed, but the response of "
+                    "the store was lost. Repeat the operation.",
                     path=path,
                 ) from None
             missing = (
