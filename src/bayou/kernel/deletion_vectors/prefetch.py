@@ -45,10 +45,10 @@ def prefetch_vectors(
 
     Args:
         vectors_of: function that returns the descriptors of an item's deletion vectors. None and
-            inline vectors are skipped.
+            descriptors of inline vectors are ignored.
 
     Returns:
-        Pairs of an item and its deletion vectors by descriptor.
+        Pairs of an item and a mapping: descriptor -> row positions of the deletion vector.
 
     Raises:
         DataFileError, CorruptTableError: see `read.load`.

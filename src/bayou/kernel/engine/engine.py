@@ -141,7 +141,7 @@ class Engine(Protocol):
     def description(self) -> EngineDescription:
         """Return the description from which a worker builds an equivalent engine.
 
-        Custom engines use `EngineDescription.of`.
+        A custom engine creates its description with `EngineDescription.of`.
 
         Raises:
             ArgumentError: workers can't build an equivalent engine.
@@ -156,9 +156,9 @@ class CommitSettings:
     Attributes:
         user_metadata: a string for `commitInfo.userMetadata`, or a mapping of entries to add to
             `commitInfo`. If None, nothing is added.
-        transaction_ids: transaction identifiers to record: versions by application id. Commits of
-            OPTIMIZE and VACUUM don't record them, because these operations may have several
-            commits.
+        transaction_ids: transaction identifiers that each commit records, as a mapping: application
+            id -> version. Commits of OPTIMIZE and VACUUM don't record them, because these
+            operations may have several commits.
         max_retries: maximum number of retries after other writers commit first. If None, the
             maximum is 200.
         compression: Parquet codec of data files. If None, the table's codec is used.

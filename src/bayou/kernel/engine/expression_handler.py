@@ -40,7 +40,8 @@ class PredicateEvaluator(Protocol):
         """Evaluate the predicate; the result is true for TRUE, and false for FALSE and NULL.
 
         Args:
-            batch: as for `ExpressionEvaluator.eval`.
+            batch: a batch with the columns that the predicate references. Their names are spelled
+                as in the schema. Other columns are ignored.
             selection: mask with one value for each row: true to evaluate the row. If a value is
                 false or null, the result is false, and the row raises no error. If the mask is
                 None, all rows are evaluated.

@@ -207,7 +207,7 @@ class ParquetHandler(Protocol):
     ) -> CloseableIterator[DataFileStatus]:
         """Write batches of one schema to new files in `directory`, named as in delta-spark.
 
-        A file is yielded once it is complete. No file is written if there are no rows. On an error,
+        A file is yielded when it is complete. No file is written if there are no rows. On an error,
         or if the iterator is closed early, files that weren't yielded are deleted.
 
         Args:

@@ -91,7 +91,8 @@ class Evaluator:
     """Evaluates an expression over batches; stateless.
 
     Args:
-        schema: the columns of the batches. The batches spell their names in the same way.
+        schema: the columns of the batches. Column names in the batches are spelled as in the
+            schema.
         expression: the expression, resolved with `resolve_expression` and `schema`.
     """
 

@@ -169,7 +169,10 @@ def integer_rounding_binding(call: Call) -> Binding:
 
 
 def rounding(call: Call) -> Binding:
-    """Return the argument and result types of `round`; the number of decimals is a constant."""
+    """Return the argument and result types of `round`.
+
+    The number of decimal places must be a constant.
+    """
     if not 1 <= len(call.types) <= 2:
         raise call.error("the function takes 1 to 2 arguments")
     number_type = argument_type(call, call.types[0], NUMBER)
@@ -178,7 +181,7 @@ def rounding(call: Call) -> Binding:
         argument_type(call, call.types[1], INTEGER)
         decimals = constant_of(call, 1)
         if type(decimals) is not int:
-            raise call.error("the number of decimals must be a constant integer")
+            raise call.error("the number of decimal places must be a constant integer")
     result = number_type
     if isinstance(number_type, DecimalType):
         whole = number_type.precision - number_type.scale + 1

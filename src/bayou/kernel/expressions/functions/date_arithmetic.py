@@ -121,7 +121,7 @@ def truncate_date(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def truncate_timestamp(values: Sequence[Datum], result: Any) -> Datum:
-    """Evaluate `date_trunc`: the start of the hour or other unit; an unknown unit gives null."""
+    """Evaluate `date_trunc`: the start of a unit, such as an hour; an unknown unit gives null."""
     name, timestamps = values
     unit = _UNITS.get(str(name.as_py()).lower())
     if unit is None:

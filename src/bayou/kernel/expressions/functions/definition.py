@@ -66,17 +66,18 @@ class Function:
         bind: function that returns the `Binding` of a call, or raises an error if the arguments
             are invalid.
         evaluate: function that computes the result. Its first parameter is the list of arguments,
-            cast to the types of the binding; constants are scalars, and at least one argument is an
+            cast to the types of the binding. Constants are scalars, and at least one argument is an
             array. Its second parameter is the Arrow type of the result. If `evaluate` is None,
-            `Evaluator` implements the function: CASE, for example, doesn't evaluate all arguments
-            for all rows.
+            `Evaluator` implements the function. An example is CASE, which doesn't evaluate all
+            arguments for all rows.
         null_handling: `exact`: the result is NULL if and only if an argument is NULL. `more`: the
             result is also NULL for some arguments that aren't NULL. `own`: other rules.
-        monotonicity: function that returns a number for each argument: 1 if the result never
-            decreases as the argument grows, -1 if the result never increases, 0 if the argument is
-            a constant. It returns None if the result can both increase and decrease. It is called
-            with the value of each argument (None if it isn't a constant) and the arguments' types.
-            Data skipping uses it to compute bounds of the result from bounds of the arguments.
+        monotonicity: function with two parameters: the values of the arguments (None for an
+            argument that isn't a constant) and the types of the arguments. It returns a number for
+            each argument: 1 if the result never decreases as the argument grows, -1 if the result
+            never increases, 0 if the argument is a constant. If the result can both increase and
+            decrease, the function returns None. Data skipping uses these numbers to compute bounds
+            of the result from bounds of the arguments.
         exact: whether every result equals Spark's result, including the last digit.
     """
 
