@@ -20,5 +20,9 @@ class ElapsedTime:
 
     @property
     def seconds(self) -> float:
-        """Seconds since creation; too many if the wall clock was set forward, but never too few."""
+        """Number of seconds since this object was created.
+
+        It is too high if the wall clock was set forward or far back. It is too low only if the
+        wall clock was set back and the monotonic clock stopped while the machine was suspended.
+        """
         return max(time.monotonic() - self._monotonic, abs(time.time() - self._wall))

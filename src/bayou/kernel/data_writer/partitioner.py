@@ -47,11 +47,10 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 def with_original_values(
     state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
 ) -> pa.RecordBatch:
-    """Return a file's rows with the file's original timestamp strings in the schema metadata.
+    """Return the rows of a file with some of its partition values in the schema metadata.
 
-    If a partition value of type timestamp has no time zone in the log, its string is stored. If the
-    rows are written to a new file, `PartitionSplitter` uses the stored strings as the partition
-    values of the new file.
+    These are the timestamps whose strings in the log have no time zone. If the rows are written to
+    a new file, `PartitionSplitter` uses these strings as the partition values of the new file.
 
     Args:
         values: the file's serialized partition values by physical name.

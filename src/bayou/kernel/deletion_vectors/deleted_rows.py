@@ -1,7 +1,8 @@
 """Lists the deleted rows of many files, and the row groups that contain given rows.
 
-Deleted rows are pairs: an integer that the caller chose for the file, and the row's position in the
-file. A reader that doesn't support deletion vectors can exclude these rows with an anti-join.
+Each deleted row is a pair: an integer that the caller chose for the file, and the row's position in
+the file. A reader that doesn't support deletion vectors can exclude the deleted rows with an
+anti-join.
 """
 
 from __future__ import annotations

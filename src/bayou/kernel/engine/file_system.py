@@ -57,7 +57,7 @@ class ByteRange:
 
 
 def check_length(file: FileStatus, length: int) -> None:
-    """Check that a read of a whole file has returned at least its listed size.
+    """Check that the store returned all bytes of a file: at least the file's listed size.
 
     A proxy may truncate a response after a complete line. Without this check, the result would look
     like a complete file with fewer lines.
@@ -165,7 +165,7 @@ class FileSystemClient(Protocol):
         ...
 
     def open_output(self, path: str) -> IO[bytes]:
-        """Create a file for sequential writes, and its parent folders.
+        """Create a file and its parent folders; return an object for sequential writes.
 
         The file becomes visible on `close`. If a `with` block of the returned object ends with an
         exception, no file is created, and an existing file at the path stays unchanged.
