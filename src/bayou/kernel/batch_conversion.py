@@ -209,7 +209,10 @@ def _conform_map(
 
 
 def _offsets(array: pa.ListArray[Any]) -> pa.Int32Array:
-    """Compute the offsets of lists in `array.flatten()`, which omits the elements of null lists."""
+    """Compute the offsets of an array's lists in the elements that `array.flatten()` returns.
+
+    `flatten` omits the elements of null lists, so null lists count as empty.
+    """
     lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int32())
     ends: pa.Int32Array = pc.cumulative_sum(lengths)
     return pa.concat_arrays([pa.array([0], pa.int32()), ends])

@@ -90,7 +90,7 @@ class Catalog(Protocol):
 
 @runtime_checkable
 class CommittingCatalog(Catalog, Protocol):
-    """A catalog that also commits to its tables.
+    """A catalog that ratifies new commits; a plain `Catalog` only lists the ratified commits.
 
     Examples:
         >>> from bayou.testing import FileCatalog

@@ -1,6 +1,6 @@
 """Concatenation of small batches.
 
-A program that reads batches spends some time on each, however few rows it has.
+A program spends some time on each batch that it reads, even if the batch has few rows.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def joined_batches(
     Closing the result closes `batches`.
 
     Args:
-        gradual: whether the first result is the first batch, and each further result joins up to
-            twice as many batches as the one before. A reader that needs only a few rows gets them
-            before many files are read.
+        gradual: whether the first result is a single batch, so that a reader that needs only a few
+            rows gets them before many files are read. Each further result joins up to twice as many
+            batches as the previous result.
     """
     return CloseableIterator(_joined(batches, 1 if gradual else None), batches)
 

@@ -77,10 +77,10 @@ def read_checkpoint_adds(
     """Read the adds in a range of row groups of a checkpoint.
 
     Args:
-        columns: fields of `ADD_TYPE` to read. If they contain `stats`, statistics are read in the
-            first form of `forms` that has values in the first batch.
+        columns: fields of `ADD_TYPE` to read. If they contain `stats`, statistics are read too.
         parsed: type of `stats_parsed` to read, with physical names; None to read only JSON.
-        forms: forms of statistics to look for, in order of preference.
+        forms: forms of statistics to look for, in order of preference. The statistics are read in
+            the first form that has values in the first batch.
         as_json: whether to convert `stats_parsed` to JSON.
     """
     fields = [f for f in ADD_TYPE if f.name in columns and f.name != "stats"]

@@ -1,4 +1,4 @@
-"""The format of checkpoints: whether they have statistics as JSON, and whether as columns."""
+"""The format of checkpoints: the forms in which they have statistics (as JSON, as columns)."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _BOUNDS = ("minValues", "maxValues")
 
 
 def parsed_stats_schema(stats_schema: pa.Schema, schema: StructType) -> pa.Schema:
-    """Return the schema for reading from `stats_parsed` the statistics that data skipping uses.
+    """Return the schema of the statistics in `stats_parsed` that data skipping reads.
 
     Args:
         stats_schema: `SkippingPlan.stats_schema`, the schema of the same statistics in JSON.

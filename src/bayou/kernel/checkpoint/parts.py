@@ -207,8 +207,9 @@ def _claim(engine: Engine, state: TableState) -> str | None:
     """Create the claim file of a multi-part checkpoint and return its path.
 
     Return None if another writer has a claim file, or has written checkpoint files of this version.
-    The checkpoint files are listed after the claim file is created. A writer that has just finished
-    has deleted its claim file, but the listing contains its checkpoint files.
+    A writer deletes its claim file after it has written its checkpoint files. This function lists
+    the checkpoint files after it has created the claim file, so it finds the files of a writer that
+    has just finished.
     """
     claim = f"{log_path(state.path)}/.{state.version:020d}.checkpoint-parts.tmp"
     if not engine.files.put_if_absent(claim, b"{}"):

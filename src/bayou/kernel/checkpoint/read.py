@@ -248,9 +248,10 @@ def _check_sidecars(
     metadata: CheckpointMetadata | None,
     sidecars: list[SidecarFile],
 ) -> None:
-    """Compare the total size of the sidecars with the tag `sidecarSizeInBytes`.
+    """Raise if the total size of the sidecars differs from the tag `sidecarSizeInBytes`.
 
-    They differ if a JSON checkpoint was truncated at the end of a line and lost sidecars.
+    The sizes differ if a JSON checkpoint was truncated at the end of a line, because the file then
+    lists only some of its sidecars.
     """
     tags = (metadata and metadata.tags) or {}
     expected = tags.get("sidecarSizeInBytes")

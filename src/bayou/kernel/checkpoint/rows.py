@@ -81,7 +81,8 @@ def tail_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the file actions that aren't in the Parquet files of the previous checkpoint.
 
-    These are the file actions of commits after the previous checkpoint, and of a JSON checkpoint.
+    These are the file actions of the commits after the previous checkpoint. If the previous
+    checkpoint is a JSON file, they also include its file actions.
 
     Args:
         tombstone_cutoff: time in ms since the epoch; tombstones with this or an earlier

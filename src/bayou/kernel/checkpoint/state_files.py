@@ -26,7 +26,7 @@ _FORMS: tuple[StatsForm, ...] = ("json", "struct")
 
 
 def base_checkpoint(engine: Engine, state: TableState) -> CheckpointContents | None:
-    """Return the contents of the checkpoint in the state's log segment; None if it has none."""
+    """Return the contents of the log segment's checkpoint; None if there is no checkpoint."""
     checkpoint = state.log_segment.checkpoint
     if checkpoint is None:
         return None

@@ -1,8 +1,8 @@
 """Parsing of statistics and partition values in checkpoints, and a cache of parsed statistics.
 
 Most checkpoints have statistics as JSON. Parsing this JSON takes most of the time for planning a
-filtered read of a large table. A scan stores the statistics of a checkpoint slice in the cache of
-its snapshot (`Snapshot.with_statistics_cache`) after it has parsed all of them.
+filtered read of a large table. After a scan has parsed all statistics of a checkpoint slice, it
+stores them in the cache of the scan's snapshot (`Snapshot.with_statistics_cache`).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def project_struct(values: Any, kind: Any) -> Any:
 def _select(fields: list[StructField], paths: list[tuple[str, ...]]) -> StructType:
     """Return the fields at `paths`, with their parents and all of their nested fields.
 
-    A path contains lowercase names, logical or physical.
+    Each part of a path is the logical or the physical name of a field, in lowercase.
     """
     selected: list[StructField] = []
     for field in fields:

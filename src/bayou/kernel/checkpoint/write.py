@@ -85,8 +85,8 @@ def checkpoint(
 
     Idempotent and safe with concurrent writers: files are written atomically, and every writer
     writes the same contents. At most one row group of the checkpoint is in memory. If the
-    version checksum is missing, it is written. If an existing checksum has another number or
-    total size of live files than the checkpoint, a warning is logged.
+    version checksum is missing, it is written. If the number or the total size of the live files
+    differs between an existing checksum and the checkpoint, a warning is logged.
 
     Returns:
         The version of the checkpoint.
@@ -167,7 +167,7 @@ def load_for_checkpoint(
 def checkpoint_rows(
     engine: Engine, state: TableState, layout: CheckpointFormat
 ) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of a version's checkpoint in the V1 spec, with `layout.schema`."""
+    """Yield all actions of a version's checkpoint, as rows with the columns `layout.schema`."""
     now = time.time_ns() // 1_000_000
     tombstone_cutoff = now - state.table_properties.deleted_file_retention_ms
     yield from metadata_rows(state, layout, now)
@@ -187,9 +187,10 @@ def checkpoint_rows(
 
 
 def _first_unpublished(engine: Engine, state: TableState) -> int | None:
-    """Return the first unpublished version after the checkpoint; None if all are published.
+    """Return the first version after the previous checkpoint whose commit isn't published.
 
-    The catalog may still list published commits, so the commit files in `_delta_log` are checked.
+    The result is None if all commits are published. The catalog may still list published commits,
+    so the commit files in `_delta_log` are checked.
     """
     first = state.version - len(state.log_segment.commits) + 1
     for version, commit in enumerate(state.log_segment.commits, first):

@@ -30,8 +30,8 @@ def write_v2_checkpoint(
     """Write sidecars of about a million rows each, then the top-level file.
 
     File names are unique, so concurrent writers of a version don't conflict. A writer that fails
-    leaves sidecars, which log cleanup deletes. Return the status of the top-level file, but with
-    the total size of this file and the sidecars.
+    leaves sidecars, which log cleanup deletes. Return the status of the top-level file. Its `size`
+    is the total size of the top-level file and the sidecars.
 
     Args:
         batches: the checkpoint's actions with `layout.schema`, one kind of action per batch.
@@ -65,7 +65,8 @@ def write_top_file(
 ) -> FileStatus:
     """Write the top-level file, which references the sidecars and completes the checkpoint.
 
-    Return the status of the top-level file, but with the total size of this file and the sidecars.
+    Return the status of the top-level file. Its `size` is the total size of the top-level file and
+    the sidecars.
 
     Args:
         non_file_actions: the non-file actions with the columns of `METADATA_SCHEMA`.

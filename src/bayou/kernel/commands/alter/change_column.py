@@ -105,7 +105,7 @@ def change_column(
 ) -> AlterationMetrics:
     """Change a column's type, comment and position in one commit.
 
-    If an argument is None, the column keeps its current value.
+    If `to`, `comment` or `position` is None, the column keeps its type, comment or position.
     """
     path = resolve_path(state.path, state.schema, path)
     schema = state.schema if to is None else _with_type(state, path, to)
@@ -202,7 +202,10 @@ def change_nullability(
 def change_default(
     engine: Engine, state: TableState, path: ColumnPath, default: str | None, *, engine_info: str
 ) -> AlterationMetrics:
-    """Set a column's default to a SQL expression; None drops it. Existing rows don't change."""
+    """Set a column's default to a SQL expression. If `default` is None, drop the default.
+
+    Existing rows don't change.
+    """
     path = resolve_path(state.path, state.schema, path)
     field = field_at(state.path, state.schema, path)
     change = _Change(engine=engine, state=state, path=path, engine_info=engine_info)

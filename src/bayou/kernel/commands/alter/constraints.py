@@ -55,7 +55,7 @@ def check_rows(
                 state,
                 name,
                 sql,
-                f"the condition isn't true for a row with {values or 'its values'}",
+                f"the condition isn't true for {f'a row with {values}' if values else 'any row'}",
             )
 
 
