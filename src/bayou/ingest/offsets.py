@@ -168,7 +168,10 @@ def resume_positions(
     dead_letter_transactions: Mapping[str, int],
     existing: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, int]:
-    """Return the next offset to read of each partition; empty for a first run.
+    """Return the next offset to read of each partition.
+
+    The result is empty if no partition has covered offsets, existing rows or migrated records, as
+    in a topic's first run.
 
     A partition with covered offsets resumes after them. Otherwise, it resumes after its existing
     rows or migrated records. If it has neither, it starts at its recorded start offset. A partition

@@ -36,15 +36,18 @@ _LONGEST_PAUSE = 30.0
 
 
 def retry_delay(retry: int) -> float:
-    """Return the seconds to wait before a retry. They double with each retry, up to 30 seconds.
+    """Return the seconds to wait before a retry.
 
-    `retry` is the number of the retry, from 1.
+    The wait doubles with each retry, up to 30 seconds. `retry` is the number of the retry, from 1.
     """
     return float(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (retry - 1)))
 
 
 def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
-    """Return the seconds until a topic that failed with `error` is started again; None if never."""
+    """Return the seconds until a topic that failed with `error` is started again.
+
+    Returns None if the topic isn't started again.
+    """
     transient = isinstance(error, (*TRANSIENT_ERRORS, BatchFailedError))
     if not transient or isinstance(error, RecordsLostError):
         return None

@@ -205,8 +205,8 @@ def _expanded(value: str) -> str:
         known = os.environ.get(match[1])
         if known is None:
             raise ArgumentError(
-                f"--security: the environment variable {match[1]} isn't set. Set it; the generated "
-                "configuration also reads it.",
+                f"--security: the environment variable {match[1]} isn't set. Set it now and for "
+                "every run, because the generated configuration reads it.",
                 argument="security",
             )
         return known

@@ -42,8 +42,8 @@ def schema_file_changes(
     schema = topic_schemas(configuration)[topic.section]
     if schema is None:
         raise ConfigurationError(
-            f"{configuration.file}: connector.topics.{topic.section}: there is no schema-file to "
-            "compare with; omit --schema-file to compare versions of the table",
+            f"{configuration.file}: connector.topics.{topic.section} has no schema-file to compare "
+            "with. Set schema-file, or omit --schema-file to compare versions of the table.",
             file=configuration.file,
             key=f"connector.topics.{topic.section}.schema-file",
         )

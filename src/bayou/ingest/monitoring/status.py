@@ -131,8 +131,9 @@ class TopicStatus:
         table_bytes: total size of the data files; None if not counted yet.
         iceberg_lag: number of versions that aren't in the table's Iceberg metadata yet; None if the
             table has no Iceberg metadata.
-        routed_tables: tables of `route-by` by name; None if the topic has one table, or they
-            aren't known yet. `files`, `small_files` and `table_bytes` include them.
+        routed_tables: tables of `route-by`, sorted by name; None if the topic has no `route-by`, or
+            if its tables haven't been polled yet. `files`, `small_files` and `table_bytes` include
+            these tables.
         letters_waiting: number of dead letters in the dead letter table; None if not counted yet.
         letters_by_reason: number of dead letters by kind of reason; empty if there are too many to
             read their reasons.

@@ -187,7 +187,11 @@ class Watch:
     def _reasons(
         self, topic: str, tables: TopicTables, version: int, letters: int
     ) -> dict[str, int] | None:
-        """Count the dead letters by kind of reason; None if they haven't changed."""
+        """Count the dead letters by kind of reason.
+
+        Returns None if the dead letter table has the same version as at the last count. Returns an
+        empty dict if there are too many dead letters to count.
+        """
         if self._counted.get(topic) == version:
             return None
         self._counted[topic] = version

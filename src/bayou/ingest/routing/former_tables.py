@@ -23,7 +23,9 @@ _MAX_OFFSET = 2**62
 def registered_snapshots(
     topic: Topic, default: SnapshotHandle, storage_options: dict[str, str]
 ) -> tuple[SnapshotHandle, ...]:
-    """Return the latest snapshot of each registered table that exists, without checks.
+    """Return the latest snapshot of each registered table that exists.
+
+    The function doesn't check whether a table was deleted, replaced or rolled back.
 
     Args:
         default: the topic's default table.

@@ -272,7 +272,10 @@ class RoutedBatchWriter(MicroBatchWriter):
     def _discarded(
         self, outputs: Sequence[RoutedOutput], files: Mapping[int, Sequence[AddFile]]
     ) -> Iterator[None]:
-        """Context manager that deletes the files of all tables if nothing is committed."""
+        """Context manager that deletes `files` if its block fails and committed nothing.
+
+        `files` contains the data files of each table, by the table's index in `outputs`.
+        """
 
         def discard() -> None:
             for number, adds in files.items():

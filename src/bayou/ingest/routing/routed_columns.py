@@ -145,8 +145,9 @@ class RoutedRecordsRead:
     """The rows of several tables, from records that were read in this process.
 
     Attributes:
-        rows: batches of rows by table number, each with the index of the input batch.
-        dead_letters: batches of dead letters, each with the index of the input batch.
+        rows: by table number, the batches of the table's rows. Each batch is paired with the index
+            of the input batch from which it was decoded.
+        dead_letters: batches of dead letters, each paired with the index of its input batch.
         filtered: number of records that `where` has filtered out.
     """
 

@@ -246,7 +246,10 @@ class RoutedTables:
         table.is_stale = table.must_record = True
 
     def version_ids(self) -> dict[str, int]:
-        """Return the transaction identifiers that record the versions of changed routed tables."""
+        """Return a transaction identifier with the version of each table that has `must_record`.
+
+        Tables whose version is already recorded are omitted.
+        """
         ids: dict[str, int] = {}
         for table in self.existing:
             version, table_id = table.target.version, table.target.table_id
@@ -263,7 +266,10 @@ class RoutedTables:
                 table.must_record = False
 
     def with_layout_columns(self, columns: Sequence[StructType]) -> list[StructType]:
-        """Add missing partition and clustering columns, with the types that other tables have.
+        """Add partition and clustering columns to the schemas that lack them.
+
+        An added column has the type that it has in the first table with this column. A column that
+        no table has isn't added.
 
         Args:
             columns: for each table, the columns that store the fields of its records.
@@ -330,10 +336,10 @@ class RoutedTables:
 
 
 def reserved_names(topic: Topic) -> frozenset[str]:
-    """Return the values that need a hash in `route-by.table-path`.
+    """Return the values whose names need a hash; see `plain` in `value_name`.
 
-    Without the hash, the path would be the path of the default table, of an auxiliary table such as
-    the dead letter table, or of a table in `route-by.tables`.
+    Without a hash in its name, the table of such a value would get the path of the default table,
+    of an auxiliary table such as the dead letter table, or of a table in `route-by.tables`.
     """
     routes = topic.routes
     if routes is None or routes.table_path is None:

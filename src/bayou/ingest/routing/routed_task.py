@@ -47,11 +47,12 @@ class TableOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableResult:
-    """The files that a task wrote to one table, or the table's missing columns. Can be pickled.
+    """The result of a task for one table. Can be pickled.
 
     Attributes:
-        row_actions: encoded `add` actions.
-        new_fields: fields without a column in this table.
+        row_actions: encoded `add` actions of the files that the task wrote to the table.
+        new_fields: fields for which the table has no column. If there are any, the task has deleted
+            the files that it wrote, and the batch must be run again.
     """
 
     rows: int = 0

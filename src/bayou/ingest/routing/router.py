@@ -42,8 +42,8 @@ class RecordRouting:
         listed: for each value in `route-by.tables`, the number of its table (see `DEFAULT_TABLE`).
             If the table isn't open yet, the number is None, and the router reports the value in
             `RecordRouter.new_values`.
-        named: for each `value_name` whose table is open, the table's number and the
-            `value_fingerprint` of the value that has this name.
+        named: the open tables whose paths contain a `value_name`. The key is this name. The value
+            is the table's number, and the `value_fingerprint` of the value with this name.
         reserved: values whose names get a hash; see `reserved_names`.
         refused: for each value whose table can't be created, the reason.
         unknown: what happens to values that aren't in `listed`, `refused` or `named`. A number is

@@ -35,8 +35,8 @@ class RegisteredTable:
         path: the table's path, relative to the folder of the default table.
         fingerprint: the hash (`value_fingerprint`) of the value whose records are in the table; 0
             if `route-by.tables` lists the table's path.
-        versions: the last recorded version of the table, by table id; empty before the first
-            committed batch with rows of the table.
+        versions: the last recorded version of the table, by table id. The mapping is empty until a
+            batch with rows of this table is committed.
     """
 
     path: str

@@ -142,10 +142,11 @@ def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
 def _ends_without_spark(
     runs: Sequence[TopicRun], startup: StartupSession, stop: threading.Event | None
 ) -> bool:
-    """Wait for a run with `once` that has few records; return whether it can end without Spark.
+    """Wait until all topics have ended, and return whether the run can end without Spark.
 
-    The start of Spark takes longer than the few records, and slows them down. If there are more
-    records, a batch or the maintenance needs Spark, or the wait takes too long, return False.
+    Spark isn't started for a run with `once` and few records, because the start of Spark takes
+    longer than reading these records, and slows the reading down. The result is False if there are
+    more records, if a batch or the maintenance needs Spark, or if the wait takes too long.
     """
     if sum(run.waiting for run in runs) > MAX_RECORDS:
         return False

@@ -47,7 +47,10 @@ class PreparedTopic:
 
     @property
     def planned_start(self) -> Mapping[int, int]:
-        """The start offsets, if no offsets have been committed yet; otherwise empty."""
+        """The offsets at which the first batch starts.
+
+        The mapping is empty if the target already has committed offsets.
+        """
         return {} if self.target.covered else self.positions
 
     def record_start(self) -> None:
@@ -151,14 +154,16 @@ def _start_positions(
 ) -> dict[int, int]:
     """Open the writer's tables and return the first offset to read, for each partition.
 
-    A partition resumes after the table's covered offsets. If it has no covered offsets, it resumes
-    after its last record that was migrated from files. If the table has no covered offsets at all
-    and `on-missing-offsets` is `from-rows`, the table's rows count like migrated records. Without
-    such records or rows, the partition starts at the offset that `starting-offsets` selected in the
-    topic's first run. A partition that was created later starts at offset 0.
+    A partition resumes after the offsets that the table has recorded as covered. If the table has
+    recorded none for this partition, the partition resumes after its last record that was migrated
+    from files. If the table has recorded none for any partition and `on-missing-offsets` is
+    `from-rows`, the partition resumes after its last row or its last migrated record, whichever is
+    later. If a partition has neither, it starts at the offset that `starting-offsets` selected in
+    the topic's first run. A partition that was created later starts at offset 0.
 
     Args:
-        planned: the `planned_start` of the previous preparation; empty if there is none.
+        planned: the `planned_start` of the previous preparation. The mapping is empty if this is
+            the first preparation, or if the Kafka topic was recreated since the previous one.
     """
     target, dead_letters = tables.target, tables.dead_letters
     writer.open()

@@ -241,7 +241,8 @@ class _ScheduledTopic:
 def _batch_end(limit: int, position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
     """Return the end offset of each partition for a batch of at most `limit` records in total.
 
-    `position` is the next offset to read of each partition, `ends` its end offset on the brokers.
+    `position` contains the next offset to read of each partition. `ends` contains the end offset
+    that each partition has on the brokers.
     """
     partitions = {p: TopicPartition("", p) for p in ends}
     start = {key: position.get(p, 0) for p, key in partitions.items()}
