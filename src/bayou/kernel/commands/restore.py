@@ -80,8 +80,8 @@ def restore(
         timestamp: the timestamp that the user requested; the history records it. If the user
             requested a version, this is None.
         ignore_missing_files: whether to skip the check that the version's files still exist.
-        dry_run: whether to only compute the metrics, without a commit. The metrics then have the
-            current version.
+        dry_run: whether to only compute the metrics, without a commit. In this case, `version` of
+            the metrics is the table's current version.
     """
     if target.version >= latest.version:
         raise ArgumentError(

@@ -271,7 +271,12 @@ class _Planner:
         return [(c, self.assignments(c)) for c in clauses if c.action != "delete"]
 
     def assignments(self, clause: MergeClause) -> tuple[Assignment, ...]:
-        """Return a clause's assignments, with paths spelled as in the target or source schema."""
+        """Return the assignments of a clause.
+
+        Paths are spelled as in the target's schema. There are two exceptions, both with schema
+        evolution: the paths of new columns, and all paths of a clause that sets all columns, are
+        spelled as in the source's schema.
+        """
         if clause.sets_all_columns:
             return tuple(self._all_columns(clause))
         what = f"value of the WHEN {clause.kind} clause"

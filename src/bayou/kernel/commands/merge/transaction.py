@@ -45,9 +45,11 @@ class MergeOptions(TypedDict, total=False):
     """Options of the transaction of a merge.
 
     Attributes:
-        started: `time.perf_counter()` before the source was read, for the metrics.
-        transaction_ids: transaction identifiers to record: versions by application id (PROTOCOL.md,
-            Transaction Identifiers). If there are any, the merge commits even if no row changes.
+        started: start time of the merge (`time.perf_counter()`), before the source is read. It is
+            used for the metrics only.
+        transaction_ids: versions to record as transaction identifiers, by application id
+            (PROTOCOL.md, Transaction Identifiers). If there are any, the merge commits even if no
+            row changes.
         table_properties: table properties that the commit sets.
         counter: application id of a transaction identifier. The commit increments its version.
             Concurrent merges with the same counter conflict, even if they change no row.
@@ -137,7 +139,7 @@ class MergeTransaction:
     def unrecorded_files(
         self, engine: Engine, predicate: Predicate | None = None
     ) -> Iterator[ScanFile]:
-        """Yield the same files as `files` without recording them as read.
+        """Yield the same files as `files`, but don't record them as read.
 
         The caller must call `record_read` before `commit`.
         """
@@ -148,8 +150,8 @@ class MergeTransaction:
     def record_read(self, engine: Engine, predicate: Predicate | None) -> None:
         """Record which rows of the table the merge has read.
 
-        Call this before `commit`. `files` records the files that it returns, `unrecorded_files`
-        doesn't.
+        Call this method before `commit`. The files that `files` returned are recorded already. The
+        files that `unrecorded_files` returned, and other rows that the merge has read, aren't.
 
         Args:
             predicate: true for each row that the merge has read. If None, it has read all rows.

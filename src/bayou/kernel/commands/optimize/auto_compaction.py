@@ -1,8 +1,8 @@
 """Auto compaction (`delta.autoOptimize.autoCompact`): compacts small files after a commit.
 
-As in delta-spark, a commit that adds files to a partition starts the compaction of the partition if
-the partition has at least 50 small files. The process remembers the number of small files of each
-partition, so that most commits don't read the log again.
+As in delta-spark, each partition to which a commit adds files is checked. It is compacted if it has
+at least 50 small files. The process remembers the number of small files of each partition, so that
+most commits don't read the log again.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _SmallFileCounts:
     def reserved(
         self, table: str, added: Mapping[PartitionKey, int]
     ) -> Iterator[set[PartitionKey]]:
-        """Context manager that counts added files and yields the partitions to compact if needed.
+        """Context manager that counts added files; yields the partitions that may need compaction.
 
         A partition is yielded if it may have enough small files, and if no other thread is checking
         it. Until the `with` block ends, the partition isn't yielded to other threads.

@@ -42,7 +42,7 @@ def plan_purge(
 ) -> RewritePlan:
     """Plan the rewrite of files with deletion vectors or dropped columns.
 
-    Reads the footers of all files without deletion vectors.
+    Reads the footer of each file that has no deletion vector, to find dropped columns.
 
     Args:
         where: condition on partition columns that selects partitions. If None, all are selected.

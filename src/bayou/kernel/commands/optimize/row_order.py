@@ -47,11 +47,15 @@ _Numbers: TypeAlias = Any
 
 
 def bits_per_dimension(dimensions: int) -> int:
-    """Return the maximum number of bits per coordinate, for a number of dimensions."""
+    """Return the maximum number of bits of a coordinate, for a number of dimensions.
+
+    The coordinates of all dimensions together must fit into an int64.
+    """
     bits = min(_MAX_BITS, _POSITION_BITS // dimensions)
     if bits == 0:
         raise ValueError(
-            f"rows can't be ordered by {dimensions} columns; the maximum is {_POSITION_BITS}"
+            f"Rows can't be ordered by {dimensions} columns: the maximum is {_POSITION_BITS}. "
+            "Choose fewer columns."
         )
     return bits
 
@@ -82,13 +86,13 @@ def _interleave(points: Sequence[_Numbers], bits: int) -> Any:
 
 @lru_cache
 def _spread_bits(bits: int, distance: int, first: int) -> pa.Array[Any]:
-    """Return a table that contains each number `n` of `bits` bits with its bits spread out.
+    """Return an array that maps each number `n` to a number with the bits of `n` spread out.
 
-    In item `n` of the table, the bits of `n` are at the positions `first`, `first + distance`,
+    In item `n` of the array, the bits of `n` are at the bit positions `first`, `first + distance`,
     `first + 2 * distance`, and so on.
 
     Args:
-        bits: number of bits of `n`.
+        bits: number of bits of `n`. The array has `2**bits` items.
         first: position of the lowest bit; the positions below it are zero.
     """
     shifts = [distance * bit + first for bit in range(bits)]
@@ -230,7 +234,7 @@ class OrderedRows:
     _batches: CloseableIterator[pa.RecordBatch]
 
     def cut(self, parts: int) -> Iterator[CloseableIterator[pa.RecordBatch]]:
-        """Yield parts with about equal row counts.
+        """Cut the rows into parts with about equal row counts, and yield the rows of each part.
 
         The caller must read each part to its end before it requests the next part.
         """
@@ -295,7 +299,8 @@ def add_rows(
     """Add rows to buckets. Threads compute the positions of the rows and group them by bucket.
 
     Args:
-        cuts: ascending positions on the curve at which the second and each later bucket start.
+        cuts: the first position on the space-filling curve of each bucket except for the first
+            bucket, ascending.
         memory_bytes: memory for the batches that the threads process. A low value limits the number
             of threads; there is always at least one.
     """

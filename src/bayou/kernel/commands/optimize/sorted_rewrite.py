@@ -47,8 +47,8 @@ class OrderedParts:
     Can be pickled.
 
     Attributes:
-        cuts: ascending positions on the space-filling curve at which the second and each later
-            bucket start.
+        cuts: the first position on the space-filling curve of each bucket except for the first
+            bucket, ascending.
         num_files: number of new files.
     """
 

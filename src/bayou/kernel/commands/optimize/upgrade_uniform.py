@@ -52,13 +52,13 @@ def upgrade_uniform(
     engine_info: str,
     target_bytes: int | None = None,
 ) -> OptimizeMetrics:
-    """Enable a version of Iceberg compatibility and the universal format `iceberg`.
+    """Enable a version of Iceberg compatibility; add `iceberg` to the table's universal formats.
 
     For versions 1 and 2, the command disables deletion vectors. For version 3, it enables row
     tracking. For version 1, it rewrites no files, as in delta-spark.
 
     Args:
-        version: 1, 2 or 3.
+        version: the Iceberg compatibility version: 1, 2 or 3.
         target_bytes: maximum size of a rewritten file. If None, this is the table's target file
             size.
 

@@ -22,10 +22,10 @@ class DeleteMetrics(MetricsByName):
 
     Attributes:
         version: the table's version after the DELETE; unchanged if no row matched.
-        num_deleted_rows: number of deleted rows; None if the statistics of removed files have no
-            row count.
-        num_added_files, num_copied_rows: number of new files and of the rows copied to them from
-            rewritten files; None if `num_deleted_rows` is None.
+        num_deleted_rows: number of deleted rows. None if a file was removed without being read, and
+            the log has no row count for this file.
+        num_added_files, num_copied_rows: number of new files, and number of rows copied to them.
+            The rows are from rewritten files. Both numbers are None if `num_deleted_rows` is None.
         num_deletion_vectors_added, num_deletion_vectors_removed: number of added and of removed
             deletion vectors. A replaced vector is counted in both.
         num_deletion_vectors_updated: number of replaced vectors.

@@ -35,10 +35,10 @@ class MatchedRows:
 
     Attributes:
         file: the file, from a scan that returns statistics.
-        deleted: positions of deleted rows.
-        updated: positions of updated rows: int64, ascending, unique.
-        values: new values of the `updated` rows, in the order of `updated`. The batch has the
-            columns of `MatchedRowsTask.assigned` in the table's types. None if no row is updated.
+        deleted: positions of deleted rows in the file.
+        updated: positions of updated rows in the file, ascending and unique.
+        values: new values of the updated rows, in the order of `updated`. The batch has the columns
+            `MatchedRowsTask.assigned`, in the table's types. None if no row is updated.
     """
 
     file: ScanFile

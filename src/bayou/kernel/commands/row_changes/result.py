@@ -23,14 +23,15 @@ class RowChanges(PickledTask):
         with_deletion_vectors: files with a new deletion vector.
         removed: files that are removed, or whose deletion vector is replaced.
         vector_files: decoded absolute paths of deletion vector files.
-        num_deleted_rows: number of deleted rows; None if the statistics of removed files have no
-            row count.
+        num_deleted_rows: number of deleted rows. None if a file was removed without being read, and
+            the log has no row count for this file.
         num_removed_files, num_removed_bytes: number and size of the removed files. Files that only
             get a new deletion vector aren't counted.
         num_vectors_added: files that get their first deletion vector.
         num_vectors_updated: files whose deletion vector is replaced.
         num_vectors_removed: removed files that had a deletion vector.
-        scan_seconds: duration of the search for matching rows; the longest of all workers.
+        scan_seconds: duration of the search for matching rows. If there are several workers, this
+            is the longest of their durations.
     """
 
     added: list[AddFile] = field(default_factory=list)

@@ -185,7 +185,12 @@ class HeldLease:
             try:
                 self._renew()
             except BayouError as error:
-                _LOG.warning("%s: can't renew the vacuum's heartbeat: %s", self.lease.table, error)
+                _LOG.warning(
+                    "%s: can't renew the vacuum's heartbeat. The vacuum tries again. A RESTORE may "
+                    "end the vacuum after a minute without heartbeat. Cause: %s",
+                    self.lease.table,
+                    error,
+                )
 
     def _renew(self) -> None:
         with self._renewing:

@@ -181,7 +181,12 @@ def vacuum(
             try:
                 history.commit_end("FAILED", {})
             except BayouError as error:
-                _LOG.warning("%s: can't commit VACUUM END: %s", state.path, error)
+                _LOG.warning(
+                    "%s: the vacuum failed, and VACUUM END can't be committed, so the table's "
+                    "history may not show that the vacuum ended. Cause: %s",
+                    state.path,
+                    error,
+                )
             raise
         held.release()
         metrics = {
@@ -214,7 +219,12 @@ def _expire_iceberg_snapshots(engine: Engine, state: TableState, before: int) ->
             expire_snapshots(engine, state.path, version)
         delete_orphans(engine, state.path, before)
     except BayouError as error:
-        _LOG.warning("%s: can't update the Iceberg metadata: %s", state.path, error)
+        _LOG.warning(
+            "%s: can't update the Iceberg metadata. The vacuum continues, so the Iceberg metadata "
+            "may refer to deleted files. Cause: %s",
+            state.path,
+            error,
+        )
 
 
 def _retention(state: TableState) -> int:
