@@ -157,7 +157,7 @@ def topic_names(properties: Mapping[str, str]) -> set[str]:
 
 
 def with_matching_topics(configuration: Configuration) -> Configuration:
-    """Return a copy of a configuration with the brokers' topics that match its patterns.
+    """Add the Kafka topics that match a configuration's patterns; return the new configuration.
 
     Raises:
         KafkaError: no broker answers, or a property is invalid.
@@ -208,7 +208,11 @@ Answer = TypeVar("Answer")
 
 
 def _query_visible(names: Collection[str], request: Callable[[Collection[str]], Answer]) -> Answer:
-    """Call `request` with the topics in `names` that the client may describe; return the result."""
+    """Call `request` with the topics in `names`, and return the result.
+
+    If a topic causes a `KafkaError`, the request is repeated without this topic. For example, the
+    client may lack the permission to describe the topic.
+    """
     visible = set(names)
     while True:
         try:

@@ -95,9 +95,10 @@ class FilteredDecoder:
         )
 
     def _decode_remaining(self, values: pa.Array[Any], source: pa.RecordBatch) -> Decoded:
-        """Decode a batch with new fields again, without the new fields of removed records.
+        """Filter a batch that has new fields, then decode the remaining records.
 
-        If the condition reads new fields, only these new fields are returned, and no rows.
+        New fields of the removed records aren't returned. If the condition reads new fields, the
+        result has only these new fields, and no rows.
         """
         inputs = self._where_decoder.decode(values)
         if inputs.new_fields.fields:

@@ -56,10 +56,10 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Follow a path through nested structs; yield the type of the field at which each match ends.
+    """Find the fields that a path matches, also in nested structs; yield their types.
 
-    The boolean is true if the path continues below this field, for example because the field is a
-    string that contains JSON.
+    Each type is yielded with a boolean. It is true if the path continues below the field, for
+    example because the field is a string that contains JSON.
     """
     known = list(fields)
     for at, rest in _matches(known, parts):

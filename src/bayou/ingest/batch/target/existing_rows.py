@@ -1,4 +1,4 @@
-"""Commits the offsets of rows that a table already has before the pipeline's first run."""
+"""Commits the offsets of the rows that a table already has when the pipeline is first started."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def existing_offsets(
 ) -> dict[int, int]:
     """For each partition, return the last Kafka offset of existing rows and migrated records.
 
-    Offsets of rows are only determined if the table has no committed offsets. If it has, the result
-    contains only migrated records, in partitions without a committed offset.
+    The offsets of rows are used only if `covered` is empty. The offsets of migrated records are
+    used only for partitions that aren't in `covered`.
 
     Args:
         covered: the next offset to read of each partition, as committed to the table.

@@ -1,7 +1,7 @@
-"""If the log is incomplete, detects from a table's rows that a RESTORE may have removed rows.
+"""Detects from a table's rows that a RESTORE may have removed rows, if the log is incomplete.
 
-A RESTORE that removes rows removes the rows of the last commits. The table then lacks the row at
-the last recorded offset of a Kafka partition, or all rows of a folder's last migrated batch.
+A RESTORE to an earlier version removes the rows of the last commits. The table then lacks the row
+at the last recorded offset of a Kafka partition, or all rows of a folder's last migrated batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MIGRATED = -1  # `_kafka_partition` of migrated rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRange:
-    """A range of offsets of one partition; the table should have a row for at least one of them."""
+    """A range of offsets in one partition; the table should have a row at one of these offsets."""
 
     partition: int
     first: int
@@ -41,10 +41,10 @@ class RowRange:
 def missing_last_rows(engine: Engine, topic: Topic, snapshot: Snapshot) -> tuple[RowRange, ...]:
     """Return the last recorded offsets and last migrated batches for which the table has no row.
 
-    If a RESTORE has removed rows of Kafka batches or migrated batches of the topic, the result
-    isn't empty. Rows that a program wrote and rows of replayed dead letters aren't checked. A row
-    may also be missing for another reason: its record was filtered out or is a dead letter, or the
-    row was deleted.
+    The result isn't empty if a RESTORE has removed rows that the topic read from Kafka or migrated.
+    Rows that a program wrote, and rows of replayed dead letters, aren't checked. A row may also be
+    missing for another reason: its record was filtered out or became a dead letter, or the row was
+    deleted.
     """
     name, transactions = topic.config.kafka_topic, snapshot.transactions
     ranges = [
@@ -66,10 +66,10 @@ def missing_last_rows(engine: Engine, topic: Topic, snapshot: Snapshot) -> tuple
 
 
 def _condition(name: str, ranges: Sequence[RowRange]) -> str:
-    """Return a SQL condition that selects at least the rows in `ranges`, and possibly other rows.
+    """Return a SQL condition that selects the rows in `ranges`, and possibly other rows.
 
-    For Kafka partitions, it compares the offset with one list for all partitions. This is faster
-    than a condition for each of possibly thousands of partitions.
+    The condition compares the offsets of all Kafka partitions with one list. This is faster than a
+    condition for each partition, because there can be thousands of partitions.
     """
     conditions = [
         f"(_kafka_partition = {r.partition} AND _kafka_offset >= {r.first} "

@@ -20,7 +20,8 @@ _INPUT_COLUMNS = "bayou.inputColumns"
 def record_columns_of(topic: Topic, snapshot: Snapshot) -> StructType:
     """Return the columns of all record fields that a topic stores or that its expressions read.
 
-    The types of stored fields are from the table's schema, all other types from the table property.
+    The types of stored fields are read from the table's schema. The types of fields that only
+    expressions read are read from the table property `bayou.inputColumns`.
     """
     config = topic.config
     stored = record_field_columns(
@@ -39,8 +40,8 @@ def input_properties(layout: RowLayout, known: Mapping[str, str]) -> dict[str, s
     """Return the table property with the types of fields that only expressions read.
 
     Args:
-        known: the table's current properties. The types that they store for other
-            fields are retained.
+        known: the table's current properties. The types of fields that `layout.inputs` doesn't have
+            are copied from them.
     """
     inputs = {f.name.lower(): f for f in _input_columns(known)}
     inputs |= {f.name.lower(): f for f in layout.inputs}

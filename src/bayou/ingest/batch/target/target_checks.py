@@ -139,7 +139,7 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
     ordering = snapshot.properties.get(_ORDERING_COLUMN)
     if ordering is not None and ordering != (keys.ordering or ""):
         raise PipelineError(
-            f"topic {key!r}: {path} has the last record of each key in the order of "
+            f"topic {key!r}: the records of each key in {path} were ordered by "
             f"{_order(ordering)}, but ordering-column is now {keys.ordering or 'not set'}. "
             "Restore the original ordering-column, or set another table-path.",
             topic=key,
@@ -161,8 +161,8 @@ def check_keys(topic: Topic, snapshot: Snapshot) -> None:
         field = snapshot.schema.get(name)
         if field is not None and field.data_type == STRING:  # stores timestamps as ISO 8601 strings
             raise PipelineError(
-                f"topic {key!r}: timestamp-formats has changed: the rows in {path} were written "
-                f"{'with' if name in formatted else 'without'} timestamp-formats for the "
+                f"topic {key!r}: since the rows in {path} were written, timestamp-formats was "
+                f"{'removed' if name in formatted else 'added'} for the "
                 f"{_consequence(keys, name)}. Restore the original timestamp-formats, or set "
                 "another table-path.",
                 topic=key,
@@ -198,12 +198,12 @@ NEWEST_RESTORE = "bayou.newestRestore"
 
 
 def restore_app_id(table_id: str, kafka_topic: str) -> str:
-    """Return the `appId` of the transaction identifier of the last RESTORE that a topic accepted.
+    """Return the `appId` with which a topic records the last RESTORE that it accepted.
 
-    A RESTORE is accepted if it passes `check_not_restored`. The identifier's version is the version
-    of the RESTORE. The topic's first commit after the RESTORE contains the identifier. If several
-    topics write the table, each topic must accept the RESTORE, because the RESTORE may have removed
-    rows of each topic.
+    A RESTORE is accepted if it passes `check_not_restored`. The topic's first commit after the
+    RESTORE contains a transaction identifier with this `appId` and the version of the RESTORE. If
+    several topics write the table, each topic must accept the RESTORE, because the RESTORE may have
+    removed rows of each topic.
     """
     return f"{_RESTORE}{table_id}/{kafka_topic}"
 
@@ -237,20 +237,22 @@ def check_not_restored(
 ) -> RestoreCheck:
     """Check that the table wasn't restored since the topic's last commit.
 
-    A RESTORE removes rows. It doesn't remove the transaction identifiers that record the offsets of
-    these rows, so a pipeline wouldn't read their records again. A RESTORE passes the check if the
-    setting `accept-restore` or an earlier commit of the topic accepts it, or if the table has
-    neither offsets of the topic nor migrated records.
+    A RESTORE removes rows, but not the transaction identifiers that record the offsets of these
+    rows. A pipeline therefore wouldn't read their records again. A RESTORE passes the check if the
+    setting `accept-restore` accepts it, or if the topic has recorded it in an earlier commit. Any
+    RESTORE passes if the table has neither offsets of the topic nor migrated records.
 
-    Log cleanup may have deleted the commit of a RESTORE. If commits are missing, the table passes
-    the check if it has the row at each of the topic's last recorded offsets, and a row of each
+    Log cleanup may have deleted the commit of a RESTORE. A table with missing commits passes the
+    check if it has the row at each of the topic's last recorded offsets, and a row of each
     folder's last migrated batch.
 
     Args:
         latest: the latest version of the table.
-        known: the last version that was already checked; only later commits are checked. If None,
-            the last checked version, and the newest RESTORE up to this version, are read from the
-            commits of pipelines.
+        known: a version that was checked before; only later commits are checked. If None, the last
+            checked version and the newest RESTORE up to it are read from the commits of pipelines.
+
+    Raises:
+        PipelineError: the table was restored, or may have been restored.
     """
     check = _newest_restore(engine, table, latest, known)
     restored = check.newest

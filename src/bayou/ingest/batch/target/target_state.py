@@ -147,7 +147,7 @@ class TargetState:
         latest = self._set_successor()
         uncovered = [p for p, offset in covered.items() if self._covered.get(p, 0) < offset]
         if latest is not None and uncovered:
-            raise self._changed_error("was rolled back and covers fewer offsets")
+            raise self._changed_error("was rolled back to a version with lower Kafka offsets")
 
     def differences(self) -> tuple[TableDifference, ...]:
         """Return the settings that the table doesn't match; empty if there is no table."""

@@ -157,11 +157,10 @@ class TargetTable(TargetState):
     def record_check(self) -> None:
         """Record in a commit that the table was checked for a RESTORE.
 
-        Later checks can then start at this commit. A check needs all commits since the last commit
-        of a pipeline. If no records arrive for a long time, log cleanup would delete these commits.
-        Therefore this method commits when the oldest needed commit is older than half of the log
-        retention. A conflict is ignored, because the method is called again when the topic is next
-        prepared.
+        Later checks can then start at this commit. Otherwise a check needs all commits since the
+        last commit of a pipeline, and log cleanup deletes these commits if no records arrive for a
+        long time. Therefore this method commits when the oldest needed commit is older than half of
+        the log retention. A conflict is ignored, because each start of the topic calls this method.
         """
         if self._snapshot is None or self._needed_since is None:
             return
@@ -212,10 +211,11 @@ class TargetTable(TargetState):
             delete_data_files(self._engine, self.path, adds)
 
     def transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
-        """Return the transaction identifiers that record the offsets of `spans` in a commit.
+        """Return the transaction identifiers for a commit that records the offsets of `spans`.
 
-        If `spans` isn't empty, or for an upsert, the result also has the identifier of an accepted
-        RESTORE that the topic hasn't recorded yet; see `restore_app_id`.
+        If the topic has accepted a RESTORE but hasn't recorded it yet, the result also has the
+        identifier of this RESTORE; see `restore_app_id`. If `spans` is empty, only an upsert
+        records a RESTORE. The first commit of offsets also records the start offsets.
         """
         ids: dict[str, int] = {}
         if self._kafka is not None:

@@ -60,7 +60,8 @@ class MaintenanceConfig(Section):
     def _check_schedule(cls, value: str) -> str:
         if value not in _SCHEDULES and not re.fullmatch(r"[1-9][0-9]*[smh]", value):
             raise ValueError(
-                f"{value!r} isn't a valid schedule; write hourly, daily, off, or an interval: 15m"
+                f"{value!r} isn't a valid schedule; write hourly, daily, off, or an interval "
+                "such as 15m"
             )
         return value
 
