@@ -157,8 +157,8 @@ class TopicSummary:
         version: the target's last version; None if there is no table.
         seconds: time from the start of reading to the end of the last batch.
         error: the error that stopped the topic; None if there was none.
-        restart: seconds until the pipeline starts the topic again. If all topics have stopped by
-            then, the topic isn't started. None if the topic stays stopped.
+        restart: seconds until the pipeline starts the topic again; None if the topic stays stopped.
+            If all topics have stopped before this time is over, the topic isn't started.
     """
 
     topic: str
@@ -178,10 +178,10 @@ class MaintenanceReport:
     """A maintenance task of a table ended.
 
     Attributes:
-        task: `compaction` compacts the small files of partitions that were written since the last
-            compaction, `optimize` compacts the small files of all partitions, `vacuum` deletes
-            files that no version within the retention needs, `forget` removes an upsert's deleted
-            keys after their retention.
+        task: the kind of task. `compaction` compacts the small files of partitions that were
+            written since the last compaction. `optimize` compacts the small files of all
+            partitions. `vacuum` deletes files that no version within the retention needs. `forget`
+            removes an upsert's deleted keys after their retention.
         started: start time in seconds since the epoch.
         result: `done`, `nothing` if there was nothing to do, or `failed`.
         files_added: number of data files that the task added to the table.

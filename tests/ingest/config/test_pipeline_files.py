@@ -37,7 +37,7 @@ def load(folder, *, table="lake/events", more=""):
 def test_what_the_pipeline_reads_cannot_lie_in_a_table(tmp_path, table, more, key):
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "link").symlink_to(tmp_path / "lake")
-    with pytest.raises(ConfigurationError, match="whose VACUUM would delete it") as caught:
+    with pytest.raises(ConfigurationError, match="VACUUM of this table would delete it") as caught:
         load(tmp_path, table=table, more=more)
     assert key in caught.value.message
 
@@ -45,7 +45,7 @@ def test_what_the_pipeline_reads_cannot_lie_in_a_table(tmp_path, table, more, ke
 def test_a_schema_file_cannot_lie_in_a_table(tmp_path):
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "schema.json").write_text('{"properties": {"id": {"type": "integer"}}}')
-    with pytest.raises(ConfigurationError, match="whose VACUUM would delete it") as caught:
+    with pytest.raises(ConfigurationError, match="VACUUM of this table would delete it") as caught:
         load(tmp_path, table="lake", more="      schema-file: lake/schema.json\n")
     assert caught.value.key == "connector.topics.events.schema-file"
 
@@ -70,7 +70,7 @@ def with_pattern(folder, table):
 
 @pytest.mark.parametrize("table", [".", "schemas"])
 def test_the_shared_table_of_a_pattern_holds_no_files_of_the_pipeline(tmp_path, table):
-    with pytest.raises(ConfigurationError, match="whose VACUUM would delete it"):
+    with pytest.raises(ConfigurationError, match="VACUUM of this table would delete it"):
         with_pattern(tmp_path, table)
 
 

@@ -246,8 +246,8 @@ class Configuration:
         if path is None:
             return None
         return (
-            f"{path} is inside {topic.table_path}, whose VACUUM would delete it; move it, or "
-            "choose another path"
+            f"{path} is inside {topic.table_path}, and VACUUM of this table would delete it; move "
+            "it, or choose another path"
         )
 
     def find_topics(self, name: str) -> tuple[Topic, ...]:

@@ -34,8 +34,8 @@ def files_in_tables(document: Document, configuration: Configuration) -> list[Co
     tables = [(key, _location(path)) for key, path in paths]
     return [
         document.error(
-            f"{path} is inside the table of topic {key!r}, whose VACUUM would delete it; move it, "
-            "or choose another table-path",
+            f"{path} is inside the table of topic {key!r}, and VACUUM of this table would delete "
+            "it; move it, or choose another table-path",
             at,
         )
         for at, path in _files(configuration)

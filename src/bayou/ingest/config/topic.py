@@ -175,7 +175,7 @@ class TopicConfig(Section):
         if isinstance(self.starting_offsets, dict):
             raise ValueError(  # noqa: TRY004  # pydantic reports it
                 f"starting-offsets by partition aren't possible with {written[0]}; write earliest, "
-                "latest or a timestamp, or a section for each topic"
+                "latest or a timestamp instead, or write a section for each topic"
             )
         if self.shares_table and self.destination.upsert_keys:
             raise ValueError(
@@ -312,8 +312,8 @@ class TopicConfig(Section):
             for name in processing.columns:
                 if _NOT_IN_PARQUET.search(name):
                     raise ValueError(
-                        f"processing: columns: {name!r} has a space or one of ,;{{}}()=; use "
-                        "another name"
+                        f"processing: columns: {name!r} has a space or one of the characters "
+                        "',;{}()='; use another name"
                     )
         ordering = [destination.ordering_column] if destination.ordering_column else []
         for key, names in (

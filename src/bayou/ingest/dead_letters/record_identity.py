@@ -53,7 +53,7 @@ def at_offsets(records: pa.RecordBatch | pa.Table, offsets: Offsets) -> Any:
 
 
 def offset_range(offsets: Offsets) -> str:
-    """Return an SQL condition on `offset` for the range of the offsets in all partitions."""
+    """Return an SQL condition: from the lowest to the highest `offset` of all partitions."""
     first, last = min(o.min() for o in offsets.values()), max(o.max() for o in offsets.values())
     return f"offset >= {first} AND offset <= {last}"
 
@@ -71,8 +71,8 @@ def check_same_records(
     Args:
         letters: batches with the columns `RECORD`.
         repeated: the offsets that several of the dead letters have.
-        ends: by partition, the offset below which dead letters can be replayed. Others aren't
-            checked.
+        ends: by partition, the offset below which dead letters can be replayed. Dead letters at
+            other offsets aren't checked.
         topic: the topic's key, for messages.
         table: the path of the dead letter table, for messages.
 
@@ -111,11 +111,11 @@ def offsets_of_other_rows(
     interrupted: bool,
     ambiguous: Offsets,
 ) -> Offsets:
-    """Return the offsets of dead letters at which the target has the row of another record.
+    """Return the offsets of dead letters at which the target has a row of a different record.
 
-    A row with the Kafka timestamp of the dead letter is the row of its record; a row with another
-    timestamp isn't. A row without `_kafka_timestamp` can only be the row of its record if an
-    interrupted replay wrote the row.
+    A row with the Kafka timestamp of the dead letter is a row of the same record. A row with
+    another timestamp isn't. A row without `_kafka_timestamp` is a row of the same record only if
+    an interrupted replay wrote the row.
 
     Args:
         letters: batches with the columns partition, offset, timestamp and `_ingestion_timestamp`.
@@ -123,8 +123,8 @@ def offsets_of_other_rows(
         tables: the target's tables.
         name: the Kafka topic's name.
         interrupted: whether a replay may have been interrupted before it deleted dead letters.
-        ambiguous: offsets that other dead letters have too. An interrupted replay may have written
-            the rows of the others.
+        ambiguous: offsets that other dead letters have too. A row without `_kafka_timestamp` at
+            such an offset counts as a row of a different record.
     """
     existing = {p: offsets for p, offsets in existing.items() if p >= 0 and offsets}
     if not existing:
@@ -212,11 +212,12 @@ def delete_letters(
     *,
     transaction_ids: Mapping[str, int] | None = None,
 ) -> None:
-    """Delete the dead letters of records, in one commit.
+    """Delete dead letters in one commit.
 
     Args:
         name: the Kafka topic's name.
-        done: batches that `identities` returned. A replay may have filled in missing timestamps.
+        done: batches that `identities` returned. If a stored dead letter has no timestamp, the
+            timestamps aren't compared, because a replay fills in missing timestamps.
         transaction_ids: transaction identifiers of the commit.
     """
     done = [batch for batch in done if batch.num_rows]

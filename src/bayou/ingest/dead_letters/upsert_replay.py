@@ -134,10 +134,10 @@ def _all_offsets(letters: pa.Table) -> record_identity.Offsets:
 
 
 def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:
-    """Record in the target which filter condition applied to the replayed dead letters.
+    """Record in the target the filter condition that applied to the replayed dead letters.
 
-    Batches store their conditions in the same table property. After a conflict with a batch that
-    changes the property, the commit is repeated with the new property.
+    The batches of the pipeline record their conditions in the same table property. If a batch
+    changes the property at the same time, the commit is repeated with the new value.
     """
     offsets = TopicOffsets()
     for batch in letters.to_batches():

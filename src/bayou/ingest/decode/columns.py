@@ -2,7 +2,7 @@
 
 This is the fast path. The slow path decodes records one by one and has the same result. If a record
 of a block needs the slow path, `NotColumnarError` is raised. The caller then splits the block, so
-that the slow path only decodes a small block.
+that few records are decoded by the slow path.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _FIRST, _LAST = (
 
 
 class NotColumnarError(Exception):
-    """A record of the block must be decoded by the slow path."""
+    """A block has a record that `ColumnReader` can't decode; the slow path must decode it."""
 
 
 class ColumnReader:
     """Reads blocks of records with one schema.
 
     Attributes:
-        usable: whether each column has a type that Arrow's reader can decode. If False, no other
-            method may be called.
+        usable: whether each column has a type that Arrow's reader can decode. If False, the methods
+            can't be called.
     """
 
     def __init__(self, columns: StructType) -> None:

@@ -38,7 +38,10 @@ def check_nesting(value: Any, limit: int = MAX_NESTING) -> None:
 
 
 def check_json_nesting(text: bytes, limit: int = MAX_NESTING) -> None:
-    """Raise `RecordTooDeepError` if JSON is nested too deeply. The JSON may be invalid."""
+    """Raise `RecordTooDeepError` if JSON is nested too deeply.
+
+    Other problems of the JSON raise no error.
+    """
     if text.count(b"[") + text.count(b"{") <= limit:
         return
     try:

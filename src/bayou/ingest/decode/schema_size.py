@@ -1,8 +1,8 @@
 """Limits the number of columns of a schema.
 
 Avro, Protobuf and JSON schemas can define a type once and use it for many fields, but a table has
-separate columns for each use. A schema of a few kilobytes can therefore have a billion columns, for
-example if it defines thirty types, each with two fields whose type is the type defined before it.
+separate columns for each use. A schema of a few kilobytes can therefore have a billion columns. An
+example is a chain of thirty types, in which each type has two fields of the previous type.
 """
 
 from __future__ import annotations

@@ -100,10 +100,11 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
 
 
 def _is_same(value: int, number: float) -> bool:
-    """Whether a float represents an integer without losing a digit.
+    """Whether a float is the same number as an integer.
 
-    This is the case if the float or its shortest decimal representation equals the integer.
-    JavaScript writes a large integer in this representation, with zeros as the last digits.
+    They are the same if the float equals the integer, or if `repr` of the float is the decimal
+    number that equals the integer. JavaScript writes a large integer in the form of `repr`, with
+    zeros as the last digits.
     """
     return number == value or Decimal(repr(number)) == value
 

@@ -204,7 +204,7 @@ class AvroReader:
         return _record(schema, body), columns
 
     def record(self, value: bytes) -> Any:
-        """Return a decoded value that may have any type, not only a record; see `read`."""
+        """Return the decoded value, which can have any type; see `read` for errors."""
         schema, _, body = self._split(value)
         return _record(schema, body)
 
@@ -347,7 +347,8 @@ class _BoundedDecoder(BinaryDecoder):
 class _ZeroByteValues:
     """Computes how many zero-byte values one value of a schema can contain.
 
-    Zero-byte values in elements of arrays and maps aren't counted.
+    The encoding of a zero-byte value, such as null, has no bytes. Zero-byte values in elements of
+    arrays and maps aren't counted.
 
     Attributes:
         inside_arrays: whether elements of an array or a map can have zero-byte values.
@@ -366,7 +367,7 @@ class _ZeroByteValues:
         return self._of(schema)[0]
 
     def _of(self, schema: Any) -> tuple[int, bool]:
-        """Return the result of `of`, and whether every value of the schema takes zero bytes."""
+        """Return the number that `of` returns, and whether every value takes zero bytes."""
         match schema:
             case list():  # a union's index takes a byte
                 options = (self.of(option) for option in schema if option != "null")

@@ -59,7 +59,7 @@ class RecordDecoder:
     def reads_json(self) -> bool:
         """Whether the format is `json` or `json-schema`.
 
-        In JSON, a field of doubles can contain integers that a double can't store exactly.
+        Records in these formats can contain integers that a field of doubles can't store exactly.
         """
         return self._format.name in ("json", "json-schema")
 

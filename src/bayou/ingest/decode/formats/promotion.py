@@ -5,7 +5,7 @@ Therefore these values are converted before the record becomes JSON:
 
 | value | column | stored |
 |---|---|---|
-| string | `binary` | the UTF-8 bytes, as Avro and Protobuf define it |
+| string | `binary` | the UTF-8 bytes, as in the rules of Avro and Protobuf |
 | bytes | `string` | the string, if the bytes are UTF-8 |
 | whole `float` or `double` | an integer type | all digits of the number |
 

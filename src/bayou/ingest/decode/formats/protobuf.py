@@ -265,7 +265,7 @@ def _key(key: Any) -> str:
 def _not_utf8() -> ValueError:
     """Return the error for a string field that isn't UTF-8.
 
-    In proto2, the parser returns the value of the field as bytes.
+    The parser doesn't refuse such a field in proto2: it returns the value as bytes.
     """
     return ValueError("doesn't match its Protobuf schema: a string isn't UTF-8")
 

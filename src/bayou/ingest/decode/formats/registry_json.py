@@ -56,7 +56,7 @@ class JsonSchemaReader:
         return record, columns
 
     def record(self, value: bytes) -> Any:
-        """Return a decoded value that may have any type, not only an object; see `read`."""
+        """Return the decoded value, which can have any type; see `read` for errors."""
         return self._record(value)[1]
 
     def _record(self, value: bytes) -> tuple[int, Any]:

@@ -62,7 +62,7 @@ class RegistryAddress:
         token: a static bearer token.
         token_endpoint: OIDC token endpoint for bearer tokens; needs client id, secret and scope.
         logical_cluster, identity_pool: identifiers of Confluent Cloud, sent with bearer tokens.
-        ca_location: PEM file or folder; None for the system's CA certificates.
+        ca_location: PEM file or folder; if None, the system's CA certificates are used.
     """
 
     url: str
