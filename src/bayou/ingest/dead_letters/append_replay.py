@@ -255,10 +255,11 @@ class AppendReplay:
 
         Sets `_repeated`, `_interrupted`, `_run_id` and `_other_rows`.
 
-        A replay commits its rows with a transaction identifier. The commit that deletes the dead
-        letters has the same identifier. If the identifier's version in the target is higher than
-        in the dead letter table, a replay was interrupted. The target may then have rows of dead
-        letters that haven't been deleted.
+        A replay commits its rows with a transaction identifier. When it deletes the dead letters,
+        it commits the same identifier to the dead letter table. After an interrupted replay, only a
+        replay without `where` does so, because `where` can exclude dead letters that have rows.
+        If the identifier's version in the target is higher than in the dead letter table, a replay
+        was interrupted, and the target may have rows of dead letters that haven't been deleted.
 
         Raises:
             PipelineError: dead letters with the same offset have different records.
