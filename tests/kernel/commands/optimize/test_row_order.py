@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import sys
 from decimal import Decimal
 
 import pyarrow as pa
@@ -15,7 +16,12 @@ from bayou.errors import SchemaError
 from bayou.kernel.arrow.read_ahead import map_ahead
 from bayou.kernel.commands.optimize import row_order
 from bayou.kernel.commands.optimize.row_buckets import RowBuckets, group_rows
-from bayou.kernel.commands.optimize.row_order import RowOrder, ordered_rows, row_positions
+from bayou.kernel.commands.optimize.row_order import (
+    RowOrder,
+    ascending_order,
+    ordered_rows,
+    row_positions,
+)
 
 ZORDER = RowOrder("zorder", (("x",), ("y",)))
 
@@ -178,3 +184,22 @@ def test_batches_of_threads_fit_into_the_memory(
     parts = rows_of(engine, snapshot, memory_bytes, 1)
     assert sum(map(len, parts)) == len(points)
     assert set(used) == {threads}
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        [[5]],
+        [[7, 3, 3], [], [3, 7, 1 << 20]],
+        [[1 << 60, (1 << 60) + 1], [1 << 60]],
+        [[(1 << 62) + 1, 0, 5], [5, (1 << 63) - 1]],  # too many bits to add the index
+    ],
+)
+def test_positions_are_sorted_and_equal_positions_keep_their_order(positions):
+    chunked = pa.chunked_array(positions, pa.int64())
+    assert ascending_order(chunked).to_pylist() == pc.sort_indices(chunked).to_pylist()
+
+
+def test_positions_are_sorted_without_numpy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert ascending_order(pa.chunked_array([[2, 1], [1]], pa.int64())).to_pylist() == [1, 2, 0]

@@ -338,8 +338,39 @@ def _sorted(
     for number in range(len(cuts) + 1):
         table, bucket_positions = buckets.take(number)
         if table.num_rows:
-            ordered = table.take(pc.sort_indices(bucket_positions))
+            ordered = table.take(ascending_order(bucket_positions))
             yield from ordered.to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def ascending_order(positions: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    """Return the indices that sort non-null, non-empty positions (int64); the sort is stable.
+
+    NumPy sorts integers about eight times faster than Arrow sorts indices. Therefore each position
+    is combined with its index into one integer. Arrow sorts the positions if NumPy isn't installed,
+    or if the integer would have more than 63 bits.
+    """
+    combined = _with_indices(positions)
+    order: pa.Array[Any]
+    if combined is None:
+        order = pc.sort_indices(positions)
+    else:
+        combined.sort()
+        order = pa.array(combined & ((1 << len(combined).bit_length()) - 1))
+    return order
+
+
+def _with_indices(positions: pa.ChunkedArray[Any]) -> Any:
+    """Combine each position with its index into an integer of a NumPy array, or return None."""
+    try:
+        import numpy as np
+    except ImportError:
+        return None
+    numbers: Any = positions.to_numpy()
+    first = numbers.min()
+    index_bits = len(numbers).bit_length()
+    if int(numbers.max() - first).bit_length() + index_bits > _POSITION_BITS:
+        return None
+    return (numbers - first) << index_bits | np.arange(len(numbers))
 
 
 class _Sample:
