@@ -137,8 +137,8 @@ class TransactionMetrics:
 
     Attributes:
         duration_ms: duration of the method `commit`, without post-commit hooks.
-        attempts: number of versions that the transaction tried to commit; 0 if it wrote nothing or
-            failed earlier.
+        attempts: number of versions that the transaction tried to commit; 0 if there was nothing to
+            commit, or if the commit failed before its first attempt.
         files_added, files_removed: number of data files.
         change_files: number of change data files.
         bytes_added, bytes_removed: total size in bytes of the added or removed data files.
@@ -243,7 +243,10 @@ class Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Context manager that pauses the stopwatch. An exception leaves the stopwatch stopped."""
+        """Context manager that pauses the stopwatch while its block runs.
+
+        If the block raises an exception, the stopwatch isn't started again.
+        """
         self.stop()
         yield
         self._started = time.perf_counter_ns()
@@ -275,4 +278,4 @@ def measured(
             try:
                 reporter.report(created)
             except Exception:  # noqa: BLE001 - a reporter is foreign code and must not stop the operation
-                _LOG.warning("The metrics reporter failed on %s", created, exc_info=True)
+                _LOG.warning("The metrics reporter raised an error for %s", created, exc_info=True)

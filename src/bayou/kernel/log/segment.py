@@ -219,8 +219,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
         listing: an empty listing, to which the files are added.
 
     Returns:
-        The segment. None if `start` is above 0 and the listing has no checkpoint, or has no
-        commits.
+        The segment. None if `start` is above 0, and the listing has no checkpoint or no commits.
     """
     try:
         for status in engine.files.list_from(f"{log_path(table)}/{list_prefix(start)}"):
@@ -254,8 +253,9 @@ def _existing_log_file(engine: Engine, table: str, hint: int | None) -> str | No
 def _log_not_listed(table: str, existing: str) -> CorruptTableError:
     """Return the error for an empty listing of a log that has at least one file.
 
-    Without this error, a write would create the table again. Possible causes: a proxy answers the
-    requests with its own page, or the commits were deleted but `_last_checkpoint` wasn't.
+    The listing can be empty because a proxy answers the requests with its own page, or because the
+    commits were deleted but `_last_checkpoint` wasn't. Without this error, a write would create the
+    table again.
     """
     return CorruptTableError(
         f"{table}: the listing of the log has no commit and no checkpoint, but {existing} exists. "

@@ -1,8 +1,8 @@
 """Log slices, which processes can replay independently of each other.
 
 A slice is a range of row groups of a checkpoint file, or it contains live files of the log's tail.
-The tail consists of the files that aren't in the checkpoint's Parquet files, mostly files that
-later commits added. Slices can be serialized. To list a slice's files, a process needs the `Scan`
+The tail consists of the live files that the checkpoint's Parquet files don't list. Later commits
+added most of them. Slices can be serialized. To list a slice's files, a process needs the `Scan`
 and the slice.
 """
 
@@ -40,8 +40,8 @@ class LogSlice:
     """A slice of a log: either row groups of a checkpoint file, or live files of the log's tail.
 
     Attributes:
-        split: the row groups of a checkpoint file, or None.
-        adds: live files of the log's tail, `ADD_TYPE`, or None.
+        split: the row groups of a checkpoint file; None for a slice of the tail.
+        adds: live files of the log's tail as `ADD_TYPE`; None for a slice of a checkpoint file.
         estimated_bytes: estimated size of the row groups in storage; 0 for files of the tail.
 
     Examples:
@@ -125,8 +125,8 @@ def replay_checkpoint_adds(
     Args:
         seen_keys: keys of the files that later commits added or removed; these files aren't live.
         columns: fields of `ADD_TYPE` to read; the other fields are null.
-        parsed: type of `stats_parsed`. If the checkpoint has no `stats`, `stats_parsed` is read and
-            converted to JSON. If None, only `stats` is read.
+        parsed: type of `stats_parsed`, which is read and converted to JSON if the checkpoint has no
+            `stats`. If `parsed` is None, only `stats` is read.
     """
     with read_checkpoint_adds(
         engine, table, split, columns, parsed=parsed, forms=("json", "struct"), as_json=True

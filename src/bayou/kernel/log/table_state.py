@@ -242,7 +242,7 @@ class TableState:
 
     @cached_property
     def tail(self) -> tuple[pa.StructArray, ...]:
-        """Live files that aren't in the checkpoint's Parquet files, as arrays of `ADD_TYPE`.
+        """Live files that the checkpoint's Parquet files don't list, as arrays of `ADD_TYPE`.
 
         These are the files of a JSON checkpoint, followed by the files that later commits added.
         """

@@ -6,11 +6,12 @@ computed from floats, and are inexact. Data skipping must not compare a double w
 An `add` action has no write time. A file counts as newer than the change only if three conditions
 hold:
 
-- The `add` is in a commit after the newest change, and the commit of the change was replayed.
-- The log has only one action for the file's path. Otherwise, the `add` may only update the deletion
-  vector or the statistics of an existing file.
-- The file's modification time is after the change. An old file that RESTORE added again may have
-  no earlier actions in the log.
+- The `add` is in a commit after the newest change. This is known only if the commit of the change
+  was replayed.
+- The log has only one action for the file's path. With several actions, it is possible that the
+  `add` only changes the deletion vector or the statistics of an older file.
+- The file's modification time is after the change. This excludes old files that RESTORE added
+  again, because the log may have no earlier actions for them.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def exact_double_files(
 
     Args:
         commits: index of the commit of each element of `adds`, counted from the newest commit (0).
-        keys: key string of each element of `adds`.
+        keys: key string (path and deletion vector id) of each element of `adds`.
         all_keys: key strings of all adds and removes of the files in `adds`.
         change: the newest change. If None, the result is empty.
     """

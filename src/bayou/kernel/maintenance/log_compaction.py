@@ -56,7 +56,10 @@ def _files(engine: Engine, table: str, first: int, last: int) -> Iterator[tuple[
 
 
 def _reconciled(newest_first: Iterable[CommitActions]) -> list[Action]:
-    """Return the newest action of each key, including tombstones."""
+    """Return the newest action of each file, application and domain, including tombstones.
+
+    The newest `protocol` and `metaData` actions come first.
+    """
     newest = NewestActions()
     files: dict[tuple[str, str | None], AddFile | RemoveFile] = {}
     for commit in newest_first:

@@ -259,8 +259,8 @@ def _relative_path(table_root: str, path: str) -> str:
     if ".." in path and f"{posixpath.normpath(path)}/".startswith("../"):
         raise CorruptTableError(
             f"{table_root}: the log references the file {path!r}, a relative path that leaves the "
-            "table's directory. Restore an earlier version of the table; files of other "
-            "directories must have absolute paths.",
+            "table's directory. Files of other directories must have absolute paths. Restore an "
+            "earlier version of the table.",
             table=table_root,
             file=path,
         )

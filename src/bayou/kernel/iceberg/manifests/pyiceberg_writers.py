@@ -96,7 +96,7 @@ class MemoryOutputFile(OutputFile):
 
     def to_input_file(self) -> Any:
         """Raise `io.UnsupportedOperation`, because the file can't be read."""
-        raise io.UnsupportedOperation(f"{self.location}: the file can be written, but not read")
+        raise io.UnsupportedOperation(f"{self.location}: this in-memory file can only be written")
 
     def create(self, overwrite: bool = False) -> Any:
         """Return the stream to write the file."""

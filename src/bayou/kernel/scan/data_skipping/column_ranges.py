@@ -153,12 +153,12 @@ class _ColumnRange(Range):
     def may_contain(self, value: Datum, arrow_type: pa.DataType) -> Datum:
         """For each file, return whether it may contain `value`; true if unknown.
 
-        Only float and double columns are checked, because their maximum is often NaN. As NaN is the
-        largest value, this maximum excludes no value above the minimum.
-
         A file with at most two non-null values contains only its minimum and its maximum. For such
         a file, the result is whether `value` may equal one of them. For a file with more values,
         the result is true.
+
+        Only float and double columns are checked. Their maximum is often NaN, which is the largest
+        value. Such a maximum excludes no value above the minimum.
         """
         if self.data_type not in (FLOAT, DOUBLE) or not pa.types.is_floating(arrow_type):
             return constant(True)
@@ -226,9 +226,10 @@ class _ColumnRange(Range):
 
 
 class _StructRange(Range):
-    """The range of a struct, which has no bounds.
+    """The range of a struct.
 
-    The struct may be null if all its leaves may be null.
+    The range has no bounds, because statistics have bounds of leaves only.
+    The struct may be null only if all its leaves may be null.
     """
 
     def __init__(self, leaves: Sequence[Range], data_type: DataType) -> None:

@@ -76,7 +76,7 @@ def null_behavior(expression: Function | Cast) -> str:
     """Return how a NULL operand affects whether the expression is NULL.
 
     `exact`: the expression is NULL if and only if an operand is NULL. `more`: it is NULL if an
-    operand is NULL, and for some operands that aren't NULL. `own`: neither of these rules applies.
+    operand is NULL, and it can be NULL if no operand is. `own`: neither of these rules applies.
     """
     if isinstance(expression, Cast):
         return "more" if expression.safe else "exact"

@@ -244,7 +244,7 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether the time zone affects the result other than by shifting the source value.
+    """Whether the time zone affects the result, apart from a shift of the source value.
 
     This is the case if an intermediate result is a TIMESTAMP, or if the result is a TIMESTAMP and
     the source column isn't.
@@ -305,8 +305,8 @@ def _is_total_cast(source: DataType, target: DataType) -> bool:
 def _direction(expression: Expression, schema: StructType) -> int | None:
     """Return how an expression changes when the value of the source column increases.
 
-    The result is 1 if it never decreases, -1 if it never increases, 0 if it is constant, and None
-    if none of these is known.
+    The result is 1 if it never decreases, -1 if it never increases, 0 if it is a literal, and None
+    in all other cases.
     """
     match expression:
         case Column():
@@ -427,13 +427,12 @@ def _at_most(values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
 
 
 def _compare_lexicographically(op: str, values: Sequence[Datum], bounds: Sequence[Any]) -> Datum:
-    """Compare the values of several columns, as one sequence, with a sequence of bounds.
-
-    Sequences are compared in lexicographic order.
+    """Compare each file's sequence of values with a sequence of bounds, in lexicographic order.
 
     Args:
         op: `<` for "less or equal", `>` for "greater or equal".
         values: for each column, one value per file.
+        bounds: for each column, one bound.
     """
     first, bound = values[0], to_scalar(bounds[0], values[0].type)
     if len(values) == 1:

@@ -63,7 +63,7 @@ class Pruning:
 
     @property
     def stats_schema(self) -> pa.Schema | None:
-        """Schema of the plan's statistics, by logical names; None if it uses no statistics."""
+        """Schema of the plan's statistics, by logical names; None if the plan uses none."""
         return self._plan.stats_schema
 
     @property
@@ -73,9 +73,9 @@ class Pruning:
 
     @property
     def parsed_type(self) -> pa.DataType | None:
-        """Type of `stats_parsed` with the statistics that the plan uses, by physical names.
+        """Arrow type of the fields of `stats_parsed` that the plan uses.
 
-        None if the plan uses no statistics.
+        The type has physical names. It is None if the plan uses no statistics.
         """
         if self._plan.stats_schema is None:
             return None

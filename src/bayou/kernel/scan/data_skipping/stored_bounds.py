@@ -85,10 +85,10 @@ def drop_truncated_strings(values: Datum) -> Datum:
 
 
 def widen_float_bounds(values: Datum, *, upper: bool) -> Datum:
-    """Widen bounds of a double column that was float when some files were written.
+    """Widen bounds of a column that was changed from float to double.
 
-    In files that are older than the change, a bound is the shortest decimal representation of a
-    float. If this representation is parsed as a double, the result differs slightly from the float.
+    In files that were written before the change, a bound is the shortest decimal representation of
+    a float, such as 0.1. Parsed as a double, the representation differs slightly from the float.
 
     Args:
         upper: True for upper bounds, False for lower bounds.
