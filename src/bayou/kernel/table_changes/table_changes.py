@@ -177,10 +177,10 @@ def load_table_changes(
 
 
 def _was_partitioned(engine: Engine, latest: TableState, version: int) -> bool:
-    """Whether the version before `version` has partition columns; True if it can't be loaded.
+    """Whether the version before `version` has partition columns.
 
-    The commit of `version` can drop these partition columns, and also remove files that have values
-    of them.
+    The result is True if the version before `version` can't be loaded. The commit of `version` can
+    drop the partition columns, and at the same time remove files that have partition values.
     """
     if version == 0:
         return False
@@ -254,8 +254,8 @@ def _check_shapes(
     """Check that the rows of all versions can be read with the schema of `read_state`.
 
     Args:
-        shapes: table shape by version, for the range's first version and for each version that
-            changes the metadata.
+        shapes: schema and column mapping mode by version, for the range's first version and for
+            each version that changes the metadata.
     """
     read = _shape(table, read_state.metadata)
     problems = {version: incompatibility(shape, read) for version, shape in shapes.items()}

@@ -86,7 +86,7 @@ def _structs(data_type: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...
 
 
 def _strings(array: Any, path: tuple[str, ...]) -> Any:
-    """Return all strings at a path in a column, as a flat array; None if a field is missing."""
+    """Return all strings at a path in a column as a flat array; None if the path doesn't exist."""
     for step in path:
         if pa.types.is_struct(array.type):
             index = array.type.get_field_index(step)

@@ -1,4 +1,7 @@
-"""Checks that no other object depends on a column, before the column is dropped or changed."""
+"""Checks that nothing in a table depends on a column that is to be dropped or changed.
+
+Constraints, generated columns, invariants, partitioning and clustering can depend on a column.
+"""
 
 from __future__ import annotations
 

@@ -51,10 +51,11 @@ def physical_name(field: StructField) -> str:
 
 
 def nested_field_ids(field: StructField) -> Mapping[str, int]:
-    """Return the ids of the elements, keys and values of a field's arrays and maps by path.
+    """Return the field ids of the elements, keys and values in a field's arrays and maps.
 
-    The paths start with the physical name of the field: `col-a.element`, `col-a.value.key`
-    (PROTOCOL.md, Iceberg Compatibility V2). The result is empty if the schema has no such ids.
+    The keys of the mapping are paths that start with the physical name of the field, such as
+    `col-a.element` and `col-a.value.key` (PROTOCOL.md, Iceberg Compatibility V2). The mapping is
+    empty if the field has no such ids.
     """
     ids = field.metadata.get(NESTED_IDS_KEY)
     return ids if isinstance(ids, dict) else {}
@@ -132,7 +133,7 @@ def physical_field(field: StructField, mode: ColumnMappingMode) -> pa.Field[Any]
 
 
 def physical_write_schema(schema: StructType, mode: ColumnMappingMode) -> pa.Schema:
-    """Return the Arrow schema to write data files with: physical names, field ids, nullability."""
+    """Return the Arrow schema of new data files, with physical names, field ids and nullability."""
     return pa.schema([_write_field(f, mode) for f in schema])
 
 

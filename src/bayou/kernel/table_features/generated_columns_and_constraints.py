@@ -73,13 +73,15 @@ class RowConstraints:
         *,
         unchanged_columns: Collection[str] | None = None,
     ) -> pa.RecordBatch:
-        """Check all constraints, and return the rows with exactly the table's columns.
+        """Compute missing columns, check constraints; return rows with exactly the table's columns.
+
+        New rows get default values for missing columns. They must not have values for GENERATED
+        ALWAYS identity columns.
 
         Args:
             constants: values of columns that `batch` doesn't have, such as partition columns.
             unchanged_columns: the columns that an UPDATE doesn't change; None if the rows are new.
-                Generated columns in `unchanged_columns` aren't checked. New rows get default values
-                for missing columns, and must not have values for GENERATED ALWAYS identity columns.
+                The values of generated columns in `unchanged_columns` aren't checked.
         """
         batch = _with_constants(batch, constants or {})
         input_names = {name.lower() for name in batch.schema.names}

@@ -47,7 +47,7 @@ def _geospatial_types(field: StructField) -> Iterator[GeometryType | GeographyTy
 def conform_geospatial(
     table: str, array: Any, path: str, data_type: GeometryType | GeographyType
 ) -> pa.Array[Any]:
-    """Convert structs of `srid` and `wkb`, Spark's Arrow type of geometries, to WKB.
+    """Convert Spark's Arrow type of geometries, a struct of `srid` and `wkb`, to WKB.
 
     The SRIDs are dropped, because Spark has already checked that each equals the column's SRID.
     """

@@ -81,9 +81,10 @@ def has_nested_field_ids(configuration: Mapping[str, str]) -> bool:
 
 
 def row_tracking_field_ids(configuration: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return the field ids of materialized row ids and row commit versions.
+    """Return the field ids of the two columns that store row ids and row commit versions.
 
-    The result is None if these columns have no field ids.
+    The result is None unless version 3 of Iceberg compatibility is enabled, because these columns
+    have no field ids otherwise.
     """
     if (iceberg_compat_version(configuration) or 0) < 3:
         return None

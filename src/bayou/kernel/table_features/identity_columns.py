@@ -61,7 +61,7 @@ class IdentityValues:
                 )
 
     def next_values(self, name: str, count: int) -> pa.Array[pa.Int64Scalar]:
-        """Generate the column's values for the next `count` rows, int64."""
+        """Return the values of the identity column `name` for the next `count` rows, as int64."""
         writer, writers = self._state.writer
         if writers < 1:
             raise ArgumentError(
@@ -94,10 +94,10 @@ class _Bounds(msgspec.Struct, frozen=True, rename="camel"):
 def with_high_water_marks(
     schema: StructType, generated: tuple[str, ...], adds: list[AddFile]
 ) -> StructType:
-    """Return the schema with the high water marks of identity columns after new files are added.
+    """Return `schema` with the high water marks that identity columns have after a write.
 
     Args:
-        generated: names of the identity columns with generated values.
+        generated: names of the identity columns whose values the write generated.
         adds: the new files; their statistics contain the bounds of the values.
     """
     if not generated or not adds:

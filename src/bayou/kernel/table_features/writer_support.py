@@ -174,7 +174,7 @@ def check_change_data_columns(
 
 
 def check_schema_can_be_read(table: str, metadata: Metadata) -> None:
-    """Check that readers support the new schema."""
+    """Check that the table can still be read with its new schema."""
     try:
         table_schema(table, metadata)
     except CorruptSchemaError as error:
@@ -259,11 +259,12 @@ def only_enables_features(before: Metadata, after: Metadata) -> bool:
 
 
 def _only_adds_ids(before: str, after: str) -> bool:
-    """Whether `after` is `before` with ids, and with physical names that equal the logical names.
+    """Whether the schema `after` equals `before` except for column ids and physical names.
 
-    Enabling column mapping by a table property makes such a change. Files that were written without
-    column mapping then have the physical names that readers look for. A RESTORE to a version with
-    column mapping can restore other physical names. The result is then False.
+    The physical names must equal the logical names. This is the case if column mapping is enabled
+    by a table property: readers then find the columns of files that were written without column
+    mapping. A RESTORE to a version with column mapping can set other physical names; the result is
+    then False.
     """
     old, new = StructType.from_json(before), StructType.from_json(after)
     logical = without_mapping(new)

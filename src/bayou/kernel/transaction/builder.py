@@ -107,7 +107,7 @@ class TransactionBuilder:
         """Set the schema of a new table, or of the rows to write to an existing table.
 
         Rows for an existing table must have only columns of the table, with types that can be
-        written to these columns, unless `with_schema_evolution` allows new columns and wider types.
+        written to these columns. `with_schema_evolution` also allows new columns and wider types.
         """
         builder = copy.copy(self)
         builder._schema = schema
@@ -116,12 +116,12 @@ class TransactionBuilder:
     def with_partition_columns(self, columns: Iterable[str]) -> TransactionBuilder:
         """Set the partition columns of a new table, or of a table whose schema is replaced.
 
-        For an existing table whose schema isn't replaced, `build` raises an error unless `columns`
-        are the table's partition columns.
+        In other tables, partition columns can't be changed. For them, `build` raises an error if
+        `columns` differ from the table's partition columns.
 
         Raises:
-            ArgumentError: the builder was created from a snapshot, so the table exists, and
-                `with_schema_replaced` wasn't called before.
+            ArgumentError: the builder was created from a snapshot, and `with_schema_replaced`
+                wasn't called before.
         """
         if self._read_state is not None and not self._replaces_schema:
             raise ArgumentError(
@@ -246,7 +246,8 @@ class TransactionBuilder:
 
         The builder's other changes are applied to `protocol`.
 
-        The caller must have checked that the table doesn't use the removed features.
+        If the current protocol has features that `protocol` doesn't have, the caller must have
+        checked that the table doesn't use these features.
         """
         builder = copy.copy(self)
         builder._protocol = protocol
@@ -380,7 +381,7 @@ class TransactionBuilder:
         """Set the maximum number of retries after other writers commit first; default 200."""
         if retries < 0:
             raise ArgumentError(
-                f"{self._table}: the number of retries is {retries}. Use 0 or more.",
+                f"{self._table}: {retries} isn't a valid number of retries. Use 0 or more.",
                 argument="retries",
             )
         builder = copy.copy(self)
@@ -394,7 +395,7 @@ class TransactionBuilder:
         """
         if commits is not None and commits < 2:
             raise ArgumentError(
-                f"{self._table}: the log compaction interval is {commits} commits. Use 2 or more.",
+                f"{self._table}: {commits} isn't a valid log compaction interval. Use 2 or more.",
                 argument="commits",
             )
         builder = copy.copy(self)

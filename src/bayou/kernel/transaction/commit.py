@@ -109,7 +109,7 @@ def report_possible_commit(txn_id: str) -> None:
 
 
 def report_lost_commit(txn_id: str) -> None:
-    """Withdraw `report_possible_commit`, because the commit was certainly not written."""
+    """Withdraw the report of a possible commit, because the commit was certainly not written."""
     for possible in _OPEN_BLOCKS.get():
         possible.discard(txn_id)
 

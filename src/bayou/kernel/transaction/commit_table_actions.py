@@ -186,10 +186,10 @@ class TableUpdate:
 
     @property
     def enables_timestamps(self) -> bool:
-        """Whether the commit enables in-commit timestamps if it has an in-commit timestamp.
+        """Whether the table exists and has no in-commit timestamps before the commit.
 
-        This is the case if the table exists and has no in-commit timestamps before the commit. The
-        commit must then record its own version and timestamp in the metadata.
+        A commit to such a table enables in-commit timestamps if it has an in-commit timestamp. It
+        must then record its own version and timestamp in the metadata.
         """
         return (
             self.read_state is not None
@@ -205,7 +205,7 @@ class CommitLines:
         metadata: metadata that the commit writes, including new high water marks of identity
             columns; None if the commit doesn't change the metadata.
         txn_id, is_blind_append, isolation_level: fields of `commitInfo`.
-        effects: contents of the commit that the version checksum depends on, by attempted version.
+        effects: effects of the commit on the version checksum, by attempted version.
     """
 
     update: TableUpdate
