@@ -172,7 +172,7 @@ class Column(Predicate):
 class Literal(Predicate):
     """A constant.
 
-    `data_type` is None for literals without an explicit type (NULL, a number or a string in SQL).
+    `data_type` is None if the literal has no explicit type, as for NULL, 1 and 'a' in SQL.
     As in Spark, the type of such a literal follows from the operand with which it is compared.
     """
 
@@ -303,10 +303,12 @@ class Cast(Predicate):
 class Function(Predicate):
     """A call of a function or operator by its SQL name.
 
-    `docs/reference/expressions.md` lists the functions and operators. Arithmetic operators are
-    `+ - * / % div`, and unary minus is `negative`. An index in brackets is `[]`, and access to a
-    field of an expression is `.`. The arguments of `case` are alternating conditions and values,
-    followed by the value of ELSE, if any.
+    `docs/reference/expressions.md` lists the functions and operators. The names of arithmetic
+    operators are `+ - * / % div`; the name of unary minus is `negative`. The name `[]` means access
+    by an index in brackets, and the name `.` means access to a field of an expression.
+
+    The arguments of `case` are a condition and a value for each WHEN, and then the value of ELSE if
+    there is an ELSE.
     """
 
     name: str

@@ -19,7 +19,7 @@ from bayou.protocol.stats import FileStatistics, from_json
 
 
 class DataFileConverter:
-    """Converts a table's `add` actions to Iceberg data files, with the schema of one version."""
+    """Converts `add` actions to Iceberg data files, using the schema of one table version."""
 
     def __init__(
         self, engine: Engine, table: str, schema: StructType, partition_columns: tuple[str, ...]
@@ -106,7 +106,7 @@ class DataFileConverter:
             return None
 
     def _count(self, add: AddFile) -> int:
-        """Return the number of rows in a data file without statistics, from the file's footer."""
+        """Read the number of rows from the footer of a data file that has no statistics."""
         path = data_file_path(self._table, add.path)
         status = FileStatus(path=path, size=add.size, modification_time=add.modification_time)
         try:

@@ -74,9 +74,9 @@ class Conversion:
     """Result of a conversion.
 
     Attributes:
-        version: the Delta version that is now converted.
-        base_version: the Delta version that was converted before; None if the whole table was
-            converted.
+        version: the Delta version that the newest Iceberg metadata now represents.
+        base_version: the Delta version that the Iceberg metadata represented before; None if the
+            conversion wrote the whole table.
         converted: whether metadata was written; False if the version was already converted.
         metadata_file: path of the newest metadata file.
     """
@@ -103,7 +103,10 @@ def convert(
     catalog: Catalog | None = None,
     full: bool = False,
 ) -> Conversion:
-    """Write Iceberg metadata of a version, unless it has been written.
+    """Write the Iceberg metadata of a table version.
+
+    If this version or a later version is already converted, the metadata is written only if `full`
+    is True.
 
     Idempotent, and safe to run concurrently with writers, readers and other conversions.
 

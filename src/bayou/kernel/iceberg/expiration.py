@@ -120,8 +120,8 @@ def _unreferenced_files(
 def _needed_names(engine: Engine, table: str, snapshots: Sequence[Json]) -> set[str]:
     """Return the names of all metadata files that snapshots reference.
 
-    The caller compares names, because they are unique. Locations can differ for the same file: in a
-    snapshot, the location can be a path through a symbolic link.
+    The caller compares names instead of locations. Each metadata file has a unique name, but two
+    locations can refer to the same file, for example if one of them contains a symbolic link.
     """
     locations = set[str]().union(*(_read_files(engine, table, each) for each in snapshots))
     return {each.rpartition("/")[2] for each in locations}

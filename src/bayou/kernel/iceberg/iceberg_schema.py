@@ -60,7 +60,7 @@ _PRIMITIVES_OF_V3 = {"variant": "variant"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsColumn:
-    """A column with statistics: a top-level column, or a field of structs.
+    """A column that can have statistics: a top-level column, or a field in a struct column.
 
     Attributes:
         path: physical names from the top-level column to the field.
@@ -103,11 +103,11 @@ def to_partition_fields(
 
 
 def to_name_mapping(table: str, schema: StructType, configuration: Mapping[str, str]) -> list[Json]:
-    """Return the name mapping, for data files without field ids (`schema.name-mapping.default`).
+    """Return the name mapping (`schema.name-mapping.default`), for data files without field ids.
 
-    The mapping has the physical name of each column, including the row tracking columns. Before
-    format version 3, row tracking columns have no field ids in data files. If a column of a data
-    file has no field id, pyiceberg reads all columns of the file by name.
+    The mapping has the physical name of each column, including the row tracking columns. Row
+    tracking columns must be included, because before format version 3 they have no field ids in
+    data files. If one column of a file has no field id, pyiceberg reads the whole file by name.
     """
     row_tracking = [
         {"field-id": field_id, "names": [name]}

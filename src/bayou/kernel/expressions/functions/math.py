@@ -211,7 +211,10 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
 
 
 def _distinct_rounded(numbers: Datum, decimals: int, *, single: bool) -> Datum:
-    """Round floats half up. As in Java, the shortest decimal string of each float is rounded.
+    """Round floats half away from zero, in decimal arithmetic as Java does.
+
+    Each float is first converted to the shortest decimal string that identifies it. This decimal
+    number is rounded.
 
     Args:
         decimals: number of decimal places.

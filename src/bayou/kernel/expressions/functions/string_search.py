@@ -161,20 +161,22 @@ def _check_replace(call: Call) -> None:
         if pattern.ends and parts:
             # Java matches the empty string again after the match at the end.
             raise call.error(
-                "if a pattern contains $ and can match the empty string, only the replacement '' "
-                "is supported"
+                "the pattern contains $ and can match the empty string. Use the replacement '', or "
+                "a pattern that can't match the empty string"
             )
     used = {part for part in parts if isinstance(part, int)}
     for containing_groups in pattern.ends.values():
         if with_end := used & (containing_groups | {0}):
             group = min(with_end)
             raise call.error(
-                f"the replacement can't use group {group}, because the group's pattern contains $"
+                f"the replacement can't use group {group}, because this group contains $"
             )
     if max((pattern.numbers[f"g{number}"] for number in used if number), default=0) > _MAX_GROUPS:
         raise call.error(f"the replacement can't use a group number above {_MAX_GROUPS}")
     if len(pattern.numbers) > _MAX_GROUPS and pattern.ends:
-        raise call.error(f"a pattern with $ must have fewer than {_MAX_GROUPS} groups")
+        raise call.error(
+            f"a pattern with $ can have at most {_MAX_GROUPS} groups, and each $ counts as a group"
+        )
 
 
 _MAX_GROUPS = 9
@@ -234,10 +236,10 @@ def _replace(values: Sequence[Datum], result: Any) -> Datum:
 def _replace_in_ends(
     strings: Any, replaced: Any, pattern: GroupedPattern, replacements: tuple[str, str]
 ) -> Any:
-    """Replace the matches inside the line terminator at the end of each string.
+    """Add the replacements that Java makes inside the line terminator at the end of a string.
 
-    In Java, `$` matches before the line terminator, and the search then continues inside the line
-    terminator. RE2 doesn't search there.
+    In Java, `$` matches before the line terminator. Java then continues the search inside the line
+    terminator, but RE2 doesn't.
 
     Args:
         strings: the strings before any replacement.

@@ -222,8 +222,8 @@ def _prefix_directions(
 ) -> Sequence[int] | None:
     """Return the `Function.monotonicity` of `substring`.
 
-    If the substring is a prefix of constant length, it never decreases as the string increases in
-    sort order. For all other substrings, the result is None.
+    A prefix of constant length never decreases as the string increases in sort order. For all other
+    substrings, the result is None.
     """
     if len(constants) != 3 or constants[1] not in (0, 1) or constants[2] is None:
         return None

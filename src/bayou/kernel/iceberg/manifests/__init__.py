@@ -1,4 +1,4 @@
-"""Manifests and manifest lists of Iceberg: entries, their encoding, reading, writing and removal.
+"""Entries, manifests and manifest lists of Iceberg: classes, readers, writers and filters.
 
 `entries` has the fields of Iceberg's spec. Start with `manifest_reader` and `manifest_writer`.
 `entry_encoder` and `pyiceberg_writers` call and extend pyiceberg's writers. `encoded_manifest` and

@@ -57,7 +57,7 @@ class AvroFile:
 
 
 def read_avro_file(data: bytes) -> AvroFile:
-    """Parse the bytes of a file, without its records.
+    """Parse the metadata and the blocks of a file, but don't decode the records in the blocks.
 
     Raises:
         ValueError, IndexError: `data` isn't an Avro file, or is truncated.

@@ -33,10 +33,13 @@ _STATUS = {status: encode_long(status) for status in (EXISTING, ADDED, DELETED)}
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """The values of a manifest entry that can be read without decoding the whole entry.
+    """The fields of a data file that `EntryDecoder` reads from a manifest entry.
+
+    For most entries, these fields are read without decoding the whole entry.
 
     Attributes:
-        location: location of the data file, or of the data file that a deletion vector refers to.
+        location: location of the data file. For a deletion vector, the location of the data file
+            whose rows it deletes.
     """
 
     location: str

@@ -38,7 +38,7 @@ def location_hash(location: str) -> int:
 
 
 def index_length(entries: int) -> int:
-    """Return the number of bytes at the start of a manifest that include all location hashes."""
+    """Return how many bytes to read from the start of a manifest to get all location hashes."""
     return _BYTES_BEFORE_INDEX + int(entries * _BYTES_PER_ENTRY) + 4
 
 
@@ -79,7 +79,7 @@ class MovedEntries:
     """Entries that are copied from an older manifest to a new manifest without decoding them.
 
     Attributes:
-        source: the entry of the older manifest in the manifest list.
+        source: the older manifest, as described by its manifest list.
         existing: EXISTING entries, as compressed blocks or encoded records.
         deleted: encoded records of DELETED entries.
         deleted_files: the files of the DELETED entries.
@@ -135,12 +135,12 @@ class EncodedManifest:
     def moved(
         self, manifest: ManifestFile, snapshot_id: int, removed: Mapping[int, EncodedFile]
     ) -> MovedEntries:
-        """Return the live entries of this manifest for the manifest that replaces it.
+        """Return the live entries of this manifest, as a new manifest that replaces it stores them.
 
-        Entries of removed files get the status DELETED, all other entries get EXISTING.
+        Entries of removed files get the status DELETED. All other live entries get EXISTING.
 
         Args:
-            manifest: the entry of this manifest in the manifest list.
+            manifest: this manifest, as described by its manifest list.
             snapshot_id: the snapshot that removes files.
             removed: the removed files by the indexes of their entries.
         """
