@@ -134,7 +134,7 @@ def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def without_values(text: str, secrets: Iterable[str]) -> str:
-    """Mask secret values. A short value is masked as a whole word only: `test`, but not `latest`.
+    """Mask secret values. A short value is masked only where it is a whole word.
 
     Example:
         >>> without_values("the latest test", ["test"])

@@ -161,8 +161,8 @@ def test_a_table_without_a_schema_yet_says_so(log, stands_in):
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ({"type": "struct", "fields": 7}, "fields must be a list, not 7"),
-        ({"type": "struct", "fields": None}, "fields must be a list, not None"),
+        ({"type": "struct", "fields": 7}, "the fields of a struct must be a list, not 7"),
+        ({"type": "struct", "fields": None}, "the fields of a struct must be a list, not None"),
         (
             {"type": "struct", "fields": [{"name": "a", "type": "long", "metadata": [1]}]},
             r"the metadata of field 'a' must be an object, not \[1\]",

@@ -268,7 +268,7 @@ def _check_runs(bitmap: bytes, position: int, cardinality: int) -> int:
     end = -1
     for first, length in zip(numbers[::2], numbers[1::2], strict=True):
         if first <= end:
-            raise DeletionVectorError("the runs of a container aren't sorted")
+            raise DeletionVectorError("the runs of a container in the bitmap aren't sorted")
         end = first + length
     if end >= 1 << 16 or sum(numbers[1::2]) + count != cardinality:
         raise DeletionVectorError(
@@ -291,7 +291,7 @@ def _check_bitset(bitmap: bytes, position: int, cardinality: int) -> int:
 def _check_array(bitmap: bytes, position: int, cardinality: int) -> int:
     numbers = struct.unpack_from(f"<{cardinality}H", bitmap, position)
     if any(a >= b for a, b in pairwise(numbers)):
-        raise DeletionVectorError("the rows of a container aren't sorted")
+        raise DeletionVectorError("the rows of a container in the bitmap aren't sorted")
     return position + 2 * cardinality
 
 

@@ -31,7 +31,9 @@ _DECIMAL_CONTEXT = Context(prec=76)
 
 
 def serialize(value: PartitionValue, data_type: DataType) -> str | None:
-    """Return a value as in `add.partitionValues`; None, "" and b"" become None, which is NULL.
+    """Convert a partition value to its string in `add.partitionValues`.
+
+    None, "" and b"" are converted to None (NULL).
 
     Timestamps are written in UTC with the suffix `Z`, which every reader reads as UTC. A datetime
     without a time zone is UTC. Numbers are formatted as in delta-spark.

@@ -421,7 +421,7 @@ class Redirect:
     """The redirect of a table to another table, as stored in a table property.
 
     delta-spark has two preview table features for redirects, which aren't in PROTOCOL.md. The key
-    of the property is `delta.` and the name of the feature.
+    of the property consists of `delta.` and the name of the feature.
 
     Attributes:
         feature: name of the table feature.

@@ -156,7 +156,10 @@ def byte_size(string: str) -> int | None:
 
 
 def interval(string: str) -> int | None:
-    """Parse an interval with `parse_interval`; the return type fits properties that can be None."""
+    """Parse an interval with `parse_interval`.
+
+    The return type includes None for properties whose default is None.
+    """
     return parse_interval(string)
 
 

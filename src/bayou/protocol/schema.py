@@ -101,7 +101,11 @@ class MapType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructField:
-    """A column or a field of a struct. `metadata` has JSON values by key (Column Metadata)."""
+    """A column of a table, or a field of a struct.
+
+    Attributes:
+        metadata: JSON values by key (PROTOCOL.md, Column Metadata).
+    """
 
     name: str
     data_type: DataType
@@ -275,7 +279,9 @@ def _type_from_json(value: Any, depth: int) -> DataType:
             case "struct":
                 fields = value["fields"]
                 if not isinstance(fields, list):
-                    raise SchemaJsonError(f"fields must be a list, not {_excerpt(fields)}")
+                    raise SchemaJsonError(
+                        f"the fields of a struct must be a list, not {_excerpt(fields)}"
+                    )
                 return StructType(tuple(_field_from_json(f, depth - 1) for f in fields))
             case "array":
                 return ArrayType(

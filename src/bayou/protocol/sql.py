@@ -46,8 +46,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A token of SQL text.
 
     Attributes:
-        text: the text of the token, without the backticks of a name, or the quotes and escapes of a
-            string.
+        text: the text of the token. A quoted name is without its backticks. A string is without its
+            quotes, and its escapes are replaced.
         kind: `word`, `quoted` (a name in backticks), `string`, `binary` (`X'00ff'`), `number` (with
             its suffix), `sign`, or `open` (the start of an unclosed quote or comment).
     """
@@ -73,7 +73,10 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.kind == "number"
 
     def is_keyword(self, *keywords: str) -> bool:
-        """Whether the token is an unquoted word or a sign in `keywords`, ignoring case."""
+        """Whether the token is one of `keywords`: unquoted words in upper case, or signs.
+
+        The case of the token is ignored.
+        """
         return self.kind in ("word", "sign") and self.text.upper() in keywords
 
 
@@ -123,7 +126,7 @@ def tokenize(sql: str) -> Iterator[Token]:
 
 
 def _comment_end(sql: str, start: int) -> int | None:
-    """Return the offset after a comment, which may be nested; None if it has no end."""
+    """Return the offset after a (nested) comment; None if the comment isn't closed."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(sql, start):
         depth += 1 if edge[0] == "/*" else -1

@@ -34,8 +34,8 @@ class AutomaticWidening(StrEnum):
     """The type changes that schema evolution may make in a table with type widening.
 
     ALWAYS permits every type change of type widening. SAME_FAMILY_TYPE permits all of them except
-    changes from an integer type to decimal or double. NEVER permits none. ALTER TABLE isn't
-    limited by these values: it permits every type change of type widening.
+    changes from an integer type to decimal or double. NEVER permits no type change. ALTER TABLE
+    isn't limited by these values: it permits every type change of type widening.
     """
 
     ALWAYS = "always"

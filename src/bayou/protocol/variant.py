@@ -2,9 +2,10 @@
 
 This module encodes variants, and converts them from and to JSON like Spark's `parse_json` and
 `to_json`. It also splits encoded objects into their fields, which is needed to reassemble shredded
-variants. A JSON number without an exponent becomes an integer or a decimal, or a double if it has
-too many digits. The keys of an object are distinct and sorted. Invalid data raises a
-`VariantError`.
+variants. Invalid data raises a `VariantError`.
+
+A JSON number becomes an integer or a decimal if it has no exponent and not too many digits,
+otherwise a double. An encoded object has its fields in the order of their names.
 """
 
 from __future__ import annotations
@@ -360,7 +361,7 @@ def _primitive(type_id: int, data: memoryview) -> str:
 
 
 def _datetime(kind: str, value: int) -> str:
-    """Format a date, time or timestamp; a timestamp with a time zone is in UTC."""
+    """Format a date, time or timestamp. A timestamp with a time zone is written in UTC."""
     if kind == "date":
         return str(_EPOCH.date() + dt.timedelta(days=value))
     if kind == "time":
@@ -396,7 +397,10 @@ def _header(type_id: int) -> bytes:
 
 
 def _offsets(values: Sequence[bytes]) -> tuple[bytes, int]:
-    """Return the encoded start offsets and end offset of `values`, and the bytes per offset."""
+    """Return the encoded offsets of `values`, and the width of one offset in bytes.
+
+    The offsets are the start of each value, and the end of the last value.
+    """
     position, positions = 0, [0]
     for value in values:
         position += len(value)

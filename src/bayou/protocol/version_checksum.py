@@ -38,7 +38,10 @@ _DELETED_BINS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2
 
 
 class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Number and total size of the live files by file size (File Size Histogram Schema)."""
+    """Distribution of the sizes of live files (PROTOCOL.md, File Size Histogram Schema).
+
+    Each bin is a range of file sizes, and has the number and the total size of its files.
+    """
 
     sorted_bin_boundaries: tuple[int, ...]
     file_counts: tuple[int, ...]
@@ -73,7 +76,11 @@ class FileSizeHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class DeletedRecordCountsHistogram(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Number of live files by number of deleted rows (Deleted Record Counts Histogram Schema)."""
+    """Distribution of the deleted rows per live file.
+
+    Each bin is a range of numbers of deleted rows, and has the number of its files (PROTOCOL.md,
+    Deleted Record Counts Histogram Schema).
+    """
 
     deleted_record_counts: tuple[int, ...] = (0,) * len(_DELETED_BINS)
 

@@ -83,7 +83,8 @@ class CatalogEntry:
     def write(self, spark: Any, name: str, path: str) -> None:
         """Create or update the entry of a table in the session's catalog.
 
-        If the entry exists, properties of the entry that `self.properties` lacks stay unchanged.
+        An existing entry keeps its other properties: those whose keys aren't in
+        `self.properties`.
 
         Args:
             name: the table's name, such as `database.table`; each part is quoted if necessary.
@@ -176,9 +177,9 @@ def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTa
     malformed name.
 
     Args:
-        behind_views: whether to ignore temporary views. If true, an unqualified name of a temporary
-            view is resolved to the table of this name in the current schema. DataFrame methods that
-            create tables resolve names in this way.
+        behind_views: whether to ignore temporary views. If true, and a temporary view has the
+            (unqualified) name, the name is resolved to a table in the current schema. DataFrame
+            methods that create tables resolve names in this way.
     """
     table: CatalogTable | ConnectCatalogTable
     try:

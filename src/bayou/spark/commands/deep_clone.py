@@ -16,10 +16,10 @@ _LOCAL_BYTES = 256 << 20
 
 
 def copy_function(spark: Any, engine: Engine, table: str) -> CopyFiles | None:
-    """Return a function that copies files; None under Spark Connect.
+    """Return a function that copies files in the driver or on executors.
 
-    If the total size of the files is above a limit, executors copy them. Otherwise the driver
-    copies them. If the result is None, the driver copies all files.
+    The returned function uses executors if the total size of the files is above a limit. The result
+    is None under Spark Connect: the caller must then copy all files in the driver.
     """
     if not is_classic(spark):
         return None

@@ -301,9 +301,10 @@ def _matching(target: TargetTable, rows: Any, condition: RowExpression) -> Any:
 def _record_own_reads(
     target: TargetTable, snapshot: Snapshot, operation: RowOperation, rows: Any
 ) -> None:
-    """Record in the transaction which rows of the target table the command's subqueries read.
+    """Record the rows of the target table that subqueries of the command read.
 
-    A concurrent commit that changes these rows then conflicts with the command.
+    They are recorded in the transaction. A concurrent commit that changes such rows then conflicts
+    with the command.
     """
     check_version_read(target, snapshot, rows)
     for predicate in rows_read(rows, snapshot):

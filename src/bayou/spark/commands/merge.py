@@ -176,7 +176,7 @@ def _run_on_executors(
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
-    """The functions that Spark tasks call to change and insert rows; can be pickled.
+    """Changes and inserts rows in Spark tasks. Spark sends the worker to the tasks by pickling it.
 
     Attributes:
         task: the serialized `MergeTask`.

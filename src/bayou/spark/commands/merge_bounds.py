@@ -107,7 +107,7 @@ class TargetRowPredicates:
 
 
 def spark_filter(predicate: Predicate | None) -> Any:
-    """Convert a predicate to a Spark Column that is used to skip files; None if that's impossible.
+    """Convert a predicate that skips files to a Spark Column; None if it can't be converted.
 
     The Column can be true for more rows than the predicate, because parts that can't be converted
     are omitted.
