@@ -345,7 +345,10 @@ def _literal(value: object) -> Literal:
         value, bool | int | float | str | bytes | Decimal | dt.date | dt.datetime
     ):
         return Literal(value)
-    raise TypeError(f"{value!r}: values of type {type(value).__name__} can't be literals")
+    raise TypeError(
+        f"{value!r}: values of type {type(value).__name__} can't be literals. Use a number, bool, "
+        "string, bytes, date, datetime or None."
+    )
 
 
 def operands_of(expression: Expression) -> tuple[Expression, ...]:

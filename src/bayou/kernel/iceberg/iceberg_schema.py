@@ -211,9 +211,9 @@ class _Converter:
             case _:
                 pass
         raise UniversalFormatError(
-            f"{self._table}: column {field.name!r} has the type {data_type}, which version "
-            f"{self._format_version} of Iceberg's format doesn't have. Remove the column, or unset "
-            "delta.universalFormat.enabledFormats.",
+            f"{self._table}: column {field.name!r} has the type {data_type}, but version "
+            f"{self._format_version} of Iceberg's format has no such type. Remove the column, or "
+            "unset delta.universalFormat.enabledFormats.",
             table=self._table,
         )
 

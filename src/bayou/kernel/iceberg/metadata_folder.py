@@ -178,7 +178,7 @@ class MetadataFolder:
         return bool(numbers) and not self.is_converted(min(numbers))
 
     def is_converted(self, number: int) -> bool:
-        """Whether a conversion wrote the metadata file with this number; False if it is missing."""
+        """Whether the metadata file with this number exists and was written by a conversion."""
         try:
             return converted_version(self.read(number)) is not None
         except (FileMissingError, UniversalFormatError):

@@ -1,7 +1,7 @@
-"""Snapshots: applies added and removed files to the manifests of the previous snapshot.
+"""Writing of snapshots: a commit's files are added to or removed from the previous manifests.
 
 New files go to new manifests. A manifest that contains a removed file is written again without the
-file; all other manifests stay. When many small manifests have accumulated, they are merged.
+file. All other manifests are used again. If there are many small manifests, they are merged.
 """
 
 from __future__ import annotations
@@ -249,9 +249,13 @@ class SnapshotWriter:
     def _partitions(
         self, converter: DataFileConverter, changes: FileChanges, paths: Collection[str]
     ) -> set[tuple[IcebergValue, ...]] | None:
-        """Return the partitions of the `remove` actions, and of the `add` actions in `paths`.
+        """Return the partitions of all `remove` actions, and of the `add` actions of some files.
 
-        Returns None if one of these actions has no partition values.
+        Args:
+            paths: locations of the files whose `add` actions are included.
+
+        Returns:
+            The partitions; None if one of these actions has no partition values.
         """
         partitions = set()
         wanted = set(paths)
@@ -300,8 +304,8 @@ class SnapshotWriter:
     ) -> Iterator[ManifestMatch]:
         """Yield the manifests that contain the files.
 
-        The newest manifests are searched first, because new files are removed more often than old
-        files, and the search ends when all files are found.
+        The newest manifests are searched first, and the search ends when all files are found. This
+        is fast, because new files are removed more often than old files.
         """
         if not files:
             return
@@ -331,9 +335,9 @@ class SnapshotWriter:
         removed: Mapping[int, EncodedFile],
         new: NewSnapshot,
     ) -> EncodedEntries | MovedEntries:
-        """Return the live entries of `manifest`, for the manifest that replaces it.
+        """Return the live entries of `manifest`, as a new manifest that replaces it stores them.
 
-        Entries of removed files get the status DELETED, all other entries get EXISTING.
+        Entries of removed files get the status DELETED. All other live entries get EXISTING.
         """
         with reported(self._table, manifest.manifest_path):
             if encoded is not None and self._writer.can_move(spec, manifest, encoded):

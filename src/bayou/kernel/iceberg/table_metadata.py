@@ -155,9 +155,9 @@ def with_snapshot(metadata: Json, snapshot: Json) -> Json:
 
 
 def without_snapshots(metadata: Json, expired: Collection[int]) -> Json:
-    """Remove the snapshots with the ids `expired`, and their part of the snapshot log.
+    """Remove the snapshots with the ids `expired`, and shorten the snapshot log.
 
-    In the snapshot log, the last entry of an expired snapshot and all earlier entries are removed.
+    The new log starts after the last entry that refers to one of these snapshots.
     """
     log: list[Json] = []
     for entry in metadata.get("snapshot-log", ()):
@@ -176,7 +176,8 @@ def with_delta_version(
 
     Args:
         timestamp: commit timestamp of the version.
-        base_version: the version that was converted before; None if the whole table was converted.
+        base_version: the Delta version that the Iceberg metadata represented before; None if the
+            conversion wrote the whole table.
     """
     properties = {
         **metadata["properties"],
@@ -306,10 +307,10 @@ def _properties(configuration: Mapping[str, str]) -> dict[str, str]:
 
 
 def retention_property(metadata: Json, retention_ms: int) -> Json:
-    """Set the age at which Iceberg expires snapshots to `retention_ms`.
+    """Set the property for the maximum age of snapshots, after which Iceberg expires them.
 
-    `metadata` is returned unchanged if it has this property, or if `retention_ms` isn't less than
-    Iceberg's default.
+    The value is `retention_ms`. The metadata is returned unchanged if it already has this property,
+    or if Iceberg's default is `retention_ms` or less.
     """
     if retention_ms >= _DEFAULT_SNAPSHOT_AGE_MS or _SNAPSHOT_AGE in metadata["properties"]:
         return metadata

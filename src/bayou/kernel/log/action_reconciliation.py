@@ -156,8 +156,8 @@ class ActionAccumulator:
         """Add the actions of a log file. Log files must be added from the newest to the oldest.
 
         Args:
-            is_compacted: whether the log file is a log compaction file, which may have several
-                actions with the same key. The first one of them is used.
+            is_compacted: whether the log file is a log compaction file. Such a file may have
+                several actions with the same key; the first of them in the file is used.
         """
         info: CommitInfo | None = None
         changes: list[Metadata] = []

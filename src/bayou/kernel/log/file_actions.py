@@ -109,9 +109,10 @@ class FileActions(PickledTask):
 
     @property
     def scan(self) -> Scan:
-        """A scan whose method `prune` applies the filter to live files.
+        """The scan of these actions. Its method `prune` drops files that can't match the filter.
 
-        `prune` doesn't drop files that later commits removed, so reconcile the actions first.
+        Call `prune` after the actions are reconciled, because it doesn't drop files that later
+        commits removed.
         """
         return Scan(self._definition)
 

@@ -28,7 +28,8 @@ class Checkpoint:
     """A complete checkpoint.
 
     Attributes:
-        files: the file, or the parts of a multi-part checkpoint in order; without sidecars.
+        files: the checkpoint file, or the parts of a multi-part checkpoint in order. Sidecar files
+            aren't included.
         uuid_named: whether the file name has a UUID, which means that the checkpoint follows the V2
             spec. A checkpoint with a classic name follows the V1 or the V2 spec.
     """
@@ -163,7 +164,7 @@ class LogListing:
         ]
 
     def compacted(self, base: int, latest: int) -> tuple[CompactedFile, ...]:
-        """Return the log compaction files that replace commits with versions above `base`.
+        """Return the log compaction files that are read instead of commits after version `base`.
 
         The commit of version `latest` is always read, because its `commitInfo` is needed.
 

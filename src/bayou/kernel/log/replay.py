@@ -69,8 +69,8 @@ class ReplayState:
     Attributes:
         protocol, metadata: the newest action; None if no commit after the checkpoint has one.
         domains: newest domain metadata by domain, including removed domains.
-        seen_keys: keys of the files that the commits added or removed; rows of the checkpoint with
-            these keys are dropped. Empty if there is no checkpoint.
+        seen_keys: keys of the files that the commits added or removed. Rows of the checkpoint with
+            these keys are dropped. If there is no checkpoint, no keys are stored.
         adds: live files that the commits added, `ADD_TYPE`, as one array in the order of the log.
             After a spilled replay, there are several unordered, memory-mapped arrays.
         exact_double_files: paths of the files that were written after the last change of a column

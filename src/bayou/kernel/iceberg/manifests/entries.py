@@ -143,7 +143,7 @@ class NewSnapshot:
 
 
 def renewed(entry: ManifestEntry, status: int, snapshot: NewSnapshot) -> ManifestEntry:
-    """Copy an entry of an old manifest for a new manifest, with the status `status`."""
+    """Return an entry of an old manifest with the status `status`, to be added to a new one."""
     if status == DELETED:
         return replace(entry, status=DELETED, snapshot_id=snapshot.snapshot_id)
     return replace(entry, status=EXISTING)

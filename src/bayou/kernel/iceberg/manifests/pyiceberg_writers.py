@@ -208,8 +208,8 @@ class EncodedManifestWriter(ManifestWriterV2):
     def add_moved(self, moved: MovedEntries) -> None:
         """Add entries of an older manifest.
 
-        The partition bounds and the smallest sequence number of these entries are copied from the
-        manifest list. They still cover the files that are now deleted.
+        The partition bounds and the smallest sequence number are copied from the entry of the older
+        manifest in the manifest list. These values still include the files that are now deleted.
         """
         for block in moved.existing:
             if isinstance(block, Block):
@@ -232,7 +232,7 @@ class EncodedManifestWriter(ManifestWriterV2):
         self._min_sequence_number = minimum
 
     def manifest_file(self) -> ManifestFile:
-        """Return the entry of the written manifest for manifest lists."""
+        """Return the written manifest, as an entry for manifest lists."""
         written = self.to_manifest_file()
         minimum = written.min_sequence_number
         sequence_number = self._snapshot.sequence_number
