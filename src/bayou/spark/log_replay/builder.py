@@ -83,8 +83,9 @@ class DistributedScanBuilder:
     def with_sort_key(self) -> DistributedScanBuilder:
         """Order files by (modificationTime, path), as in the initial snapshot of a stream.
 
-        In a classic session, a `frame` that already has this order, such as the result of
-        `initial_snapshot_for_streaming`, isn't sorted again.
+        In a classic session, the files of `DistributedScanBuilder.frame` aren't sorted again if the
+        plan of this DataFrame already sorts them in this order. An example is the result of
+        `initial_snapshot_for_streaming`.
         """
         return replace(self, _sorted=True)
 

@@ -311,7 +311,7 @@ class _ReplayIterator:
         return (ScanFileBatch(decode_batch(row.batch)) for row in _rows(batches))
 
     def _can_be_repeated(self, error: Exception) -> bool:
-        """Whether a replay in this process may succeed after this error of a task."""
+        """Whether a replay in this process can succeed after a task has failed with this error."""
         frame = self._scan._replay.frame  # noqa: SLF001
         return isinstance(error, CorruptTableError) and frame is None
 
@@ -352,11 +352,14 @@ def _rows(frame: Any) -> Iterator[Any]:
 
 
 def _sorted(results: Any, report: Sequence[Any]) -> Any:
-    """Sort all files: split batches at the bounds of buckets, shuffle, and sort each bucket.
+    """Sort all files with a shuffle.
+
+    The sort keys are divided into ranges with about the same number of files, called buckets.
+    Batches are split by bucket, each bucket is shuffled to one task, and the task sorts it.
 
     Args:
         results: a DataFrame of `RESULT_COLUMNS`.
-        report: the collected rows of `results`, without the column `batch`.
+        report: all rows of `results`, without the column `batch`.
     """
     number = sum(row.files for row in report)
     buckets = max(1, -(-number // _BUCKET_FILES))

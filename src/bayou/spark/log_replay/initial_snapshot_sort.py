@@ -44,11 +44,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def respond_to_stream(request: ReadRequest) -> Any:
-    """Handler of the hook `stream_load`: create and watch a folder for requests for sorted files.
+    """Handler of the hook `stream_load`: watch a folder in which the stream can request files.
 
-    The folder is created only if the table's log is large, or if the number of sort tasks is set.
-    The folder's path is passed to the stream as a read option. Returns NotImplemented, so that
-    Spark's `load` is called.
+    The stream requests the sorted files of its initial snapshot. The folder is created only if the
+    table's log is large, or if the number of sort tasks is set. The folder's path is passed to the
+    stream as a read option. Always returns NotImplemented, so that Spark's `load` is called.
     """
     names = {key.lower() for key in request.options}
     without_snapshot = names & {"startingversion", "startingtimestamp", DRIVER_FOLDER}

@@ -50,8 +50,8 @@ def rows_by_chunks(frame: Any, jobs: TaggedJobs) -> Generator[Any]:
 def _chunks(partitions: int, slots: int) -> Iterator[tuple[int, int]]:
     """Yield (first partition, last partition + 1) of each chunk.
 
-    A small number of partitions is a single chunk. Otherwise the first chunk has one partition for
-    each slot, and later chunks have more.
+    If there are few partitions, all are in one chunk. Otherwise the first chunk has one partition
+    for each slot, and later chunks have more.
     """
     large = min(slots * _LATER_CHUNKS, MAX_PARTITIONS)
     start, size = 0, large if partitions <= large else min(slots, MAX_PARTITIONS)

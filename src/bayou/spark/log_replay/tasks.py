@@ -118,9 +118,9 @@ class ActionTasks:
     tasks: Sequence[Sequence[bytes]]
 
     def rows(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the file actions in the slices of some tasks, as rows of `ACTION_COLUMNS`.
+        """Yield the file actions that some tasks read, as rows of `ACTION_COLUMNS`.
 
-        Each row of `numbers` is an index into `tasks`, as in the DataFrame of `task_numbers`.
+        Each row of `numbers` is the index of a task in `tasks`; see `task_numbers`.
         """
         engine, actions = from_description(self.engine), FileActions.from_bytes(self.actions)
         for number in _read_numbers(numbers):
@@ -155,7 +155,7 @@ class SplitByBound:
     bounds: Sequence[tuple[int, str]]
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Split each batch; yield a row of `ORDERED_COLUMNS` for each bucket."""
+        """Split each batch by bucket; yield a row of `ORDERED_COLUMNS` for each part of a batch."""
         for batch in rows:
             for data in batch.column("batch"):
                 if not data.is_valid:

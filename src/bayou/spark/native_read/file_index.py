@@ -79,7 +79,7 @@ class DeltaFileIndex:
 
 
 def _kernel_zone(name: str) -> str:
-    """Return the kernel's name of a session's time zone; `name` if the kernel doesn't know it."""
+    """Convert a time zone name of a session to the kernel's form; unknown names are unchanged."""
     if is_utc(name):
         return "UTC"
     try:
@@ -146,10 +146,10 @@ class FileListing:
         )
 
     def numbers(self, files: pa.RecordBatch) -> pa.Array[Any] | None:
-        """Return the number (int32) that identifies each file in `deleted_rows_frame`.
+        """Return the number (int32) of each file, as in the column `file` of `deleted_rows_frame`.
 
-        Files without a deletion vector have the number 0. Returns None if no file of the table has
-        a deletion vector.
+        A file without a deletion vector has the number 0. The result is None if no file of the
+        table has a deletion vector.
         """
         if self.keys is None:
             return None
@@ -193,7 +193,7 @@ class FileGroups:
     offsets: pa.Array[Any]
 
     def only(self, groups: pa.Array[Any]) -> FileGroups:
-        """Return the files of some groups; `groups` has the indexes of the groups, ascending."""
+        """Return only the groups with the indexes in `groups`, which is in ascending order."""
         starts, ends = self.offsets[:-1].take(groups), self.offsets[1:].take(groups)
         sizes = pc.subtract(ends, starts)
         selected = pc.is_in(self._group_of_each(), value_set=groups)

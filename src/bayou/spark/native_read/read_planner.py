@@ -140,9 +140,9 @@ def _reader(spark: Any) -> str:
 def _record_version(request: ReadRequest) -> None:
     """Record the table's latest version in the option `LOADED_VERSION` of a read.
 
-    A write whose rows come from this read uses the recorded version as its read version if it
-    writes to the same table. The Python data source opens the table later. It may then read a newer
-    version than the recorded one.
+    If the rows of this read are written to the same table, the write uses the recorded version as
+    its read version. The Python data source opens the table later, and can read a newer version
+    than the recorded one.
     """
     spark, path = request.spark, request.paths[0]
     try:

@@ -1,9 +1,9 @@
 """The DataFrame of a native scan: Spark's Parquet reader with a `DeltaFileIndex`.
 
-With column mapping, columns are renamed from physical to logical names. If a struct were renamed by
-a cast, Catalyst couldn't prune its fields. Therefore structs are rebuilt with `withField`.
-Catalyst simplifies calls of `withField` (`SimplifyExtractValueOps`), and a query of one field reads
-only this field.
+With column mapping, columns are renamed from physical to logical names. Structs aren't renamed by a
+cast, because Catalyst can't prune the fields of a cast struct. Instead, structs are rebuilt with
+`withField`. Catalyst simplifies calls of `withField` (`SimplifyExtractValueOps`). Therefore a query
+of one field reads only this field.
 """
 
 from __future__ import annotations

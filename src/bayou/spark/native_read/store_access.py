@@ -36,7 +36,7 @@ class Unreachable:
     Attributes:
         scheme: the URI scheme of the store in Hadoop.
         package: the missing package with Hadoop's file system for this store. None if no package
-            is missing, or its name is unknown.
+            is missing, or if the name of the missing package is unknown.
     """
 
     scheme: str

@@ -160,7 +160,10 @@ class DeltaReader(PlannedReader):
             self.pushFilters = _PushFilters(self)  # type: ignore[method-assign]
 
     def push(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use pushed filters to skip files; return all of them, so that Spark filters the rows."""
+        """Use pushed filters to skip files.
+
+        All filters are returned, because Spark must still filter the rows.
+        """
         with readable_errors():
             schema = self._snapshot.schema
             candidates = (to_predicate(pushed) for pushed in filters)
@@ -188,9 +191,9 @@ class DeltaReader(PlannedReader):
     ) -> tuple[ReadTask, list[InputPartition]] | None:
         """List the files that may match the filter, and plan tasks that read them.
 
-        If `limit` is None, the files are always planned. Otherwise, the result is None for a table
-        with a large log in two cases: the read has no filter, or more than `limit` files may match
-        the filter.
+        If the log is small or `limit` is None, the files are always planned. Otherwise they are
+        planned only if the read has a filter, and at most `limit` files may match it. The result is
+        None if the files aren't planned.
         """
         large = limit is not None and self._is_large(scan)
         if large and self._filter is None and self._pushed is None:
@@ -246,7 +249,7 @@ class ReadTask:
 
     Attributes:
         state: the serialized `ScanState`.
-        scan: the serialized `Scan` if the partitions are slices, else None.
+        scan: the serialized `Scan` if the partitions are `SlicePartition`s, else None.
         schema: JSON of the schema that Spark expects, in the column order of the scan.
         filter: the predicate of the option `filter`, from `to_tree`. Columns that only the filter
             needs are the last columns of the scan.

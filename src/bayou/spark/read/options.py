@@ -32,14 +32,14 @@ class SourceOptions:
         path: the table's path as the user wrote it.
         timestamp: `timestampAsOf`, in ms since the epoch.
         filter: `filter`, an SQL condition; only matching rows are read.
-        push_filters: `pushFilters`, whether pushed filters skip files.
+        push_filters: `pushFilters`, whether filters that Spark pushes down are used to skip files.
         min_partitions: `minPartitions`, the target number of tasks for a small table.
         max_partition_bytes: `maxPartitionBytes`, the approximate bytes that a task reads.
         replay_partitions: `bayou.replay.numPartitions`, the number of slices of a log. If it is
             set, tasks replay logs of any size.
         replay_local_bytes: `bayou.replay.localBytes`; logs larger than this are replayed by tasks.
-        time_zone: `bayou.timeZone`, for timestamps without a time zone in options and partition
-            values.
+        time_zone: `bayou.timeZone`, the time zone of timestamps that have none, in options and in
+            partition values.
         storage: storage options in deltalake's names.
     """
 

@@ -63,8 +63,8 @@ class StreamPartition(InputPartition):
         feed: whether the stream reads the change data feed.
         file_parts: parts of files: (serialized file, index of the part in the file, number of parts
             of the file). The files are `ChangeFile`s if `feed` is true, otherwise `ScanFile`s.
-        adds: serialized `LogSlice` that contains the files to read; None if they are in
-            `file_parts`.
+        adds: serialized `LogSlice` that contains the files to read; None if `file_parts` contains
+            the files.
     """
 
     def __init__(
@@ -298,10 +298,11 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def source_schema(engine: Engine, snapshot: Snapshot, options: Mapping[str, str]) -> StructType:
-    """Return the schema of a read or stream if the user doesn't set one.
+    """Return the schema of a read or stream for which the user hasn't set a schema.
 
-    The schema is the table's. With the option `schemaTrackingLocation`, it is the schema in the
-    schema tracking log. With the option `readChangeFeed`, `CHANGE_COLUMNS` are appended.
+    By default, this is the table's schema. With the option `schemaTrackingLocation`, it is the
+    schema in the schema tracking log. With the option `readChangeFeed`, `CHANGE_COLUMNS` are
+    appended.
     """
     lower_case = {key.lower(): value for key, value in options.items()}
     schema = snapshot.schema

@@ -23,7 +23,9 @@ class PathTravel:
 
     Attributes:
         path: the table's path without the version or timestamp.
-        timestamp: such as `2024-01-05 10:00:00.000`, in the session's time zone.
+        version: the version; None if the path has a timestamp.
+        timestamp: a timestamp in the session's time zone, such as `2024-01-05 10:00:00.000`; None
+            if the path has a version.
     """
 
     path: str
@@ -32,7 +34,7 @@ class PathTravel:
 
 
 def path_travel(path: str) -> PathTravel | None:
-    """Parse the version or timestamp at the end of a path; None if there is none."""
+    """Parse the version or timestamp at the end of a path; None if the path has neither."""
     match = _TRAVEL.fullmatch(path)
     if match is None:
         return None

@@ -1,6 +1,7 @@
 """Checks of the Java and PySpark versions.
 
-Importing this module checks the PySpark version, because other imports fail with an old version.
+Importing this module checks the PySpark version. `bayou.spark` imports it first, because other
+modules of the package can't be imported with an old PySpark.
 """
 
 from __future__ import annotations
@@ -103,10 +104,10 @@ def installed_pyspark() -> str:
 
 
 def package_version(package: ModuleSpec) -> str:
-    """Read `__version__` in a package's `version.py`; "" if there is none.
+    """Read `__version__` in a package's `version.py`; "" if the version can't be read.
 
-    The file is read with the package's loader, because PySpark is in a ZIP file in Spark's Python
-    workers.
+    The package's loader reads the file, because in Spark's Python workers, PySpark is in a ZIP
+    file.
     """
     loader: Any = package.loader
     if package.origin is None or not hasattr(loader, "get_data"):

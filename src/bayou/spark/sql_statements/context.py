@@ -213,8 +213,8 @@ class StatementContext:
             problem = f"it can't be created again: {error_reason(error).removesuffix('.')}"
         if problem is not None:
             _LOG.warning(
-                "%s: the view still shows the earlier version of the table, because %s. The "
-                "statement has changed the table's rows. Create the view again.",
+                "%s: the statement has changed the table's rows, but the view still shows the "
+                "earlier version, because %s. Create the view again.",
                 ".".join(table),
                 problem,
             )
