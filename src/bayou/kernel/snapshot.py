@@ -121,7 +121,7 @@ class Snapshot(TableState):
 
     @property
     def timestamp(self) -> int:
-        """When the version was committed, milliseconds since the epoch.
+        """Time of the commit in milliseconds since the epoch.
 
         This is the in-commit timestamp if the table has in-commit timestamps (PROTOCOL.md,
         In-Commit Timestamps), otherwise the modification time of the commit file. A

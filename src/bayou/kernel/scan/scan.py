@@ -301,7 +301,7 @@ class Scan:
         """Apply the scan's filter to live files, and return the files to read.
 
         Args:
-            adds: live files, `ADD_TYPE`. Files without `stats` aren't skipped by statistics.
+            adds: live files as `ADD_TYPE`. Files without `stats` aren't skipped by statistics.
         """
         return CloseableIterator(self._select(engine, CheckpointAdds(adds), None, None))
 
@@ -396,7 +396,7 @@ class Scan:
     def _list_without_checkpoint(
         self, engine: Engine, counts: ScanCounts | None, error: CorruptTableError
     ) -> Iterator[ScanFileBatch]:
-        """List the live files with older log files, because the checkpoint can't be read.
+        """Use older log files to list the live files, because the checkpoint can't be read.
 
         The files that commits after the checkpoint added are omitted. They were already returned.
 

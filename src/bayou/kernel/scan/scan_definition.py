@@ -29,8 +29,8 @@ class ScanSource:
     Attributes:
         columns: optional fields of `add` that the scan reads, except `stats`.
         seen_keys: keys of the files that the commits after the checkpoint added or removed.
-        tail: live files that aren't in the checkpoint's Parquet files, mostly files of later
-            commits; None if this object was deserialized.
+        tail: live files that the checkpoint's Parquet files don't list; later commits added most of
+            them. None if this object was deserialized.
         exact_double_files: paths of the files that were written after the last change of a column
             from float to double. The statistics of these files have exact bounds of the column.
         row_tracking: physical names of the materialized columns for row ids and row commit

@@ -131,8 +131,8 @@ class ScanFile(Row):
         """Number of rows, including deleted rows, from the file's statistics; None if unknown.
 
         The number is unknown if the scan doesn't read statistics. It is also unknown if the file
-        has a deletion vector, unless `tightBounds` is false: some writers, such as Trino's ANALYZE,
-        exclude deleted rows from `numRecords`.
+        has a deletion vector and `tightBounds` isn't false. For such a file, some writers, such as
+        Trino's ANALYZE, exclude deleted rows from `numRecords`.
         """
         if self.add.stats is None:
             return None

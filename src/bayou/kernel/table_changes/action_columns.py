@@ -159,7 +159,7 @@ def _commit_info(values: Any, kind: Any) -> dict[str, Any]:
 def _commit_info_value(value: Any, kind: Any) -> Any:
     """Convert a field of `commitInfo` to the Arrow type `kind`.
 
-    A value of another type becomes null, or its JSON if `kind` is string.
+    A value of another type is converted to JSON if `kind` is string. Otherwise, it becomes null.
     """
     if value is None:
         return None

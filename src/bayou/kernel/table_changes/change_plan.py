@@ -64,7 +64,7 @@ class ChangePlan:
         commits: the commits to read; None if there are no commits to read.
         read_state: table state that determines the schema of the returned rows.
         partitioned: whether the table may have had partition columns in the range of commits, or
-            in the version before it.
+            in the version before the range.
         scan: a scan with the conjuncts of the filter that use only columns of the table.
         prunes: whether `scan` has a filter.
         feed_filters: the conjuncts of the filter that use only `_change_type`, `_commit_version`
@@ -93,8 +93,8 @@ class ChangePlan:
     def _changes(self, engine: Engine, commit: CommitActions) -> Iterator[ChangeFile]:
         """Yield all files with changed rows of a commit.
 
-        Only the `remove` actions of the commit, and its `add` actions for the same files, are in
-        memory.
+        This method keeps in memory only the `remove` actions of the commit, and its `add` actions
+        for the same files.
         """
         removes: dict[str, RemoveFile] = {}
         for action in commit.decoded(RemoveFile, AddCDCFile):
@@ -230,9 +230,9 @@ class ChangePlan:
             return engine.files.status(path).size
         except FileMissingError as error:
             raise DataFileError(
-                f"{self.read_state.path}: data file {path} is missing, so the changes of the "
-                "version that removed the file can't be read. VACUUM may have deleted the file. "
-                "Start after this version.",
+                f"{self.read_state.path}: data file {path} is missing; VACUUM may have deleted it. "
+                "The changes of the version that removed the file can't be read. Start after that "
+                "version.",
                 table=self.read_state.path,
                 file=path,
             ) from error

@@ -138,8 +138,8 @@ class ChangeScan:
     def change_files(self, engine: Engine) -> Iterator[ChangeFile]:
         """List the files to read, commit by commit; the removed files of a commit come first.
 
-        Only the commits that are read ahead, and the files that one commit removes or replaces, are
-        in memory.
+        This method keeps in memory only the commits that it reads in advance, and the files that
+        the current commit removes or replaces.
 
         Raises:
             CorruptTableError: a commit can't be read. This error is also raised if a `remove`

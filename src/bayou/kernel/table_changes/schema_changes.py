@@ -186,11 +186,11 @@ def changes_between(table: str, old: Metadata, new: Metadata) -> MetadataChange:
 
 
 def read_problem(table: str, data: Metadata, read: Metadata, *, widens: bool = False) -> str | None:
-    """Return why rows written under `data` can't be read with `read`; None if they can.
+    """Return why rows can't be read with the metadata of another version; None if they can be read.
 
     Args:
-        data: the metadata under which the rows were written.
-        read: the metadata whose schema the returned rows have.
+        data: the metadata of the version that added the rows.
+        read: the metadata with whose schema the rows are read.
         widens: whether a column may have a wider type in `read` than in `data`.
     """
     before, after = _shape(table, data), _shape(table, read)

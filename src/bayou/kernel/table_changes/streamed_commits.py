@@ -46,8 +46,10 @@ class CommitFiles:
         read_together: whether all files must be read in one micro-batch. This is the case if the
             commit has change data files, because the preimage and the postimage of an update may be
             in different files. It is also the case if a file has a deletion vector.
-        has_files: whether the commit has file actions. `changed_files` ignores actions with
-            `dataChange` false, except `cdc` actions; `added_files` ignores `cdc` actions.
+            Always False in the result of `added_files`.
+        has_files: whether the commit has file actions that the function doesn't ignore.
+            `changed_files` ignores actions with `dataChange` false, except `cdc` actions.
+            `added_files` ignores `cdc` actions.
     """
 
     commit: CommitActions
@@ -138,7 +140,7 @@ def changed_files(commit: CommitActions) -> CommitFiles:
 
 
 def without_statistics(adds: pa.StructArray) -> pa.StructArray:
-    """Set `stats` and `tags` to null, because reading rows doesn't need them."""
+    """Return `adds` with null as `stats` and `tags`, because reading rows doesn't need them."""
     columns: list[pa.Array[Any]] = [
         pa.nulls(len(adds), field.type)
         if field.name in ("stats", "tags")

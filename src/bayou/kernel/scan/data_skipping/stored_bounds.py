@@ -123,7 +123,7 @@ def widen_decimal_bounds(values: Datum, data_type: DecimalType, *, upper: bool) 
 
 
 def _looks_rounded(values: Datum) -> Datum:
-    """Whether decimals have 13 to 17 digits, so that they may have been rounded to doubles."""
+    """Whether decimals have 13 to 17 digits, like decimals that a writer rounded to doubles."""
     digits = pc.replace_substring_regex(pc.cast(values, pa.string()), "E.*|[-.]", "")
     count = pc.utf8_length(pc.utf8_trim(digits, characters="0"))
     return pc.and_(pc.greater(count, _EXACT_DIGITS), pc.less_equal(count, _MAX_DOUBLE_DIGITS))
@@ -157,7 +157,10 @@ def parse_times(strings: Datum, arrow_type: Any) -> Datum:
 
 
 def _parse_one_by_one(strings: Datum, arrow_type: Any) -> Datum:
-    """Parse strings in any ISO 8601 format, also with a UTC offset; invalid ones become null."""
+    """Parse strings in any ISO 8601 format, with or without a UTC offset.
+
+    An invalid string becomes null.
+    """
     encoded = strings.dictionary_encode()
     values = [_parse_time(value, arrow_type) for value in encoded.dictionary.to_pylist()]
     return to_array(values, arrow_type).take(encoded.indices)

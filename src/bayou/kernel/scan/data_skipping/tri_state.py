@@ -55,9 +55,9 @@ from bayou.protocol.schema import BOOLEAN
 
 
 class TriState:
-    """Determines for each file whether some of its rows may match a predicate.
+    """Determines which results a predicate may have for the rows of each file.
 
-    Separately, it determines whether the predicate may be false for some rows.
+    `may_be_true` and `may_be_false` can both be true, because results differ between rows.
     """
 
     def __init__(
@@ -277,9 +277,9 @@ class TriState:
         """For each file, evaluate a condition that references only partition columns.
 
         Returns:
-            The results, and a mask of the files whose result was computed without an error. None if
-            the predicate references a data column or no column, isn't boolean, or is AND, OR, NOT
-            or a single column.
+            The results, and a mask of the files whose result was computed without an error. None in
+            three cases: the predicate references a data column or no column; it isn't boolean; or
+            it is an AND, OR, NOT or a single column.
         """
         if isinstance(predicate, And | Or | Not | Column | Literal):
             return None
@@ -293,7 +293,7 @@ class TriState:
         return evaluate_leniently(Evaluator(self._files.schema, predicate), batch, pa.bool_())
 
     def _partition_range(self, expression: Expression, varies: bool) -> Range:
-        """Return the range of an expression that references only partition columns or no columns.
+        """Return the range of an expression that references no columns except partition columns.
 
         Args:
             varies: whether the expression references columns. An expression without columns is
