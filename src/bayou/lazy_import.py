@@ -28,8 +28,8 @@ def lazy_getattr(
 
     Args:
         modules: the module of each name.
-        replacements: what to use instead of names that the package doesn't have, for example names
-            that similar libraries use. The error message contains the replacement.
+        replacements: replacements by name, for names that similar libraries have but the package
+            doesn't. The error message for such a name contains its replacement.
     """
 
     def __getattr__(name: str) -> object:  # noqa: N807  # the package assigns it to this name

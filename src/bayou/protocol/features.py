@@ -1,7 +1,7 @@
 """Table features that readers and writers must support (PROTOCOL.md, Table Features).
 
-Reader version 3 and writer version 7 list their features. Lower versions imply a fixed set of
-features. An implied feature matters only if the table uses it.
+Protocols with reader version 3 or writer version 7 list their features. Lower versions imply a
+fixed set of features. An implied feature matters only if the table uses it.
 """
 
 from __future__ import annotations
@@ -503,7 +503,10 @@ def features_in_use(
 
 
 def _is_active(name: str, configuration: Mapping[str, str], schema: StructType) -> bool:
-    """Whether a table uses a feature; True if the metadata doesn't show whether it does."""
+    """Whether a table uses a feature.
+
+    The result is True if the metadata doesn't show whether the table uses the feature.
+    """
     if name in _ACTIVE_WHEN_LISTED:
         return True
     enabled = _is_enabled(name, configuration, schema)

@@ -184,8 +184,8 @@ _SCHEME_AND_AUTHORITY = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/]*")
 def data_file_path_to_uri(path: str) -> str:
     """Percent-encode a decoded path for `add.path`.
 
-    Non-ASCII letters are encoded, as RFC 2396 requires. When `deltalake` removes a file, it encodes
-    these letters in `remove.path`, and `remove.path` must equal `add.path`. delta-spark doesn't
+    Non-ASCII letters are encoded, as RFC 2396 requires and as `deltalake` does. If they weren't,
+    the `remove.path` that `deltalake` writes would differ from `add.path`. delta-spark doesn't
     encode these letters.
 
     Args:
@@ -206,8 +206,8 @@ def data_file_path_to_uri(path: str) -> str:
 def absolute_data_file_uri(path: str) -> str:
     """Percent-encode a decoded absolute path; add `file:` to a path without a scheme.
 
-    Non-ASCII letters aren't encoded, because delta-spark looks up the rows of a file by a path
-    without encoded letters.
+    Non-ASCII letters aren't encoded, because delta-spark matches rows to files by paths in which
+    these letters aren't encoded.
     """
     prefix = "file:"
     if match := _SCHEME_AND_AUTHORITY.match(path):
@@ -234,7 +234,10 @@ def escape_partition_value(value: str) -> str:
 
 
 def partition_directory(partition_columns: Sequence[str], values: Mapping[str, str | None]) -> str:
-    """Return the folder of a partition, not percent-encoded: `a=1/b=__HIVE_DEFAULT_PARTITION__`."""
+    """Return the folder of a partition, such as `a=1/b=__HIVE_DEFAULT_PARTITION__`.
+
+    Names and values are escaped as in Hive. The result isn't percent-encoded as a URI.
+    """
     return "/".join(
         f"{escape_partition_value(name)}="
         f"{escape_partition_value(values[name] or '') or HIVE_DEFAULT_PARTITION}"

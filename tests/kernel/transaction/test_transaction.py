@@ -293,7 +293,7 @@ def test_identifiers_of_which_the_table_has_some_are_refused(engine, table):
     create(engine, table)
     append(engine, builder(engine, table).with_transaction_id("a", 1).build(engine))
     both = builder(engine, table).with_transaction_id("a", 1).with_transaction_id("b", 1)
-    with pytest.raises(ConcurrentTransactionError, match="identifier 'a' up to its version 1"):
+    with pytest.raises(ConcurrentTransactionError, match="application id 'a' with version 1"):
         both.build(engine).commit(engine, [])
     assert table.latest_snapshot(engine).version == 1
 

@@ -167,9 +167,9 @@ class TableUpdate:
         recorded = [a for a, v in self.transaction_ids.items() if stored.get(a, v - 1) >= v]
         if recorded and len(recorded) < len(self.transaction_ids):
             raise ConcurrentTransactionError(
-                f"{self.table}: the table has already recorded transaction identifier "
-                f"{recorded[0]!r} up to its version {stored[recorded[0]]}, but not all identifiers "
-                "of this commit. Nothing was committed to the table. Read the table's transaction "
+                f"{self.table}: the table has already recorded application id {recorded[0]!r} with "
+                f"version {stored[recorded[0]]}, but not all transaction identifiers of this "
+                "commit. Nothing was committed to the table. Read the table's transaction "
                 "identifiers again, and omit the recorded identifiers from the commit.",
                 table=self.table,
                 winning_version=self.read_version,

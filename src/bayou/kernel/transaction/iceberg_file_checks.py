@@ -24,7 +24,7 @@ def checked_actions(
     """Return the actions unchanged; each added file is checked when the iteration reaches it.
 
     Raises:
-        IcebergCompatError: a file violates a rule of the enabled version. The iteration raises it.
+        IcebergCompatError: during the iteration, if a file violates a rule of the enabled version.
     """
     version = iceberg_compat_version(configuration)
     return actions if version is None else _checked(table, version, actions)

@@ -259,10 +259,10 @@ def _row_tracking_columns() -> dict[str, str]:
 
 
 def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
-    """Raise an error if row tracking is being enabled or a CHECK constraint is being added.
+    """Raise an error if the properties enable row tracking or add a CHECK constraint.
 
-    Existing files must have row ids before row tracking is enabled. Existing rows must be checked
-    before a constraint is added.
+    Before row tracking is enabled, all existing files must have row ids. Before a constraint is
+    added, all existing rows must be checked. A transaction that only sets properties does neither.
     """
     before = state.properties
     if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):

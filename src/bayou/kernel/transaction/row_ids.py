@@ -75,8 +75,8 @@ def with_row_ids(
 def _num_rows(table: str, add: AddFile) -> int:
     """Return the number of row ids of a file: one for each row, including deleted rows.
 
-    Some writers exclude deleted rows from `numRecords`. If the file's `numRecords` may exclude
-    them, their number is added.
+    Some writers exclude deleted rows from `numRecords`. If this is possible for the file, the
+    number of its deleted rows is added.
     """
     rows = num_records(add.stats)
     if rows is None:

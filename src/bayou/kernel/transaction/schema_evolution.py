@@ -4,8 +4,8 @@ Column names are case-insensitive. As in delta-spark, an append doesn't cast: th
 types of the table's columns (`DELTA_FAILED_TO_MERGE_FIELDS`). There are three exceptions:
 
 - Parquet stores byte, short and int in the same way. A short column accepts bytes, and an int
-  column accepts bytes and shorts. If the rows have a wider one of these types than the column,
-  schema evolution changes the column to it.
+  column accepts bytes and shorts. If a column has a narrower type than the rows, schema evolution
+  changes the column to the type of the rows.
 - With type widening, schema evolution can also change a column to other wider types.
 - Schema evolution can change a column of type void, which has only nulls, to any type.
 
@@ -112,7 +112,7 @@ def check_fits(table: str, current: StructType, incoming: StructType) -> None:
         new = [path for path, _ in _paths(merged, "") if path not in existing]
         for changed in map(".".join, widened_columns(current, merged)):
             raise SchemaError(
-                f"{table}: column {changed!r} has a narrower type than the data, or the type void "
+                f"{table}: column {changed!r} has the type void or a narrower type than the data "
                 "(DELTA_METADATA_MISMATCH). Cast or drop the column of the data, or write with "
                 "merge_schema=True (in Spark, the option mergeSchema) to change the column's type.",
                 table=table,
@@ -261,9 +261,9 @@ class SchemaMerge:
     Attributes:
         widening: rule that decides which columns are widened to the types that they have in the
             rows. If None, no columns are widened.
-        casts: True for a MERGE: values are cast to their column's type, and the rows may lack NOT
-            NULL columns. If False, the rows must have the columns' types, or types that the other
-            attributes allow.
+        casts: whether values are cast to the types of their columns, as in a MERGE. If True, the
+            rows may lack NOT NULL columns. If False, the rows must have the types of the columns,
+            or types that the other attributes allow.
         merges_int32: whether byte, short and int merge into the wider type.
         from_parquet_files: whether both schemas are from Parquet files that become a table.
             If True, byte, short and int merge into the wider type, and names are case-sensitive.
@@ -289,9 +289,8 @@ class SchemaMerge:
                 if self.from_parquet_files and other.name != field.name:
                     raise SchemaError(
                         f"{self.table}: column {path!r} is named {prefix + other.name!r} in "
-                        "another file, but columns of Parquet files are matched "
-                        "case-sensitively. Rewrite one of the files so that both have the same "
-                        "column name.",
+                        "another file, but the column names of Parquet files are case-sensitive. "
+                        "Rewrite one of the files so that both have the same column name.",
                         table=self.table,
                         column=path,
                     )
@@ -377,9 +376,10 @@ def _widened(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterat
 
 
 def is_stored_form(current: DataType, incoming: DataType) -> bool:
-    """Whether `incoming` is the Arrow representation of the column's type.
+    """Whether Arrow represents values of the type `current` by values of the type `incoming`.
 
-    This is a struct for a variant, and binary for a geometry or geography.
+    Arrow represents a variant by a struct, and a geometry or geography by binary. The result is
+    False for all other types.
     """
     if isinstance(current, GeometryType | GeographyType):
         return incoming == BINARY

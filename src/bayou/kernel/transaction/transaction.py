@@ -249,7 +249,7 @@ class Transaction:
 
         Args:
             filter: condition that matching rows satisfy. If None, all files are listed.
-            time_zone: time zone of partition values that are timestamps without a zone.
+            time_zone: time zone for timestamps in partition values that contain no time zone.
         """
         self.record_read(filter)
         return self._list_files(engine, filter, time_zone)
