@@ -199,7 +199,7 @@ def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
     first_offset = first_id + count * id_width
     first_value = first_offset + (count + 1) * width
     if first_value > len(value):
-        raise VariantError("an object is truncated")
+        raise VariantError("an object in a variant is truncated")
     names = {number: name for name, number in ids.items()}
     offsets = [_unsigned(value, first_offset + i * width, width) for i in range(count + 1)]
     # Values may be stored in any order: a value ends at the next larger offset.
@@ -208,7 +208,7 @@ def object_fields(value: bytes, ids: Mapping[str, int]) -> dict[str, bytes]:
     for i, offset in enumerate(offsets[:-1]):
         name = names.get(_unsigned(value, first_id + i * id_width, id_width))
         if name is None or first_value + ends.get(offset, len(value)) > len(value):
-            raise VariantError("an object is truncated, or has a field without a name")
+            raise VariantError("an object in a variant is truncated, or has a field without a name")
         values[name] = value[first_value + offset : first_value + ends[offset]]
     return values
 
@@ -351,7 +351,7 @@ def _primitive(type_id: int, data: memoryview) -> str:
     if type_id == _UUID:
         return _quoted(str(UUID(bytes=_bytes(data, 1, 16))))
     if type_id not in _NUMBER_TYPES:
-        raise VariantError(f"a value has the unknown type {type_id}")
+        raise VariantError(f"a variant has a value of the unknown type {type_id}")
     kind, layout = _NUMBER_TYPES[type_id]
     (value,) = struct.unpack(layout, _bytes(data, 1, struct.calcsize(layout)))
     if isinstance(value, float):
