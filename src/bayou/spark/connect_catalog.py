@@ -15,7 +15,7 @@ from bayou.spark.session.settings import conf_flag
 class ConnectCatalogTable:
     """A table name in the server's session catalog; the table need not exist.
 
-    The methods are the read-only methods of `bayou.spark.jvm.catalog.CatalogTable`. They send
+    Has the read-only methods of `bayou.spark.jvm.catalog.CatalogTable`. These methods send
     requests to the server, and raise `PySparkException` if the server refuses the name.
 
     Attributes:
@@ -67,7 +67,8 @@ class ConnectCatalogTable:
     def _details(self) -> Mapping[str, str]:
         """The output of `SHOW TABLE EXTENDED` as a mapping; empty for a temporary view.
 
-        `DESCRIBE TABLE EXTENDED` doesn't print the format and location of a Python data source.
+        `DESCRIBE TABLE EXTENDED` isn't used, because it doesn't print the format and location of a
+        table with a Python data source.
         """
         database = quote_identifier(self.database or self._spark.catalog.currentDatabase())
         pattern = string_literal(re.sub(r"\W", ".", self.table))  # a regular expression

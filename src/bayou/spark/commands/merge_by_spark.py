@@ -307,9 +307,9 @@ class _Plan:
     def joined(self, target: Any, source: Any, observed: Sequence[Any] = ()) -> Any:
         """Join target and source.
 
-        Source rows without a match are omitted if the merge has no NOT MATCHED clause, and target
-        rows without a match if it has no NOT MATCHED BY SOURCE clause. Matched rows are omitted if
-        the merge has only NOT MATCHED clauses.
+        Source rows without a match are omitted if the merge has no NOT MATCHED clause. Target rows
+        without a match are omitted if it has no NOT MATCHED BY SOURCE clause. Matched rows are
+        omitted if the merge has only NOT MATCHED clauses.
 
         Args:
             observed: aggregates over the source, which Spark computes during the join.
@@ -373,8 +373,8 @@ class _Plan:
     def _row_hash(self) -> Any:
         """Return a deterministic hash, which selects the task that writes a new row.
 
-        If an executor dies, Spark computes a part of the rows again. With another hash, a row would
-        get to another task, and be lost or written twice.
+        If an executor dies, Spark computes a part of the rows again. If their hash changed, rows
+        would go to other tasks than before, and be lost or written twice.
         """
         if self._partitions and self._assigned_names.issuperset(self._partitions):
             values = [self._value(name) for name in self._partitions]

@@ -190,7 +190,7 @@ class _Shuffle:
     """The map function `split` and the reduce function `merge` of `run_shuffled_tasks`.
 
     All rows of a new file are one group of the shuffle. The number of the group is the index of the
-    file in the list of all new files, in which the files of the first rewrite come first.
+    file in the list of all new files. The list starts with the new files of the first rewrite.
 
     Attributes:
         parts: for each rewrite, the ranges of the space-filling curve.

@@ -33,9 +33,10 @@ class Replacement:
     """The clause `REPLACE USING` or `REPLACE ON`, which selects the rows to replace.
 
     Attributes:
-        using: columns of `REPLACE USING`. A row is replaced if a written row has the same values in
-            these columns. NULL isn't equal to NULL.
-        on: SQL condition of `REPLACE ON` on a row of the table and a written row.
+        using: columns of `REPLACE USING`. A row of the table is replaced if a written row has the
+            same values in these columns. NULL isn't equal to NULL.
+        on: SQL condition of `REPLACE ON`. A row of the table is replaced if the condition is true
+            for it and a written row.
         target_alias: alias of the table in `on`; by default the table's name.
         source_alias: alias of the written rows in `on`. If None, the alias is the first qualifier
             in `on` that is neither the target's alias nor a column.

@@ -72,7 +72,8 @@ class RowAction:
 
     Attributes:
         kind: `insert`, `update` or `delete`.
-        columns: for an insert, the columns of the new rows.
+        columns: the columns that a MERGE clause sets; empty for other commands. The new rows of an
+            insert have exactly these columns.
     """
 
     kind: str
@@ -125,7 +126,7 @@ def user_columns(rows: Any) -> Any:
 
 
 class _OtherVersionReadError(Exception):
-    """Raised if a subquery reads another version of the table than the operation."""
+    """An operation changes one version of the table, but its subqueries read another version."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.version)
@@ -133,7 +134,7 @@ class _OtherVersionReadError(Exception):
 
 
 def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) -> ResultT:
-    """Run an operation on the same version of the table that the operation's subqueries read.
+    """Run an operation on the version of the table that its subqueries read.
 
     Args:
         snapshot: the version for the first attempt.
@@ -182,7 +183,7 @@ def apply_rows(
 ) -> AppliedRows:
     """Write the data files and deletion vectors of changed rows in Spark tasks, without a commit.
 
-    Before an error is raised, the files of the successful tasks are deleted.
+    If a task fails, the files that other tasks have written are deleted, and the error is raised.
 
     Args:
         rows: a DataFrame with the columns `FILE`, `POSITION`, `ACTION` (index in `actions`, or -1
@@ -243,7 +244,7 @@ def _changes(results: Iterable[bytes]) -> RowChanges:
 
 @dataclass(frozen=True, slots=True)
 class _Applier:
-    """Function for `mapInArrow` that writes the row changes of a task; can be pickled."""
+    """Function for `mapInArrow` that writes the row changes of a task. Spark pickles it."""
 
     task: bytes
     engine: EngineDescription
@@ -388,7 +389,11 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.RecordBatch]]]:
-    """Group sorted rows by `FILE`, and remove this column; each batch of new rows is a group."""
+    """Group rows by the column `FILE`, and drop this column. The rows are sorted by `FILE`.
+
+    Changed rows of a file are one group, also across batches. New rows are grouped within each
+    batch.
+    """
     current: str | None = None
     pending: list[pa.RecordBatch] = []
     for batch in batches:

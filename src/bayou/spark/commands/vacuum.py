@@ -149,10 +149,10 @@ def vacuum_table(
 
     Args:
         spark: a session, classic or Connect. With Connect, the client deletes the files.
-        retention_hours: hours to retain unused files. If None, the table's retention (default: a
-            week).
-        lite: whether to find unused files in the log instead of listing the folder. If None, the
-            session's conf decides (default: false). With an inventory, None means False.
+        retention_hours: hours to retain unused files. If None, the retention in the table's
+            properties applies (a week by default).
+        lite: whether to take the unused files from the log instead of listing the folder. If None,
+            the session's conf decides (default: false). With an inventory, None means False.
         inventory: listing of the table's folder. If None, vacuum lists the folder.
     """
     if lite is None:

@@ -248,15 +248,16 @@ class DeltaTable:
         """Delete files that no version within the retention period uses.
 
         Args:
-            retentionHours: hours to retain unused files. If None, the table's retention (default: a
-                week).
+            retentionHours: hours to retain unused files. If None, the retention in the table's
+                properties applies (a week by default).
 
         Returns:
             A DataFrame without rows.
 
         Raises:
-            ArgumentError: the retention is shorter than the table's, and the conf
-                `spark.databricks.delta.retentionDurationCheck.enabled` isn't false.
+            ArgumentError: `retentionHours` is shorter than the retention in the table's properties.
+                To permit this, set `spark.databricks.delta.retentionDurationCheck.enabled` to
+                `false`.
         """
         spark = self._target.spark
         vacuum_table(spark, self._target.engine, self._target.table, retentionHours)
@@ -345,8 +346,8 @@ class DeltaTable:
     ) -> DeltaTable:
         """Create a clone of the latest version: a new table with the same rows.
 
-        A deep clone copies the data files. A deep clone that replaces an earlier clone of this
-        table copies only the files that were added since then.
+        A deep clone copies the data files. If it replaces an earlier deep clone of this table, it
+        copies only the files that were added to this table after the earlier clone.
 
         Args:
             target: path of the clone, or its name in the catalog.

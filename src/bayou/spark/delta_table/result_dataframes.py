@@ -36,8 +36,8 @@ def restore_frame(spark: Any, metrics: RestoreMetrics) -> Any:
 def merge_frame(spark: Any, metrics: MergeMetrics | None) -> Any:
     """Metrics of MERGE as one row.
 
-    If `metrics` is None, the result has no row. An earlier commit with the same `txnAppId` and
-    `txnVersion` already contains the MERGE.
+    `metrics` is None if an earlier commit with the same `txnAppId` and `txnVersion` already
+    contains the MERGE. The result then has no row.
     """
     if metrics is None:
         return spark.createDataFrame([], _longs(_MERGE))
