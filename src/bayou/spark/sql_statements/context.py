@@ -148,8 +148,8 @@ class StatementContext:
 
         Raises:
             PredicateError: rows can't be changed through the view. The view filters rows, uses time
-                travel, or does more than select columns of one table. Or the table's columns have
-                changed since the view was created.
+                travel, or does more than select columns of one table. The error is also raised if
+                the table's columns have changed since the view was created.
         """
         target = self.find_table(table)
         if target is not None or not is_classic(self.spark):
@@ -297,9 +297,9 @@ def _unsupported_view(
     Args:
         read: the option `LOADED_VERSION` of the first relation that the view reads. It is "" for a
             read with time travel, and None if the relation isn't a Delta table.
-        operations: the unsupported operations in the view's query, such as `Join`. Empty if the
-            view's first relation is the reason: it isn't a Delta table, or it is read with time
-            travel, with the option `filter`, or with a schema.
+        operations: the unsupported operations in the view's query, such as `Join`. If there are
+            none, the view's first relation isn't supported: it isn't a Delta table, or the read
+            uses time travel, the option `filter` or a schema.
     """
     if read == "":
         problem = (

@@ -116,8 +116,8 @@ class Insert(TableStatement):
         columns: the column list after the table, matched with the query's columns by position;
             None if the statement has no column list.
         by_name: whether the query's columns are matched by name.
-        partition: the columns of `PARTITION (p = 1, q)`, each with its value as SQL; the value of a
-            column without a value is None.
+        partition: the pairs (column, value) of `PARTITION (p = 1, q)`. The value is SQL; None if
+            the statement has no value for the column.
         replace_where: the condition of `REPLACE WHERE`; None without the clause.
         replacement: the clause `REPLACE USING` or `REPLACE ON`; None without it.
     """
@@ -278,11 +278,12 @@ class Insert(TableStatement):
 def _equality(context: StatementContext, snapshot: Snapshot, name: str, value: str) -> str:
     """Return the SQL condition that a partition column equals a constant.
 
-    Values of a CHAR column are compared without trailing spaces, because Spark adds them when it
-    reads the table, and some writers store them.
+    Values of a CHAR column are compared without trailing spaces. Spark pads CHAR values with spaces
+    when it reads them, and some writers store the spaces.
 
     Args:
-        value: the constant, as SQL. It is cast to the column's type as by `INSERT`.
+        value: the constant, as SQL. It is cast to the column's type in the same way as by an
+            `INSERT`.
     """
     field, column = snapshot.schema.get(name), quote_identifier(name)
     assert field is not None  # partition columns are columns of the table
@@ -324,7 +325,8 @@ def _float_literal(number: float | None) -> str:
 def _compare_bytes(snapshot: Snapshot, partition: Mapping[str, str]) -> bool:
     """Whether the `replaceWhere` condition for `partition` compares strings by their bytes.
 
-    It does if `partition` has a CHAR column, and no column with a collation.
+    Strings are compared by their bytes if `partition` has a CHAR column, and has no column with a
+    collation.
     """
     fields = [f for name in partition if (f := snapshot.schema.get(name)) is not None]
     return any(map(_is_char, fields)) and not any(COLLATIONS_KEY in f.metadata for f in fields)
@@ -385,7 +387,7 @@ def parse_insert(cursor: TokenCursor) -> Insert:
 
 
 def _parse_alias(cursor: TokenCursor) -> str | None:
-    """Parse the alias of the table; None if there is none.
+    """Parse the alias of the table; None if the table has no alias.
 
     Without AS, an alias is accepted only before REPLACE and BY NAME REPLACE.
     """

@@ -63,9 +63,10 @@ class Vacuum:
     """`VACUUM table [LITE | FULL] [USING INVENTORY ...] [RETAIN n HOURS] [DRY RUN]`.
 
     Attributes:
-        lite: True for `LITE`, False for `FULL`, None for neither.
-        inventory: a query that returns the files in the table's folder; None to list the folder.
-        retention_hours: n in `RETAIN n HOURS`; None for the table's retention.
+        lite: True for `LITE`, False for `FULL`, None if the statement has neither keyword.
+        inventory: a query that returns the files in the table's folder. If None, the folder is
+            listed.
+        retention_hours: n in `RETAIN n HOURS`. If None, the table's retention is used.
     """
 
     table: TableName
@@ -220,7 +221,7 @@ def parse_vacuum(cursor: TokenCursor) -> Vacuum:
 
 
 def _parse_inventory(cursor: TokenCursor) -> str:
-    """Parse a query in parentheses or the name of a table; return a query."""
+    """Parse a query in parentheses or a table name; return the query, or `TABLE name`."""
     if cursor.next_are("("):
         return cursor.parenthesized()
     return f"TABLE {quoted_table_name(cursor.column('a table, or a query in parentheses'))}"

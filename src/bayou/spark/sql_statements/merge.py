@@ -152,8 +152,8 @@ def _parse_source(cursor: TokenCursor) -> tuple[str, str | None]:
     """Parse the source of a MERGE.
 
     Returns:
-        The source's SQL, including the alias, and the alias. Without an alias, the second value is
-        the table's name, or None if the source is a path or a query.
+        The source's SQL with its alias, and the name that qualifies the source's columns. This name
+        is the alias. Without an alias, it is the table's name, or None for a path or a query.
     """
     source = cursor.until_keywords("ON", expected="a source")
     return source, _source_alias(list(tokenize(source)))
@@ -247,7 +247,8 @@ def _without_qualifiers(
     """Remove the qualifier `alias.` from the column names of assignments.
 
     Args:
-        inserts: whether the assignments belong to an INSERT clause. The error depends on this.
+        inserts: whether the assignments belong to an INSERT clause. For a column that is assigned
+            twice, INSERT has a different error than UPDATE.
 
     Raises:
         StatementError: a column is assigned twice.

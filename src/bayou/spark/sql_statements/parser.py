@@ -97,7 +97,10 @@ def first_keyword(text: str) -> str:
 
 
 def _merge_after_with(tokens: Sequence[Token]) -> int | None:
-    """Return the position of MERGE in `WITH name AS (query), ... MERGE ...`; None without it."""
+    """Return the position of MERGE in `WITH name AS (query), ... MERGE ...`.
+
+    Returns None for other statements.
+    """
     if not (tokens and tokens[0].is_keyword("WITH")):
         return None
     depth = 0
@@ -116,7 +119,8 @@ def reads_tables(word: str) -> bool:
 def parse_statement(text: str) -> Statement | None:
     """Parse a statement about Delta tables; return None for a statement that Spark must run.
 
-    If a syntax error isn't one of those under Raises, the result is an `InvalidStatement`.
+    A statement with a syntax error is returned as an `InvalidStatement`, except in the cases under
+    Raises.
 
     Raises:
         StatementError: a quote or a comment isn't closed, or a statement has a syntax error and
@@ -151,7 +155,8 @@ def bind_parameters(
     """Replace the parameters of a statement by SQL literals.
 
     Args:
-        args: values of `?` (a list) or `:name` (a dictionary), as in `spark.sql`, or None.
+        args: a list of the values of `?`, or a dictionary of the values of `:name`, as in
+            `spark.sql`. None if the statement has no such parameters.
         values: values of `{name}` that aren't DataFrames.
         string_literal: function that converts a string to an SQL literal.
     """
@@ -194,7 +199,7 @@ def _in_utc(value: dt.datetime) -> dt.datetime:
 
 
 def _is_parameter_marker(tokenized: Sequence[Token], index: int) -> bool:
-    """Whether a token is the colon of a parameter `:name`, unlike the colon in `struct<a:int>`."""
+    """Whether a token is the colon of a parameter `:name`, not of a type like `struct<a:int>`."""
     token, following = tokenized[index], tokenized[index + 1]
     is_adjacent = token.end == following.start and following.text.isidentifier()
     if not (token.is_keyword(":") and is_adjacent):
@@ -247,8 +252,7 @@ def _literal(value: Any, text: str, string_literal: Callable[[str], str]) -> str
             return f"X'{value.hex()}'"
         case _:
             raise StatementError(
-                f"SQL statement: parameter value {value!r} can't be passed as a parameter, "
-                "because SQL has no literal for it. Write the value into the statement as an "
-                "expression.",
+                f"SQL statement: SQL has no literal for the parameter value {value!r}. Write the "
+                "value into the statement as an expression.",
                 statement=text,
             )

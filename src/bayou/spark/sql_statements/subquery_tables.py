@@ -21,8 +21,9 @@ _SELECT = "SELECT "
 class SubqueryTables:
     """Context manager that replaces Delta tables in subqueries by temporary views.
 
-    Spark can't read a Delta table that an expression refers to by its name or path. `__enter__`
-    returns the method `resolve`. The views are dropped at the end of the `with` block.
+    In a subquery of an expression, Spark can't read a Delta table by its name or path. `__enter__`
+    returns the method `resolve`, which creates the views. The views are dropped at the end of the
+    `with` block.
     """
 
     spark: Any
@@ -31,8 +32,8 @@ class SubqueryTables:
     def resolve(self, expression: RowExpression) -> RowExpression:
         """Replace the Delta tables in the subqueries of an SQL expression by temporary views.
 
-        The table history still shows the original SQL. The method returns the expression unchanged
-        if it is already a Column, or if the session is a Connect session.
+        The table history shows the original SQL, without the views. A Column is returned unchanged,
+        and so is every expression in a Connect session.
         """
         sql = expression.sql
         if sql is None or expression.user_column is not None or not is_classic(self.spark):

@@ -216,9 +216,9 @@ def _time_travel_end(
 ) -> int:
     """Return the end offset of the time travel expression that starts at token `first`.
 
-    The function parses longer and longer SQL from this token, until the result equals
-    `time_travel`, the expression in sqlglot's tree of the query. If `time_travel` is None, the
-    expression is one token.
+    `time_travel` is the expression in sqlglot's syntax tree of the query. The function parses the
+    token `first`, then also the next token, and so on, until the result equals `time_travel`. If
+    `time_travel` is None, because there is no syntax tree, the expression is one token.
     """
     if time_travel is not None:
         for token in tokenized[first:]:

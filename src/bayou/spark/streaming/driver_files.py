@@ -146,9 +146,9 @@ class _FolderWatcher:
             handler.handle_requests(folder)
         except OSError as error:
             _LOG.warning(
-                "Table %s: the driver's process can't access the folder in which the table's "
-                "streams create requests to this process (%s). The streams continue without "
-                "responses.",
+                "Table %s: the driver's process can't access the folder with the requests of the "
+                "table's streams (%s). The streams continue, but without responses from the "
+                "driver's process.",
                 handler.path,
                 error,
             )
