@@ -28,8 +28,8 @@ def lazy_getattr(
 
     Args:
         modules: the module of each name.
-        replacements: replacements by name, for names that similar libraries have but the package
-            doesn't. The error message for such a name contains its replacement.
+        replacements: what to use instead of a name that the package doesn't have, by this name. The
+            error message for the name contains the replacement.
     """
 
     def __getattr__(name: str) -> object:  # noqa: N807  # the package assigns it to this name

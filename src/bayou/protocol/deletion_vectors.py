@@ -111,7 +111,7 @@ def inline_data(descriptor: DeletionVectorDescriptor) -> bytes:
 
 
 def unframe(data: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
-    """Check the size and the checksum of a deletion vector in a file, and return its bytes.
+    """Check size and checksum of a deletion vector from a file; return the vector without them.
 
     Args:
         data: size (4 bytes), deletion vector and CRC-32 (4 bytes); both numbers are big-endian.

@@ -166,7 +166,7 @@ def multipart_checkpoint_file_name(version: int, part: int, parts: int) -> str:
 
 
 def list_prefix(version: int) -> str:
-    """Return the file name at which to start listing the log for a version and all later versions.
+    """Return the name at which a listing of log files starts, to list `version` and later versions.
 
     The name sorts before the version's log files, and after the log files of earlier versions.
     """
@@ -250,7 +250,7 @@ def _escape_uri_character(match: re.Match[str]) -> str:
 
 
 def canonical_path(uri: str) -> str:
-    """Return the canonical form of a data file's path, which is equal for all its encodings.
+    """Return the canonical form of a data file's path: all encodings of a path have the same form.
 
     The path is percent-decoded, and `file:///` becomes `file:/`. A relative path isn't made
     absolute, and no scheme is added. The result is only for comparisons.
@@ -267,8 +267,8 @@ def canonical_path(uri: str) -> str:
 def _as_utf8(path: str) -> str:
     """Return a decoded path as a string of valid Unicode.
 
-    A path with bytes that aren't UTF-8 is percent-encoded again, and gets a prefix of two NUL
-    characters.
+    If the path has bytes that aren't UTF-8, the whole path is percent-encoded, and two NUL
+    characters are put before it.
     """
     if path.isascii():
         return path
@@ -280,7 +280,7 @@ def _as_utf8(path: str) -> str:
 
 
 def equivalent_paths(uri: str) -> tuple[str, ...]:
-    """Return all encodings of a path that writers produce; the first one is `uri`.
+    """Return all URIs that writers use for the path of `uri`; the first one is `uri` itself.
 
     Writers differ in the characters that they encode, in the case of hexadecimal digits, and in the
     prefix of local URIs (`file:/` or `file:///`).

@@ -228,11 +228,12 @@ def _evolve_schema(
 def _replace_schema(
     state: TableState, schema: StructType, partition_columns: tuple[str, ...], *, mapped: bool
 ) -> StructType:
-    """Check the new schema, and return it with column mapping metadata of the table's schema.
+    """Check the new schema, and return the schema that the table gets.
 
     If the new schema equals the table's schema, the table's schema is returned. If the new schema
-    has its own column mapping metadata, it is returned unchanged. Otherwise, its fields get the
-    metadata of the table's fields with the same names and types.
+    has its own column mapping metadata, it is returned unchanged. Otherwise, the new schema is
+    returned, and its fields get the column mapping metadata of the table's fields with the same
+    paths and types.
     """
     check_new_table(state.path, schema, partition_columns, mapped=mapped)
     if without_mapping(state.schema) == schema:

@@ -175,8 +175,8 @@ def _configured_hooks(
 def run_hooks(engine: Engine, hooks: Iterable[PostCommitHook]) -> None:
     """Run hooks in order. Errors are logged and not raised, because the commit has succeeded.
 
-    Hooks that the engine skips (`CommitDefaults`) don't run. Iceberg metadata is converted in the
-    background if an instance of `BackgroundHooks` is active.
+    Hooks that the engine skips (`CommitDefaults`) don't run. The hook that writes Iceberg metadata
+    runs in the background if an instance of `BackgroundHooks` is active.
     """
     background = BackgroundHooks.current()
     skipped = commit_settings(engine).skipped_hooks
