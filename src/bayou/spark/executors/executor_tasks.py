@@ -234,7 +234,10 @@ def run_shuffled_tasks(
 def _discarding(
     finished: Accumulator[list[bytes]], discard: Callable[[list[bytes]], None], table: str
 ) -> Iterator[None]:
-    """Context manager; if the job fails, it deletes the job's files and raises the task's error."""
+    """Context manager that calls `discard` for the finished tasks if the job in its block fails.
+
+    The error of the failed task is raised instead of Spark's error.
+    """
     try:
         yield
     except BaseException as error:

@@ -1,9 +1,9 @@
 """Spark jobs with a tag for cancellation and a description for Spark's UI.
 
 A task returns its error as a result, so that the other tasks finish and the driver learns which
-files they wrote. But if tasks still wait for a slot some seconds after the failure, the driver
-cancels the job, because the results of these tasks aren't needed. In this case the files of running
-tasks remain until VACUUM deletes them.
+files they wrote. But tasks that haven't started yet would run needlessly. If some tasks still wait
+for a slot a few seconds after a task has failed, the driver cancels the job. In this case the files
+of the running tasks remain until VACUUM deletes them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ _DESCRIPTION = "spark.job.description"
 def _interruption(error: BaseException, handled: BaseException | None) -> BaseException | None:
     """Return the interruption that led to an error; None if the error has another cause.
 
-    PySpark's clean-up after an interruption can fail, because its connection was interrupted too.
+    An interruption can also interrupt PySpark's connection to the JVM. PySpark's clean-up then
+    fails, and the clean-up's error hides the interruption.
 
     Args:
         handled: the exception that the caller was handling before the jobs started.
@@ -108,8 +109,8 @@ _POLL_SECONDS = 0.2
 def failure_reports(spark: Any, jobs: TaggedJobs) -> Accumulator[list[int]]:
     """Create an accumulator that tasks use to report a failure; see `report_failure`.
 
-    After a report, the driver waits a few seconds for all tasks of the failed task's stage to
-    start. If some of them still wait for a slot after this time, the driver cancels `jobs`.
+    After a report, the driver waits at most a few seconds until all tasks of the stage have
+    started. If some tasks then still wait for a slot, the driver cancels `jobs`.
     """
     tracker = spark.sparkContext.statusTracker()
 

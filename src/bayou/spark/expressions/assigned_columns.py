@@ -98,8 +98,9 @@ def assigned_columns(
     """Return the new values of the assigned top-level columns, as Columns by column name.
 
     If only some fields of a struct are assigned, the other fields keep their values, or become NULL
-    if the struct was NULL. The fields of an assigned struct are matched by name, or by position if
-    `structs_by_name` is false. Other values are cast.
+    if the struct was NULL. The fields of an assigned struct are matched by name. If the function
+    `structs_by_name` returns False for the session, they are matched by position. Other values are
+    cast.
 
     Args:
         schema: the table's schema after the command.

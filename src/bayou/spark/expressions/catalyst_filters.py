@@ -48,7 +48,7 @@ def to_predicate(
     ansi: bool = True,
     ignored_columns: frozenset[str] = frozenset(),
 ) -> Predicate | None:
-    """Return the conjunction of the filters that can be translated; None if there are none.
+    """Combine the filters that can be translated with AND; None if no filter can be translated.
 
     Args:
         filters: the filters of a scan.

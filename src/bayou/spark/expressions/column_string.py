@@ -56,8 +56,8 @@ def column_sql(spark: Any, column: Any) -> str | None:
 def conjunct_sqls(spark: Any, column: Any) -> list[str]:
     """The SQL of each conjunct of a classic Column; conjuncts without SQL are omitted.
 
-    The conjuncts describe the rows that a command reads. The list is empty if a conjunct contains a
-    subquery, because the subquery may read other rows of the same table.
+    Callers use the conjuncts to find out which rows of its table a command reads. If a conjunct
+    contains a subquery, the list is empty, because the subquery can read other rows of this table.
     """
     try:
         return list(_conjuncts(CatalystExpression.of(spark, column)))

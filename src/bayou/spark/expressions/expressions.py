@@ -46,8 +46,9 @@ class RowExpression:
     def conjuncts(self) -> list[Predicate]:
         """The conjuncts that the kernel can parse.
 
-        The conjuncts describe the rows that a command reads. The list is empty if the expression
-        contains a subquery, because the subquery may read other rows of the same table.
+        Callers use the conjuncts to find out which rows of its table a command reads. If the
+        expression contains a subquery, the list is empty, because the subquery can read other rows
+        of this table.
         """
         strings = self.conjunct_sqls if self.sql is None else (self.sql,)
         if any(token.is_keyword("SELECT") for string in strings for token in tokenize(string)):

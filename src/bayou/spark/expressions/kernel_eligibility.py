@@ -48,10 +48,10 @@ def fall_back_to_spark(
 
     Raises:
         AnalysisException: Spark's analysis fails, and `error` is an `OnlySparkError`.
-        PredicateError: Spark's analysis fails, and `error` isn't an `OnlySparkError`. The raised
-            error is `error` if it has one of delta-spark's error conditions, or if Spark's error
-            has none. Otherwise it is a new error with the message and the condition of Spark's
-            error.
+        PredicateError: Spark's analysis fails, and `error` isn't an `OnlySparkError`. `error` is
+            raised if it names an error condition of delta-spark, or if Spark's error has no error
+            condition. Otherwise, the raised error has the message and the error condition of
+            Spark's error.
     """
     if not is_classic(target.spark):
         raise error
@@ -69,7 +69,7 @@ def fall_back_to_spark(
 def _with_condition(
     target: TargetTable, error: PredicateError, spark_error: AnalysisException, condition: str
 ) -> PredicateError:
-    """Return a `PredicateError` with the message of Spark's error and its error condition."""
+    """Return a `PredicateError` with the message and the error condition of Spark's error."""
     text = str(spark_error).partition("SQLSTATE:")[0].partition("] ")[2].strip()
     result = PredicateError(
         f"{target.path}: {text} ({condition}). Correct {error.expression}.",
@@ -102,16 +102,16 @@ def check_no_view(target: TargetTable, expression: RowExpression) -> None:
 def check_structs_by_name(
     spark: Any, table: str, schema: StructType, source: StructType | None = None
 ) -> None:
-    """Raise `UnsupportedFeatureError` if the session matches a column's structs by position.
+    """Raise `UnsupportedFeatureError` if the session matches struct fields of a column by position.
 
     The session does this if the setting `STRUCTS_BY_NAME` is false. The commands that call this
-    function can match struct fields only by name. Columns without structs never raise the error.
-    With `source`, there is also no error for a column that `source` lacks, and for a column whose
-    structs have the same field names in the same order in `schema` and `source`.
+    function can match struct fields only by name. A column without structs doesn't raise the error.
 
     Args:
         schema: the table's columns.
-        source: the columns that UPDATE SET * or INSERT * assigns; None for other values.
+        source: the columns that UPDATE SET * or INSERT * assigns; None for other values. A column
+            that `source` lacks doesn't raise the error. Neither does a column whose struct fields
+            have the same names in the same order in `schema` and in `source`.
     """
     if structs_by_name(spark):
         return

@@ -2,13 +2,14 @@
 
 The kernel evaluates expressions as Spark does in ANSI mode and in UTC. Results can differ for:
 
-- inexact functions, in the last digit
+- inexact functions, whose results can differ in the last digit
 - expressions that depend on a setting in `_RULES`, such as ANSI mode, if the session has changed it
 - expressions and casts that depend on the time zone, if the session's time zone isn't UTC
 - comparisons of CHAR columns and of columns with a collation
 
-In a classic session, Spark evaluates these expressions. The condition of an overwrite is always
-evaluated by the kernel; `with_zone` adds the session's time zone to the timestamps in its SQL.
+In a classic session, Spark evaluates these expressions. The kernel always evaluates the condition
+of an overwrite and the read option `filter`. `with_zone` adds the session's time zone to the
+timestamps in these conditions.
 """
 
 from __future__ import annotations
@@ -97,11 +98,13 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
         name: name of the option with the condition, for errors.
 
     Raises:
-        ArgumentError: `zone` isn't UTC, the condition depends on the time zone, and one of these
-            reasons applies. The condition contains an operator or function other than comparisons,
-            AND, OR, NOT and `isnan`. It compares a timestamp with a date, with a TIMESTAMP_NTZ or
-            with a string column. It contains both an untyped string that looks like a timestamp
-            without time zone and a column that is neither a date nor a timestamp.
+        ArgumentError: `zone` isn't UTC, and the condition depends on the time zone in one of these
+            ways:
+
+            - It contains an operator or function other than comparisons, AND, OR, NOT and `isnan`.
+            - It compares a timestamp with a date, with a TIMESTAMP_NTZ or with a string column.
+            - It contains an untyped string that looks like a timestamp without time zone, and a
+              column that is neither a date nor a timestamp.
     """
     try:
         expression = parse_predicate(condition)
@@ -244,8 +247,8 @@ def check_kernel_compares(condition: str, schema: StructType, *, name: str) -> N
             raise ArgumentError(
                 f"{name}: {condition!r} compares column {field.name!r}, which is a CHAR or has a "
                 "collation. Spark and Bayou compare the strings of this column by different "
-                "rules. Use a condition on other columns. Or use DataFrame.filter instead of the "
-                "option filter, and DELETE and an append instead of replaceWhere.",
+                "rules. Use a condition on other columns, or don't use the option: replace filter "
+                "by DataFrame.filter, or replaceWhere by DELETE and an append.",
                 argument=name,
             )
 
@@ -269,9 +272,9 @@ def check_session_rules(condition: str, schema: StructType, rule: str, *, name: 
     problem = "ANSI mode, which is off" if rule == _ANSI else f"the session's setting {rule}"
     action = "set spark.sql.ansi.enabled to true" if rule == _ANSI else "unset this setting"
     raise ArgumentError(
-        f"{name}: {condition!r} may depend on {problem}, but Bayou evaluates it in ANSI mode. "
-        f"Compare columns only with values of their own types, or {action}. Or use DELETE and an "
-        f"append instead of {name}.",
+        f"{name}: {condition!r} may depend on {problem}, but Bayou evaluates the condition with "
+        "Spark's default settings. Compare columns only with values of their own types, "
+        f"{action}, or use DELETE and an append instead of {name}.",
         argument=name,
     )
 
@@ -355,7 +358,8 @@ def check_client_evaluates(
     """Raise `PredicateError` if kernel and session may compute different values of an expression.
 
     Under Spark Connect, row operations run in the client's process, where only the kernel can
-    evaluate expressions. Inexact functions are permitted.
+    evaluate expressions. Inexact functions don't raise the error, although the last digit of their
+    results can differ.
 
     Args:
         sql: the SQL of the expression.
@@ -519,7 +523,7 @@ def _have_one_type(expression: Expression, schemas: Sequence[StructType]) -> boo
 
 
 def _kinds_of(path: tuple[str, ...], schemas: Sequence[StructType]) -> set[str | None]:
-    """Return the kinds of type, such as `timestamp`, of all columns that match a path.
+    """Return what `kind_of` returns, such as `timestamp`, for each column that matches a path.
 
     The first name of the path can be a table's alias. Returns `{None}` if no column matches.
     """

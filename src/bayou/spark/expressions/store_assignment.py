@@ -80,10 +80,10 @@ def structs_by_name(spark: Any) -> bool:
 def check_null_structs(
     spark: Any, schema: StructType, *, operation: Literal["insert", "merge"], table: str
 ) -> None:
-    """Check that the session writes a NULL struct as NULL, because Bayou always does.
+    """Check that no setting requires a NULL struct to be written as a struct of NULLs.
 
-    If a setting `preserveNullSourceStructs` of delta-spark is false, delta-spark writes a NULL
-    struct as a struct whose fields are all NULL.
+    If one of delta-spark's settings `preserveNullSourceStructs` is false, delta-spark writes a NULL
+    struct as a struct whose fields are all NULL. Bayou always writes NULL.
 
     Raises:
         UnsupportedFeatureError: such a setting is false for `operation`, and the table has structs.

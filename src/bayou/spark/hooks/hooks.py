@@ -311,7 +311,8 @@ def _sql(original: Callable[..., Any]) -> Callable[..., Any]:
 def _query_result(spark: Any, text: str, frame: Any) -> Any:
     """Call the handlers of the hook `query` for `frame`, the result of the SQL statement `text`.
 
-    Returns the DataFrame of the handler that replaces `frame`, or `frame` if no handler does.
+    Returns the DataFrame of the first handler that replaces `frame`. If no handler replaces it, or
+    under Spark Connect, returns `frame`.
     """
     if not isinstance(frame, ClassicDataFrame):
         return frame

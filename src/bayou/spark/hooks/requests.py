@@ -152,9 +152,10 @@ class WriteToRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWriteRequest:
-    """A call of `DataStreamWriter.start` or `.toTable`, without its trigger and query name.
+    """A call of `DataStreamWriter.start` or `.toTable`.
 
-    The columns of `partitionBy` and `clusterBy` are None if not set.
+    The request doesn't contain the writer's trigger and query name. The columns of `partitionBy`
+    and `clusterBy` are None if not set.
 
     Attributes:
         writer: Spark's writer; options that a handler sets on the writer apply to `proceed` only.
@@ -289,10 +290,10 @@ def stream_write_request(
 def restored_request_options(
     request: ReadRequest | WriteRequest | StreamWriteRequest,
 ) -> Iterator[None]:
-    """Context manager that restores the options of a request's reader or writer afterwards.
+    """Context manager that restores the options of a request's reader or writer when it exits.
 
-    A program can use the reader for several tables. Options that handlers set, such as the version
-    or the credentials, are valid for only one table.
+    A program can use the reader or writer for several tables. Options that handlers set, such as
+    the version or the credentials, are valid for only one table.
     """
     target = request.reader if isinstance(request, ReadRequest) else request.writer
     if not request.connect:

@@ -80,10 +80,11 @@ class FileIndex(Protocol):
     def files(
         self, filters: Sequence[CatalystFilter], conf: SqlConf
     ) -> tuple[pa.RecordBatch, FilesByPartition]:
-        """Return the files that may contain a matching row, and their groups.
+        """Return the files that can contain a matching row, and the groups of these files.
 
-        A row matches if all filters are true for it. The index may ignore filters and return more
-        files. The returned batch has the columns `path`, `size` and `modification_time`.
+        A row matches if all filters are true for it. Files without a matching row can also be
+        returned, because the caller and Spark apply the filters again. The returned batch has the
+        columns `path`, `size` and `modification_time`.
         """
 
 
@@ -175,7 +176,7 @@ class _JavaFileIndex:
         """Do nothing, because a version doesn't change."""
 
     def isTimeTravel(self) -> bool:  # noqa: N802
-        """Return False, the default of Spark's interface; called since Spark 4.3."""
+        """Return False, the default of Spark's interface. Spark 4.3 and later call this method."""
         return False
 
     def sizeInBytes(self) -> int:  # noqa: N802

@@ -54,8 +54,8 @@ class _Handles(NamedTuple):
         from_strings: takes (sizes, modification times, Hadoop paths, index). The paths can contain
             any character. Returns the `FileStatus` of the file at the index.
         directory: takes (rows, statuses, starts, ends, index), where the first four are arrays.
-            Returns the `PartitionDirectory` at the index. Its partition values are the row at the
-            index. Its files are the statuses from the start at the index to the end at the index.
+            Returns the `PartitionDirectory` with the partition values `rows[index]` and the files
+            `statuses[starts[index]:ends[index]]`.
     """
 
     read_strings: JavaObject

@@ -155,7 +155,9 @@ class ParquetWrite:
         methods = self._class(name).getMethods()
         method = next((m for m in methods if m.getName() == function), None)
         if method is None:
-            raise JvmError(f"{name} has no method {function}")
+            raise JvmError(
+                f"Spark: {name} has no method {function}. Use a supported Spark version."
+            )
         count = int(method.getParameterCount())
         defaults = [
             getattr(scala_object, f"{function}$default${i}")()
