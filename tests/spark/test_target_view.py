@@ -351,7 +351,7 @@ def test_rows_are_not_changed_by_a_column_that_has_taken_over_a_name(views, quer
     views.view(query)
     for change in alter:
         views(f"ALTER TABLE {{t}} {change}")
-    condition, words = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "key is now another column"
+    condition, words = "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "key now refers to another column"
     for statement in ("DELETE FROM v WHERE key IS NULL OR key = 3", "UPDATE v SET key = 5", MERGE):
         views.refuses(statement, condition, words)
 
@@ -399,7 +399,7 @@ def test_rows_are_not_changed_by_a_field_that_has_taken_over_a_name(
     for change in alter:
         views(f"ALTER TABLE {{t}} {change}")
     for statement in statements:
-        words = f"{path} is now another column"
+        words = f"{path} now refers to another column"
         views.refuses(statement, "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", words)
 
 

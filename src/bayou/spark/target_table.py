@@ -42,8 +42,8 @@ class TargetTable:
         location: the path as the user or the catalog wrote it.
         name: the table's name in the session's catalog; None if the user gave a path.
         alias: alias of the table in SQL conditions and values, or None.
-        view: the temporary view through which a statement changes the table, if the view's columns
-            aren't exactly the table's columns; otherwise None.
+        view: the temporary view through which a statement changes the table; None without a view,
+            or if the columns of the view are exactly the table's columns.
         options: Hadoop's file system options (`fs.`, `dfs.`) or deltalake's storage options.
     """
 
@@ -111,7 +111,7 @@ class TargetTable:
     def snapshot_at(self, version: int | None, timestamp: int | None) -> Snapshot:
         """The snapshot of a version or of a timestamp (ms since the epoch).
 
-        If both are None, the latest snapshot.
+        If both are None, the latest snapshot is returned.
         """
         if version is not None:
             return self.table.snapshot_as_of_version(self.engine, version)
@@ -159,7 +159,7 @@ class TargetTable:
         The table contains the operation if its log has the session's `txnAppId` with the same or a
         higher `txnVersion`. In this case `run` isn't called, and the result is None.
 
-        If the session's conf enables the automatic reset, `txnVersion` is unset afterwards.
+        In both cases, `reset_transaction_version` is called at the end.
 
         Args:
             run: called with the latest snapshot; runs and commits the operation.

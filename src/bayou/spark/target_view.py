@@ -68,7 +68,7 @@ class TargetView:
         return {name: f"{_TABLE}{name}" for name in table_columns if name.lower() not in shown}
 
     def rows(self, table_rows: Any, kept: Collection[str]) -> Any:
-        """Return a DataFrame with the view's columns, the columns `kept` and the hidden columns.
+        """Return a DataFrame with the columns of the view, of `kept` and of `hidden_columns`.
 
         Args:
             table_rows: a DataFrame with the table's columns and the columns `kept`.
@@ -100,8 +100,8 @@ class TargetView:
         its name. Names of struct fields are checked too, also in arrays and maps.
 
         Args:
-            read: the version that the view reads; None if it is no longer available. Without this
-                version, a view of a table with column mapping is always an error.
+            read: the version that the view reads; None if it is no longer available. In this case,
+                an error is raised if the table has column mapping.
         """
         if read is None:
             if column_mapping_mode(latest.properties) != "none":
@@ -113,7 +113,7 @@ class TargetView:
             return
         other = _other_column(read.schema, latest.schema)
         if other is not None:
-            raise self._changed_table_error(f". {other} is now another column")
+            raise self._changed_table_error(f". The name {other} now refers to another column")
 
     def _changed_table_error(self, difference: str = "") -> PredicateError:
         return self._error(
@@ -122,10 +122,10 @@ class TargetView:
         )
 
     def matching(self, rows: Any, condition: Any, alias: str) -> Any:
-        """Return the rows that UPDATE and DELETE change; see the module's docstring.
+        """Return the rows that an UPDATE or DELETE changes; the module's docstring defines them.
 
         Args:
-            rows: the result of `rows`, with the alias `alias`.
+            rows: the result of the method `rows`, with the alias `alias`.
             condition: a Column.
         """
         rows = rows.where(condition)
@@ -220,8 +220,8 @@ class TargetView:
 def _other_column(before: DataType, now: DataType) -> str | None:
     """Return the path of the first field whose physical name has changed; None if there is none.
 
-    The fields of the two types are matched by name. A field with the same name and another physical
-    name is another column or field. Names that only one of the types has are ignored.
+    The fields of the two types are matched by name. If the physical names differ, the name now
+    refers to another field. Fields that exist in only one of the two types are ignored.
     """
     match before, now:
         case StructType(), StructType():

@@ -1,7 +1,7 @@
 """Computes the end offset of the next micro-batch, and checks the size of the initial snapshot.
 
-The functions iterate over the commits until a read limit is reached. The iterator reads a commit
-from the log when it returns the commit, so that later commits aren't read.
+The functions iterate over the commits until a read limit is reached. A commit is read from the log
+when the iteration reaches it. Therefore commits after the limit are not read.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ class SourceOffset:
         )
         if not isinstance(offset_format, int) or [type(v) for v in values] != [str, int, int]:
             raise ArgumentError(
-                "[DELTA_INVALID_SOURCE_OFFSET_FORMAT] Streaming checkpoint: this isn't an offset "
-                f"of a Delta table: {json_value!r}. Use a separate checkpointLocation for this "
+                f"[DELTA_INVALID_SOURCE_OFFSET_FORMAT] Streaming checkpoint: {json_value!r} "
+                "isn't an offset of a Delta table. Use a separate checkpointLocation for this "
                 "query.",
                 argument="checkpointLocation",
             )
@@ -135,11 +135,11 @@ _RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
 
 
 class RunnerOffset(dict[str, Any]):
-    """The JSON object of an offset, as the dictionary that PySpark's runner requires."""
+    """The JSON object of an offset, as the dictionary that PySpark's source runner requires."""
 
     @property
     def text(self) -> str:
-        """The JSON of the offset for the checkpoint, without spaces as in delta-spark."""
+        """The JSON of the offset in the checkpoint; it has no spaces, like delta-spark's JSON."""
         return json.dumps(self, separators=(",", ":"))
 
 

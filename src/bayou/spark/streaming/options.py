@@ -32,8 +32,8 @@ class StreamOptions:
         max_files, max_bytes: `maxFilesPerTrigger`, `maxBytesPerTrigger`; None if not set.
         starting_version: `startingVersion`, a version or `LATEST`.
         ignore_deletes: `ignoreDeletes`, whether commits that only delete rows are skipped.
-        ignore_changes: `ignoreChanges`, whether the added files of commits that update rows are
-            read.
+        ignore_changes: `ignoreChanges`, whether the stream reads the added files of a commit that
+            updates rows.
         skip_change_commits: `skipChangeCommits`, whether commits that delete or update rows are
             skipped.
         exclude: `excludeRegex`; a file is skipped if the expression matches a part of its path.
@@ -44,7 +44,7 @@ class StreamOptions:
         sort_memory: memory in bytes for the sort of the initial snapshot; beyond it, disk is used.
         max_initial_files: maximum number of files of the initial snapshot; None for no limit.
         driver_folder: folder for requests to the driver's process; None if there is none.
-        time_zone: time zone of timestamp partition values without an offset.
+        time_zone: time zone of partition values that are timestamps without a zone.
     """
 
     max_files: int | None = None

@@ -30,7 +30,7 @@ except ModuleNotFoundError:
     HAS_LIMITS = False
 
     class _Placeholder:
-        """Replaces PySpark's classes of read limits, which exist since PySpark 4.2."""
+        """Replaces the classes of read limits, which PySpark lacks before version 4.2."""
 
     ReadAllAvailable = ReadLimit = ReadMaxBytes = ReadMaxFiles = _Placeholder  # type: ignore[misc, assignment]
     ReadMaxRows = ReadMinRows = SupportsTriggerAvailableNow = _Placeholder  # type: ignore[misc, assignment]
@@ -101,7 +101,7 @@ class RemainingLimits:
         return self._files > 0 and self._size > 0
 
     def begin(self) -> None:
-        """Record that the batch has passed the start of a commit, which may have no files.
+        """Record that the batch includes the start of a commit, also if the commit has no files.
 
         Afterwards, `admit_together` admits files only if all of them fit.
         """

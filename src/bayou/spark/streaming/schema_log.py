@@ -42,8 +42,8 @@ class SchemaLogEntry:
         source_path: the source's folder in the checkpoint, `<checkpoint>/sources/<number>`.
         configuration: the table's properties; None in old logs.
         protocol: JSON line of the protocol action; None in old logs.
-        previous: if this entry replaces the entries directly before it, the number of the last
-            entry that isn't replaced; otherwise None.
+        previous: the number of the entry before the entries that this entry replaces; None if it
+            replaces no entries.
     """
 
     table_id: str

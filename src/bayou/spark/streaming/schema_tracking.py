@@ -162,8 +162,9 @@ class SchemaTracking:
             is_new: whether the stream has read no rows yet.
 
         Raises:
-            StreamingSourceError: no single schema can read the batch up to `end`. Or the stream was
-                opened with other metadata than the entry has, and the query must be restarted.
+            StreamingSourceError: no single schema can read the batch up to `end`. Also raised if
+                the stream was opened with other metadata than the entry has. In this case, the
+                query must be restarted.
         """
         version = start.version
         if not is_new and start.index == BASE_INDEX and version > 0:
@@ -186,7 +187,8 @@ class SchemaTracking:
     def pending(self, engine: Engine, start: SourceOffset) -> SourceOffset | None:
         """Return the end offset of the empty batch after a metadata change.
 
-        None if `start` isn't at a metadata change.
+        Returns `start` if this batch has ended and the schema log lacks the change. Otherwise,
+        returns None; the next batch can read files.
         """
         if start.index == METADATA_CHANGE_INDEX:
             return replace(start, index=POST_METADATA_CHANGE_INDEX)

@@ -271,7 +271,7 @@ class SortedFiles:
 
     @property
     def is_available(self) -> bool:
-        """Whether the list can be read; False if it was deleted from disk before it was opened."""
+        """Whether the list can be read: it is in memory, is open, or is still on disk."""
         return self._folder is None or self._reader is not None or _index(self._folder).exists()
 
     def adds(self, start: int, end: int | None = None) -> Iterator[pa.StructArray]:
@@ -326,7 +326,7 @@ def _index(folder: Path) -> Path:
 
 
 def _local_folder() -> str | None:
-    """Return Spark's folder for temporary files; None if it isn't set or isn't writable.
+    """Return the first writable folder in `SPARK_LOCAL_DIRS`; None if there is none.
 
     Spark deletes the files in this folder, even after a crash of this process.
     """

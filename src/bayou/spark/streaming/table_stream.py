@@ -1,7 +1,7 @@
 """`TableStream`: the start offset, end offsets and micro-batches of a stream of a Delta table.
 
-The module doesn't depend on Spark. A stream has no other state than its offsets: after a restart,
-it returns the same batches for the same offsets. All other attributes are caches.
+The module doesn't depend on Spark. After a restart, a stream needs only its offsets: it returns the
+same batches for the same offsets. The files and commits in its attributes are only cached.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StreamBatch:
 
     @property
     def change_state(self) -> ChangeState:
-        """The scan state for reading `changes`."""
+        """The `ChangeState` with which `changes` are read."""
         return ChangeState(scan_state=self.state)
 
 
@@ -170,9 +170,9 @@ class TableStream:
     def batch(self, start: SourceOffset, end: SourceOffset) -> StreamBatch:
         """Return the files of a micro-batch.
 
-        For the first batch, `start` is the result of `initial_offset`. After a restart,
-        `initial_offset` may return a later version than before. Therefore the version of the
-        initial snapshot is taken from `end`.
+        For the first batch, `start` is the result of `initial_offset`. After a restart, this result
+        can have a later version than before the restart. Therefore the version of the initial
+        snapshot is taken from `end`.
         """
         self._check_schema_of_last_run(start)
         start = _corrected_start(start, end)

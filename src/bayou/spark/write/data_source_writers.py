@@ -43,8 +43,8 @@ class TaskFiles(WriterCommitMessage):
 
     Attributes:
         actions: the encoded actions of the files that the task wrote.
-        versions_read: if the query overwrites a table from which it also reads, the versions that
-            its tasks on this executor have read; otherwise empty.
+        versions_read: for an overwrite, the versions of the written table that tasks of the query
+            have read on this executor; otherwise empty.
     """
 
     actions: bytes = field(repr=False)

@@ -72,9 +72,9 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
             "position", values are cast as by `INSERT`. If it is None, columns are matched by name,
             and must have the types of the table's columns.
         operation: the operation in the table's history.
-        requires_partition_columns: whether an error is raised if the DataFrame lacks a partition
-            column of an existing table. If False, the column gets its default, or NULL. If `match`
-            is None, the error is raised in both cases.
+        requires_partition_columns: whether the DataFrame must have all partition columns of an
+            existing table. If False, missing partition columns get their default, or NULL. If
+            `match` is None, the DataFrame must always have all partition columns.
         nested: how the fields of structs are matched. "spark" means by position if a column needs
             a cast, and otherwise by name, as delta-spark does for `INSERT`.
     """
@@ -128,7 +128,7 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
 
 
 def _finished(frame: Any, options: WriteOptions, version: int | None) -> int | None:
-    """Reset the session's `txnVersion` if it identifies the write; return `version`."""
+    """Reset the session's `txnVersion` if the write has used it; return `version`."""
     if options.session_application:
         reset_transaction_version(frame.sparkSession, options.path)
     return version

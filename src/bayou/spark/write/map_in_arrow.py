@@ -39,7 +39,7 @@ def write_frame(
 ) -> tuple[list[bytes], frozenset[int]]:
     """Write the rows of a DataFrame to data files, without a commit.
 
-    Before an error is raised, the files of successful tasks are deleted.
+    If the write fails, the files of successful tasks are deleted before the error is raised.
 
     Args:
         tasks: the maximum number of tasks; None if it is unknown.

@@ -1,8 +1,8 @@
 """Writes of a DataFrame by Spark's own Parquet writer, without Python workers.
 
 The driver reads the statistics of the files from their footers. Spark's writer is used only for
-tables in the local file system without constraints, generated values or partitions. It is also
-required that footers have statistics for the types of all columns. Other writes run in Python
+unpartitioned tables in the local file system. The tables must have no constraints and no generated
+values, and footers must have statistics for the types of all columns. Other writes run in Python
 workers; see `map_in_arrow`.
 
 Partitioned tables are written in Python workers, because Spark's writer sorts the rows of each task
@@ -203,7 +203,7 @@ def _writer(spark: Any) -> str:
 
 
 def _is_supported(state: TransactionState) -> bool:
-    """Whether Spark's writer can write the same files for a table as the kernel's writer."""
+    """Whether Spark's writer can replace the kernel's writer for a table."""
     properties = TableProperties(state.configuration)
     return (
         not state.partition_columns
