@@ -293,7 +293,7 @@ class JavaFiles:
         return java_class(self._jvm, name)
 
     def _class(self, name: str) -> JavaObject:
-        """Return the `java.lang.Class` object with a name as in `Class.getName`."""
+        """Return the `java.lang.Class` object for a name in the format of `Class.getName`."""
         return cached(self._jvm, (JavaFiles, name), lambda: self._new_class(name))
 
     def _new_class(self, name: str) -> JavaObject:
@@ -324,14 +324,14 @@ class JavaFiles:
         return typed
 
     def _getter(self, array: JavaObject, element: JavaObject) -> JavaObject:
-        """Return a method handle that takes an index and returns the array's element."""
+        """Return a method handle that takes an index and returns the array element at the index."""
         getter = self._handles.arrayElementGetter(array.getClass()).bindTo(array)
         return getter.asType(self._types.methodType(element, self._java("java.lang.Integer").TYPE))
 
     def _of_index(self, handle: JavaObject, *getters: JavaObject) -> JavaObject:
-        """Return a method handle that takes an index for each getter from `_getter`.
+        """Return a method handle that calls `handle` with one element from each of the getters.
 
-        The method handle calls `handle` with the elements at these indexes.
+        The method handle takes one index for each getter. The getters come from `_getter`.
         """
         filters = self._array(self._java("java.lang.invoke.MethodHandle"), *getters)
         return self._handles.filterArguments(handle, 0, filters)

@@ -1,9 +1,9 @@
 """Classes, collections and errors of Spark's JVM, for the other modules of this package.
 
 With py4j's syntax `jvm.java.lang.Class`, py4j looks up `java`, `java.lang` and `java.lang.Class` as
-classes, and the JVM searches every JAR for the first two. `java_class` looks up only the qualified
-name. Before each call of a static method, py4j also asks the JVM whether the name is a method. For
-a class that `java_class` returns, it asks only before the first call of the method.
+classes, and the JVM searches every JAR for `java` and `java.lang`. `java_class` looks up only the
+qualified name. Before each call of a static method, py4j also asks the JVM whether the name is a
+method. For a class that `java_class` returns, py4j asks only before the first call of the method.
 
 At the end of a Python loop over a Java list, the JVM throws a NoSuchElementException. PySpark takes
 about 40 ms to convert this exception. `java_items` and `scala_items` read the elements by index

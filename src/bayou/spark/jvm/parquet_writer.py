@@ -148,8 +148,8 @@ class ParquetWrite:
         """Return a Scala `Function0` that calls a function of a Scala object with these arguments.
 
         Spark's `SQLExecution`, which passes settings to the tasks and shows the query in Spark's
-        UI, takes a function. The function isn't implemented in Python, because py4j would call it
-        in another thread.
+        UI, takes a function. The function isn't implemented in Python, because py4j would run it in
+        another thread, which doesn't have these settings.
         """
         scala_object = java_class(self._jvm, name)
         methods = self._class(name).getMethods()

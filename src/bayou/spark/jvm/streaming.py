@@ -42,7 +42,7 @@ def set_start_offset(spark: Any, option: tuple[str, str], offset: str) -> bool:
     """Set the start offset of a source in a running query; return whether it was set.
 
     A source matches if it has the option and no start offset yet. If several sources match, no
-    offset is set. This happens if several queries share a `load()`: they have the same option.
+    offset is set. This happens if several queries share a `load()`, and therefore its options.
 
     Args:
         option: name and value of an option of the source.

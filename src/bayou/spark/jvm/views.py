@@ -134,11 +134,12 @@ def _source(
     projections: Sequence[Mapping[int, JavaObject]],
     sources: Mapping[int, str],
 ) -> str | None:
-    """Return the table's column if a view's column shows it unchanged; otherwise None.
+    """Return the table's column that a view's column shows unchanged; None for a computed column.
 
     Args:
-        projections: the projections between the view and the table, starting at the view. Each has
-            its items by expression id.
+        attribute: the view's column.
+        projections: the projections between the view and the table, starting at the view. Each
+            maps the expression ids of its columns to their expressions.
         sources: the names of the table's columns, by expression id.
     """
     shown = _expression_id(attribute)

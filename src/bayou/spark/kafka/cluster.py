@@ -324,9 +324,9 @@ class KafkaCluster:
         """Pause before a retry.
 
         Raises:
-            KafkaError: the deadline has passed, or an error is permanent. Also after 1 s, if no
-                broker has answered this client so far, and the last connection was refused or its
-                host name wasn't resolved.
+            KafkaError: the deadline has passed, or an error is permanent. If no broker has answered
+                this client yet, and all brokers refuse connections or their host names can't be
+                resolved, the error is raised 1 s after the client's creation.
         """
         self._admin.poll(0.1)
         self._client_errors.raise_if_permanent()

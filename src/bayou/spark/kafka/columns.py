@@ -99,7 +99,7 @@ def packed_schema() -> pa.Schema:
 
 
 def unpack_headers(packed: bytes | None) -> _Headers | None:
-    """Return the headers of a record, (name, value), from a packed value of `headers`."""
+    """Convert a packed value of the column `headers` to the record's (name, value) pairs."""
     return None if packed is None else _PACKED.decode(packed)
 
 
@@ -115,9 +115,9 @@ def batch_builder(
 ) -> Callable[[Records, list[int]], pa.RecordBatch]:
     """Return a function that converts records to a batch with the columns of `schema`.
 
-    The function takes at most `MAX_BATCH_ROWS` records, and a list of their offsets. It is the hot
-    path of the source. Therefore a C function builds each column in one pass over the records, and
-    constant columns are slices of one array.
+    The returned function takes at most `MAX_BATCH_ROWS` records and a list of their offsets. It is
+    the hot path of the source. Therefore a C function builds each column in one pass over the
+    records, and constant columns are slices of one array.
     """
     # Imported here, because Spark's lookup of data sources must work without this extra.
     from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -175,10 +175,10 @@ def _headers(records: Records) -> list[_Headers | None]:
 
     If a record has no headers, or if the name of a header isn't UTF-8, the value is None.
 
-    Some clients write names that aren't UTF-8. For such a name, `Message.headers` raises an error
-    at the first call. At a second call from Python code, it may return a list with a null pointer,
-    which crashes the process. At a second call by `map`, it raises SystemError, which can be
-    caught. Therefore this function uses `map`.
+    Some clients write names that aren't UTF-8. For a record with such a name, the first call of
+    `Message.headers` raises an error. A second call from Python code can return a list with a null
+    pointer, which crashes the process. A second call from `map` raises SystemError, which this
+    function can catch. Therefore all calls come from `map`.
     """
     from confluent_kafka import Message
 

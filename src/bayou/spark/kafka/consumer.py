@@ -129,9 +129,10 @@ class _RangeReader:
     def _handle_partition_end(self, offset: int) -> None:
         """Handle the event that the partition ends at `offset`.
 
-        If the range ends at or before `offset`, all its records have been read, and `_position` is
-        set to the end of the range. (The client doesn't return transaction markers, which can be
-        the last offsets.) If the range ends later, missing records are reported.
+        If the range ends at or before `offset`, all records of the range have been read, and
+        `_position` is set to the end of the range. This is needed if the last offsets of the range
+        are transaction markers, which the client doesn't return. If the range ends later, the
+        partition's end is looked up, and missing records are reported.
         """
         if offset >= self._range.end:
             self._position = self._range.end
@@ -139,11 +140,11 @@ class _RangeReader:
             self._handle_out_of_range()
 
     def _handle_out_of_range(self) -> None:
-        """Report and skip offsets of the range that the partition doesn't have.
+        """Report the offsets of the range that are missing in the partition, and skip them.
 
         Offsets are missing if Kafka's retention has deleted records, or if the topic was deleted
-        and created again. If no offsets are missing any more, for example after a change of the
-        leader, the read continues.
+        and created again. After a change of the leader, the partition can have the offsets after
+        all. In this case, nothing is reported, and the read continues.
         """
         if self._position >= self._range.end:
             return

@@ -143,7 +143,7 @@ def _load(text: str, option: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise ArgumentError(
-            f"Option {option} isn't valid JSON: {error}.", argument=option
+            f"Option {option} isn't valid JSON: {error}. Correct the JSON.", argument=option
         ) from None
 
 

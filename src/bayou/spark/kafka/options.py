@@ -27,8 +27,8 @@ class TimestampPosition:
     Attributes:
         timestamps: milliseconds since the epoch, for all partitions or by partition.
         option: name of the option with the timestamps, for error messages.
-        or_latest: whether the position in a partition is its end if all its records are older than
-            the timestamp. If false, such a partition is an error.
+        or_latest: applies to a partition whose records are all older than the timestamp. If true,
+            the position is the partition's end. If false, the partition is an error.
     """
 
     timestamps: int | Mapping[TopicPartition, int]
@@ -261,7 +261,10 @@ def _timestamps(
 
 
 def _start_strategy(values: Mapping[str, str]) -> bool:
-    """Whether to start at a partition's end if all its records are older than the timestamp."""
+    """Whether the option `startingOffsetsByTimestampStrategy` is `latest`.
+
+    The result is used as `TimestampPosition.or_latest` of the start.
+    """
     name = "startingOffsetsByTimestampStrategy"
     strategy = values.get(name.lower(), "error").strip().lower()
     if strategy not in ("error", "latest"):

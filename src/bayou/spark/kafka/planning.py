@@ -151,7 +151,10 @@ def _at_timestamps(
 def check_starts(
     ranges: Iterable[OffsetRange], cluster: KafkaCluster, loss: DataLoss
 ) -> list[OffsetRange]:
-    """Report deleted records at the start of ranges, and return the ranges without them."""
+    """Report missing offsets at the start of ranges, and return the ranges without these offsets.
+
+    If a partition doesn't exist any more, all offsets of its ranges are missing.
+    """
     ranges = [r for r in ranges if r.size > 0]
     earliest = cluster.earliest([r.partition for r in ranges])
     checked: list[OffsetRange] = []

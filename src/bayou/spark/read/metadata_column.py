@@ -42,8 +42,8 @@ def metadata_field(snapshot: Snapshot) -> StructField:
     """Return the field `_metadata`, which includes row ids if the table has row tracking."""
     if snapshot.schema.get(METADATA) is not None:
         raise SchemaError(
-            f"{snapshot.path}: the table has a column {METADATA!r}. Read it without the option "
-            "metadataColumn.",
+            f"{snapshot.path}: the table has a column {METADATA!r}. Read the table without the "
+            "option metadataColumn.",
             table=snapshot.path,
             column=METADATA,
         )
