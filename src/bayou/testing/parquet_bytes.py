@@ -134,7 +134,7 @@ def _elements(field: Group | Leaf) -> list[dict[int, Any]]:
 
 
 def _encoded_levels(levels: Sequence[int]) -> bytes:
-    """Encode levels as the length of all runs in bytes, followed by an RLE run for each level."""
+    """Encode levels: the total bytes of the runs, and then an RLE run for each level."""
     runs = b"".join(bytes([2, level]) for level in levels)
     return struct.pack("<I", len(runs)) + runs
 

@@ -209,10 +209,14 @@ class UnityCatalog:
         self._staging = None
 
     def _was_created(self, error: CatalogError) -> bool:
-        """Look up whether a failed request created the table.
+        """Return whether a failed request has created the table nevertheless.
 
         Args:
-            error: error of the request. If it has no status or status 5xx, the table may exist.
+            error: the error of the request. The catalog is asked only if the error has no status or
+                a status 5xx. An error with another status means that the table wasn't created.
+
+        Raises:
+            CommitFailedError: the catalog can't be asked.
         """
         if error.status is not None and error.status < 500:
             return False

@@ -248,7 +248,7 @@ class UnityClient:
         ) from None
 
     def _clean(self, text: str) -> str:
-        """Return a message of the server in one line, without the token."""
+        """Return a message of the server in one line, with the token masked."""
         line = " ".join(text.split())[:1000]
         return without_secrets(line, filter(None, [self._settings.token]))
 

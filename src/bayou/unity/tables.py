@@ -25,7 +25,7 @@ class UnityTable:
 
     Attributes:
         engine: the engine for the table's files.
-        table: the table at its location.
+        table: the kernel's `Table` for the location of the table.
         properties: properties that the catalog requires for a new table; empty for an existing
             table.
     """
@@ -84,15 +84,17 @@ def open_table(uri: str, options: Mapping[str, str]) -> UnityTable:
 def open_for_write(
     uri: str, options: Mapping[str, str], location: str | None, properties: Mapping[str, str]
 ) -> UnityTable:
-    """Resolve the name of a table to write. If the table doesn't exist, the write creates it.
+    """Resolve the name of the table to which rows are written; the table need not exist.
 
     Args:
-        location: location of a new external table; None to create a managed table.
-        properties: the user's properties of the table.
+        location: the location of an external table. If it is None and the table doesn't exist, the
+            write creates a managed table.
+        properties: the properties that the user gave for the table; only checked for a new managed
+            table.
 
     Raises:
-        ArgumentError: the table exists at another location, or the catalog requires another value
-            of a property.
+        ArgumentError: `location` is set, and the table is managed or at another location. Or the
+            catalog requires another value of a property for a new managed table.
     """
     name = TableName.parse(uri)
     client = UnityClient(unity_settings(options))
@@ -146,7 +148,7 @@ def register_table(
 def update_entry(client: UnityClient, name: TableName, snapshot: Snapshot) -> None:
     """Create the entry of an external table, or update its columns, properties and protocol.
 
-    Properties of the entry that the table doesn't have are retained.
+    The entry keeps its properties that the table doesn't have.
 
     Raises:
         ArgumentError: the catalog has a managed table, or a table at another location, with this

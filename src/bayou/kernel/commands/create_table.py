@@ -102,7 +102,7 @@ def create_table(
         return _replace(engine, snapshot, definition, mode, engine_info)
     if mode is CreationMode.REPLACE:
         raise TableNotFoundError(
-            f"{table.path}: the table cannot be found and can't be replaced "
+            f"{table.path}: the table cannot be found, so it can't be replaced "
             "(TABLE_OR_VIEW_NOT_FOUND). Create the table, or use createOrReplace.",
             table=table.path,
         )

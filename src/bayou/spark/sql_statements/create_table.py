@@ -88,7 +88,7 @@ class CreateTable:
             )
         if self.mode is CreationMode.REPLACE and not exists:
             raise TableNotFoundError(
-                f"Table {'.'.join(self.table)}: it cannot be found and can't be replaced "
+                f"Table {'.'.join(self.table)}: it cannot be found, so it can't be replaced "
                 "(TABLE_OR_VIEW_NOT_FOUND). Use CREATE OR REPLACE TABLE.",
                 table=target.path,
             )

@@ -260,7 +260,11 @@ def _in_table_order(frame: Any, state: TransactionState) -> Any:
 
 
 def _file_schema(schema: StructType, *, mapped: bool) -> SparkStruct:
-    """Return Spark's schema of the files: physical names and field ids, all fields nullable."""
+    """Return the schema with which Spark writes the files; all fields are nullable.
+
+    Args:
+        mapped: whether the fields get their physical names and field ids from column mapping.
+    """
     return SparkStruct([_file_field(field, mapped=mapped) for field in schema])
 
 

@@ -81,8 +81,8 @@ class WriteOptions:
         storage: storage options in deltalake's names.
         time_zone: `bayou.timeZone`, for timestamps without a time zone in `replaceWhere` and
             partition values.
-        compares_bytes: `bayou.comparesBytes`, whether `replaceWhere` accepts a CHAR column. The
-            kernel compares its strings by their bytes. SQL statements set this option.
+        compares_bytes: `bayou.comparesBytes`, whether `replaceWhere` accepts CHAR columns, whose
+            strings the kernel compares by bytes. SQL statements set this option.
         session_rule: `bayou.sessionRule`, the name of a setting that the session has changed and
             that can change the meaning of `replaceWhere`; None if there is none. Hooks set it.
     """

@@ -4,13 +4,15 @@ A DataFrame reads the version that was the latest at `load`. If the rows of the 
 the same table, the overwrite must be based on this version. An overwrite of the latest version
 would remove rows that were committed after the `load`.
 
-An append can also read its own target table, for example to insert only missing rows. This
-append isn't a blind append: it is based on the version that the DataFrame reads, and its read set
-contains the rows that match the filters of its scans. Therefore two concurrent appends of the same
-missing row conflict. The read set of an overwrite of some rows or partitions is determined in the
-same way, because the DataFrame may also read other rows of the table. Rows of a cached DataFrame
-are an exception, because a program can change a table step by step from one cached DataFrame. An
-append of these rows is based on the latest version, and the read set of an overwrite is empty.
+An append can also read its own target table, for example to insert only missing rows. This append
+isn't a blind append. It is based on the version that the DataFrame reads, and its read set contains
+the rows that match the filters of the DataFrame's scans. Therefore two concurrent appends of the
+same missing row conflict. If an overwrite replaces only some rows or partitions, its read set is
+determined in the same way, because the DataFrame can also read other rows of the table.
+
+Cached DataFrames are an exception. Otherwise a program that writes several times from one cached
+DataFrame would conflict with its own commits. An append of cached rows is based on the latest
+version, and the read set of an overwrite with cached rows is empty.
 
 The source or a subquery of a MERGE, UPDATE or DELETE can also read the changed table. The operation
 is then based on the version that the source or subquery reads, and its read set contains the rows
@@ -46,9 +48,9 @@ def version_read(frame: Any, table: str) -> int | None:
 def snapshot_read(engine: Engine, snapshot: Snapshot, *frames: Any) -> Snapshot:
     """Return the version of a table on which a MERGE, UPDATE or DELETE must be based.
 
-    This is the oldest version that one of the operation's DataFrames reads. If the operation
-    changed rows of a later version, it could undo the commits between the two versions. If no
-    DataFrame reads the table, `snapshot` is returned.
+    This is the oldest version that the DataFrames of the operation read. An operation that is based
+    on a later version could undo the commits after the oldest version. If no DataFrame reads the
+    table, `snapshot` is returned.
     """
     reads = [version_read(frame, snapshot.path) for frame in frames]
     version = min((v for v in reads if v is not None), default=snapshot.version)

@@ -88,8 +88,8 @@ class StartedWrite:
                 that were committed later. If None, the commit is based on the planned version.
 
         Raises:
-            MetadataChangedError: the metadata has changed between `rows_read_from` and the planned
-                version, so that the files may not match the metadata.
+            MetadataChangedError: the metadata of `rows_read_from` differs from the metadata of the
+                planned version.
         """
         written = decode_files(messages)
         engine = engine or from_description(self.engine)
@@ -195,10 +195,14 @@ def _based_on(engine: Engine, plan: WritePlan, version: int) -> WritePlan:
 
 
 def check_same_metadata(read: Snapshot, latest: Snapshot) -> None:
-    """Check that the version read and the version to write to have the same metadata.
+    """Check that the metadata of a table is the same in two versions.
+
+    Args:
+        read: the version from which the rows were read.
+        latest: the version on which the write is planned.
 
     Raises:
-        MetadataChangedError: the schema, the partitioning or the properties differ.
+        MetadataChangedError: the metadata differs, such as the schema or the properties.
     """
     if read.metadata != latest.metadata:
         raise MetadataChangedError(

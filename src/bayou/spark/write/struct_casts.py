@@ -20,7 +20,7 @@ Cast = Callable[[Any, Any], Any]
 
 
 def needs_cast(source: DataType, target: DataType) -> bool:
-    """Whether a value's type differs from the target's; in structs, only common fields count."""
+    """Whether a value must be cast to a type; fields missing in one of two structs are ignored."""
     match source, target:
         case StructType(), StructType():
             pairs = ((field.data_type, target.get(field.name)) for field in source)

@@ -53,7 +53,7 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
         )
     if not exists and request.method == "replace":
         raise TableNotFoundError(
-            f"{request.table}: the table cannot be found and can't be replaced "
+            f"{request.table}: the table cannot be found, so it can't be replaced "
             "(TABLE_OR_VIEW_NOT_FOUND). Use create or createOrReplace.",
             table=table.path,
         )
@@ -97,8 +97,9 @@ def _check_properties(request: WriteToRequest) -> None:
         name, other = lower_case.get(key.lower(), (key, value))
         if other.lower() != value.lower():
             raise ArgumentError(
-                f"{request.table}: the option {name} = {other!r} contradicts the table property "
-                f"{value!r} (DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS). Set one of them.",
+                f"{request.table}: the option {name} = {other!r} contradicts the value "
+                f"{value!r} of the same table property (DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS). "
+                "Set one of them.",
                 argument=name,
             )
 

@@ -105,9 +105,9 @@ def _check_replaceable(spark: Any, name: str) -> None:
 
 
 def ignores_views(request: WriteRequest) -> bool:
-    """Whether the name of a write refers to a table even if a temporary view has the same name.
+    """Whether a write ignores temporary views with the name of its table.
 
-    As in delta-spark, `insertInto` without the format `delta` resolves the name to the view.
+    As in delta-spark, `insertInto` without the format `delta` writes to the view instead.
     """
     return request.method == "saveAsTable" or request.format == "delta"
 
@@ -161,7 +161,7 @@ def _save_to_named_table(request: WriteRequest, table: NamedTable, options: Writ
 
 
 def _set_session_defaults(request: StreamWriteRequest) -> None:
-    """Add the session's settings to the writer's options, from which the data source reads them."""
+    """Add the session's settings to the options that the writer passes to the data source."""
     options = with_session_defaults(request.spark, request.path, request.options, transaction=False)
     for name, value in options.items():
         if name not in request.options:
