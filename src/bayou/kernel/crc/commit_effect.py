@@ -210,7 +210,8 @@ def apply_effect(base: VersionChecksum, effect: CommitEffect) -> VersionChecksum
 def _changed_files(effect: CommitEffect) -> FileChanges | None:
     """Return the changes of the set of live files; None if they can't be determined.
 
-    Adds of files that are already live and removes of files that aren't live are left out.
+    The result omits adds of files that are already live. It also omits removes of files that aren't
+    live.
     """
     if effect.operation in _UNRELIABLE or effect.operation is None:
         return None

@@ -63,7 +63,7 @@ def delete_orphans(engine: Engine, table: str, before: int) -> int:
     """Delete files that killed conversions left in the folder `metadata`; return their number.
 
     All Iceberg writers name their manifests in the same way, so manifests of another writer can't
-    be told apart from the files of a killed conversion. Therefore, nothing is deleted if the folder
+    be distinguished from files of a killed conversion. Therefore, nothing is deleted if the folder
     also has the metadata of another Iceberg writer.
 
     Args:

@@ -216,7 +216,7 @@ def _segment_from(engine: Engine, table: str, start: int, listing: LogListing) -
     """List the log from version `start` on, and create the segment.
 
     Args:
-        listing: an empty listing, to which the files are added.
+        listing: an empty listing. The files are added to it.
 
     Returns:
         The segment. None if `start` is above 0, and the listing has no checkpoint or no commits.

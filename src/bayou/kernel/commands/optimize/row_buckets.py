@@ -57,7 +57,7 @@ class RowBuckets:
 
     Args:
         memory_bytes: memory for buffered rows. Rows that exceed it are spilled to a temporary
-            folder (`tempfile`), which `close` deletes.
+            folder (`tempfile`). `close` deletes the folder.
     """
 
     def __init__(self, memory_bytes: int) -> None:

@@ -127,7 +127,9 @@ _ICEBERG = "metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenNames:
-    """Rules for hidden files and folders, whose names begin with `.` or `_`; there are exceptions.
+    """Rules that determine which files and folders are hidden.
+
+    Files and folders whose names begin with `.` or `_` are hidden, with some exceptions.
 
     Attributes:
         prefixes: name prefixes of partition folders, which are never hidden.

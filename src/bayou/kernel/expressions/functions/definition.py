@@ -115,7 +115,7 @@ def fixed_parameters(
     """Return a function that determines the types of a call with fixed parameter types.
 
     Args:
-        types: types of the parameters, to which Spark implicitly casts the arguments.
+        types: types of the parameters. Spark implicitly casts the arguments to these types.
         optional: number of parameters at the end that may be omitted.
     """
 

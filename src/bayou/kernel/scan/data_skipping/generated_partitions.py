@@ -244,9 +244,10 @@ def _generated_column(
 
 
 def _depends_on_zone(expression: Expression, schema: StructType, source: DataType) -> bool:
-    """Whether the time zone affects the result, apart from a shift of the source value.
+    """Whether the time zone affects the result in a way that `tolerance` doesn't cover.
 
-    This is the case if an intermediate result is a TIMESTAMP, or if the result is a TIMESTAMP and
+    `tolerance` covers only a shift of the source value. The time zone has other effects if an
+    intermediate result is a TIMESTAMP. It also has other effects if the result is a TIMESTAMP and
     the source column isn't.
     """
 
@@ -413,7 +414,7 @@ def _substitute(expression: Expression, literal: Literal) -> Expression:
             return expression
         case _:
             raise PredicateError(
-                "A generation expression that is a condition isn't supported.",
+                "A generation expression with a boolean operator isn't supported.",
                 expression=repr(expression),
             )
 
