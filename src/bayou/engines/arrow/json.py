@@ -119,7 +119,7 @@ _PIECE = 1024
 """Number of strings in a piece; see the module's docstring."""
 
 _NON_FINITE = r':"(NaN|-?Infinity)"'
-"""Matches NaN and infinities, which are strings in JSON and which `pyarrow.json` rejects."""
+"""Matches NaN and infinities as JSON strings, because `pyarrow.json` rejects these strings."""
 
 _BLOCK = 512 << 10
 """Number of bytes that a thread parses at a time; a batch of statistics has a few megabytes."""

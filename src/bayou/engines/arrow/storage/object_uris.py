@@ -46,7 +46,7 @@ _NAME_NODE = re.compile(rf"(?:{_BUCKET.pattern}(?::\d+)?)?")
 
 _ODD_KEY = re.compile(r"//|^/|(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
 _REFUSED_KEY = re.compile(r"(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
-"""Matches keys to reject, which have a folder `.` or `..`, or a control character.
+"""Matches keys that are rejected: they have a folder `.` or `..`, or a control character.
 
 A key may end with a dot, because a listing can begin at any prefix of a name."""
 

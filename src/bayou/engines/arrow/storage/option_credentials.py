@@ -1,4 +1,4 @@
-"""Keeps credentials in storage options apart from credentials in the environment.
+"""Separates credentials in storage options from credentials in the environment.
 
 The storage client (obstore) merges storage options with environment variables, and chooses one kind
 of credentials from the result. With an access key in the options, it also sends the session token
