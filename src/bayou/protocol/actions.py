@@ -368,7 +368,7 @@ def commit_info(
 
     Args:
         timestamp: ms since the epoch.
-        txn_id: unique id of the commit attempt, with which a writer recognizes its own commit.
+        txn_id: unique id of the commit attempt. A writer recognizes its own commit by this id.
         is_blind_append: whether the commit only adds files, and the transaction read no file.
         operation_metrics: metrics by name. Numbers are written as strings. If None,
             `operationMetrics` isn't written.
