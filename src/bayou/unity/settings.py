@@ -59,7 +59,7 @@ class UnitySettings:
         return f"{self.uri}{_API}"
 
     def options(self) -> dict[str, str]:
-        """Return these settings as storage options, which `unity_settings` reads."""
+        """Return these settings as storage options that `unity_settings` can read."""
         return {URI: self.uri, **({} if self.token is None else {TOKEN: self.token})}
 
 
