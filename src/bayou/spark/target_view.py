@@ -57,9 +57,9 @@ class TargetView:
         return all(column.keeps_name for column in self.plan.columns)
 
     def hidden_columns(self, table_columns: Iterable[str]) -> dict[str, str]:
-        """Return the table's columns that the view doesn't show under their names.
+        """Return the table's columns that the view leaves out, renames or replaces.
 
-        A key is the name in the table, and its value the name in the result of `rows`.
+        Each key is the name in the table, and the value is the name in the result of `rows`.
 
         Args:
             table_columns: the table's columns, including columns that are newer than the view.

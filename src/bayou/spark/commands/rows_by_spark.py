@@ -164,8 +164,7 @@ def run_at_version_read(snapshot: Snapshot, run: Callable[[Snapshot], ResultT]) 
 def check_version_read(target: TargetTable, snapshot: Snapshot, *frames: Any) -> None:
     """Check that the DataFrames of an operation read only the version `snapshot` of the table.
 
-    If a DataFrame reads another version, raise an internal error, which `run_at_version_read`
-    handles.
+    If a DataFrame reads another version, raise an internal error. `run_at_version_read` handles it.
     """
     read = snapshot_read(target.engine, snapshot, *frames)
     if read is not snapshot:

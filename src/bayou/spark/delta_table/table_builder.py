@@ -266,8 +266,8 @@ class DeltaTableBuilder(Generic[TableT]):
 def _identity(column: StructField, generator: object, argument: str) -> StructField:
     if not isinstance(generator, IdentityGenerator):
         raise ArgumentTypeError(
-            f"Column {column.name!r}: {generator!r} isn't a generator. Give an IdentityGenerator, "
-            "or give generatedAlwaysAs an SQL string.",
+            f"Column {column.name!r}: {generator!r} isn't a generator. Pass an IdentityGenerator, "
+            "or pass an SQL string as generatedAlwaysAs.",
             argument=argument,
         )
     return identity_column(

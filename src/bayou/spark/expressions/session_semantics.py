@@ -219,7 +219,7 @@ _TYPED_OPERANDS = (Comparison, In, InExpressions, StartsWith, Like)
 def session_matches_kernel(spark: Any, schemas: Iterable[StructType] = ()) -> bool:
     """Whether kernel and session give the same result for all expressions over these columns.
 
-    Expressions with inexact functions are an exception; callers check them with
+    The result doesn't apply to expressions with inexact functions. Callers check these with
     `inexact_function`.
     """
     special = any(_has_special_comparison(field) for schema in schemas for field in schema)
@@ -459,9 +459,8 @@ def _is_cast_in_zone(
 ) -> bool:
     """Whether the assignment of a value to a column needs a cast that depends on the time zone.
 
-    Casts to and from timestamps depend on the time zone. The type of a value that is neither a
-    column nor a literal is unknown. For such a value, the result is true if the column's type
-    contains timestamps.
+    Casts to and from timestamps depend on the time zone. Only columns and literals have a known
+    type. For other values, the result is true if the column's type contains timestamps.
     """
     if _has_type(expression, assigned, schemas):
         return False

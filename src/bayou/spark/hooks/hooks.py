@@ -71,7 +71,7 @@ HookName: TypeAlias = Literal[
 - `table`: a `TableReadRequest` of `SparkSession.table`, `DataFrameReader.table` or
   `DataStreamReader.table`.
 - `write_to`: a `WriteToRequest` of the last method of a `writeTo` chain.
-- `subqueries`: a session, for which the handler returns the result of `subquery_resolver`."""
+- `subqueries`: a session. The handler returns the result of `subquery_resolver` for it."""
 
 Handler: TypeAlias = Callable[[Any], Any]
 

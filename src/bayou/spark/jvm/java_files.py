@@ -1,4 +1,4 @@
-"""Transfer of lists of files and partition values to the JVM with few py4j calls.
+"""Transfers files and their partition values to the JVM with few py4j calls.
 
 A py4j call takes at least 0.1 ms, so one call for each file of a long list would be too slow. The
 paths of the files are transferred in a temporary file, their sizes and times as byte arrays, and

@@ -97,10 +97,10 @@ def first_relation_option(frame: Any, name: str) -> str | None:
 
 @tested_with("4.3")
 def unfiltered_relation(frame: Any, name: str) -> str | None:
-    """Return a read option of a relation if a DataFrame has exactly the rows of this relation.
+    """If a DataFrame has exactly the rows of a relation, return the relation's read option `name`.
 
-    `name` is the option's name in lower case. Returns None if the option isn't set, if the
-    DataFrame is cached, or if it filters, joins, repeats or limits rows.
+    `name` is in lower case. Returns None if the option isn't set, or if the DataFrame is cached.
+    Also returns None if the DataFrame filters, joins, repeats or limits rows.
     """
     level = frame.storageLevel
     if level.useMemory or level.useDisk:

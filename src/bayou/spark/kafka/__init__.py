@@ -1,6 +1,6 @@
 """The data source `bayou-kafka`: Kafka topics as DataFrames, without a JAR.
 
-Start at `data_source`. `planning` determines offset ranges, which `consumer` reads in tasks.
+Start at `data_source`. `planning` determines offset ranges. `consumer` reads them in tasks.
 """
 
 from typing import TYPE_CHECKING

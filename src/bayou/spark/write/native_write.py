@@ -63,7 +63,7 @@ from bayou.spark.write.started_write import StartedWrite
 _LOG = logging.getLogger(__name__)
 
 WRITER = "spark.bayou.writer"
-"""Setting: `auto`, or `python`, with which all writes run in Python workers.
+"""Setting: `auto`; or `python`, so that all writes run in Python workers.
 
 A task of Spark's Parquet writer writes one file, whatever its size, as with delta-spark. A Python
 worker starts a new file at 128 MB or the table's `delta.targetFileSize`.
@@ -91,8 +91,8 @@ _THREADS = 8
 _KNOWN_RELATIONS = frozenset({"LogicalRelation", "Range", "LocalRelation", "OneRowRelation"})
 """Relations in Spark's plans that a native write can read.
 
-They don't read a Delta table, or their plan contains the version that they read. For a read by any
-other relation, only Python workers report the version, which an overwrite of the same table needs.
+They don't read a Delta table, or their plan contains the version that they read. An overwrite of
+the same table needs this version. For other relations, only Python workers report it.
 """
 
 _warned: set[str] = set()

@@ -10,9 +10,9 @@ the rows that match the filters of the DataFrame's scans. Therefore two concurre
 same missing row conflict. If an overwrite replaces only some rows or partitions, its read set is
 determined in the same way, because the DataFrame can also read other rows of the table.
 
-Cached DataFrames are an exception. Otherwise a program that writes several times from one cached
-DataFrame would conflict with its own commits. An append of cached rows is based on the latest
-version, and the read set of an overwrite with cached rows is empty.
+Cached DataFrames are an exception. An append of cached rows is based on the latest version, and the
+read set of an overwrite with cached rows is empty. Without this exception, a program that writes
+several times from one cached DataFrame would conflict with its own commits.
 
 The source or a subquery of a MERGE, UPDATE or DELETE can also read the changed table. The operation
 is then based on the version that the source or subquery reads, and its read set contains the rows
