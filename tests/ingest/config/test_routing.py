@@ -147,7 +147,7 @@ def test_the_fields_of_the_layout_are_those_that_derived_columns_read(tmp_path):
         (
             "expression: kind, table-path: 'lake/{value}/rows'",
             {"connector": "  catalog: {type: session}\n"},
-            "all tables of table-path have the name rows in the catalog; write {value}",
+            "all tables of table-path have the same name in the catalog, rows; write {value}",
         ),
         (
             "expression: kind, tables: {a: x/events}",

@@ -113,7 +113,7 @@ class RowExpressions:
         evaluation fails, the record is refused.
 
         Args:
-            decoded: the decoded records, to which no masks have been applied.
+            decoded: the decoded records, before masks are applied.
             source: the records, with the columns of the Kafka source.
         """
         if not len(decoded.positions):
@@ -146,7 +146,7 @@ class RowExpressions:
         """Evaluate an expression for decoded records; refuse a record if the evaluation fails.
 
         Args:
-            decoded: the decoded records, to which no masks have been applied.
+            decoded: the decoded records, before masks are applied.
             source: the records, with the columns of the Kafka source.
 
         Returns:
@@ -164,7 +164,7 @@ class RowExpressions:
         A derived column replaces the field with the same name.
 
         Args:
-            decoded: the decoded records, to which masks have been applied.
+            decoded: the decoded records, after masks are applied.
             source: the records, with the columns of the Kafka source.
         """
         if not self.columns:

@@ -187,8 +187,8 @@ def with_key_json(
 ) -> tuple[Decoded, pa.RecordBatch]:
     """If the layout has `_kafka_key_json`, add a column with the decoded Kafka keys as JSON.
 
-    If `deleted` is false, a record whose key can't be decoded is refused. If `deleted` is true, the
-    records delete rows, and `_kafka_key_json` is null for such a key. Returns the decoded batch,
+    If a key can't be decoded and `deleted` is false, the record is refused. If `deleted` is true,
+    the records delete rows, and `_kafka_key_json` is null for this key. Returns the decoded batch,
     and the records with the new column.
     """
     if "_kafka_key_json" not in layout.metadata_columns:

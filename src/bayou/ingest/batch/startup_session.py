@@ -92,7 +92,7 @@ class StartupSession:
 
     @property
     def is_spark_needed(self) -> bool:
-        """Whether a batch has called `spark_session`, so it can't end before Spark starts."""
+        """Whether a batch needs Spark: it has called `spark_session`."""
         return self._is_needed.is_set()
 
     def spark_session(self) -> SparkSession:

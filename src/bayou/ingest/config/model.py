@@ -85,8 +85,8 @@ class ConnectorConfig(Section):
                 raise ValueError(f"topics.{key}.destination: {error}") from error
             if topic.destination.is_template and TOPIC not in topic.destination.name:
                 raise ValueError(
-                    f"topics.{key}.destination: all tables of the section have the name {name} "
-                    "in the catalog; write {topic} in table-name"
+                    f"topics.{key}.destination: all tables of the section have the same name in "
+                    f"the catalog, {name}; write {TOPIC} in table-name"
                 )
             names = [name, *_route_names(key, destination, self.catalog)]
             for name in names:
@@ -113,8 +113,8 @@ def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfi
         return []
     if routes.table_path is not None and VALUE not in routes.names[-1]:
         raise ValueError(
-            f"topics.{key}.destination.route-by: all tables of table-path have the name "
-            f"{routes.names[-1]} in the catalog; write {VALUE} in table-name"
+            f"topics.{key}.destination.route-by: all tables of table-path have the same name in "
+            f"the catalog, {routes.names[-1]}; write {VALUE} in table-name"
         )
     try:
         names = [catalog.qualified_name(n.replace(VALUE, "value")).lower() for n in routes.names]

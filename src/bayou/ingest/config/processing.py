@@ -148,7 +148,7 @@ class ProcessingConfig(Section):
 
     @property
     def expressions(self) -> dict[str, Expression]:
-        """The expression of each derived column, in which other derived columns are expanded."""
+        """The expression of each derived column, with other derived columns expanded."""
         expanded: dict[str, Expression] = {}
         for name, sql in self.columns.items():
             expanded[name] = _expanded(parsed_expression(sql), expanded)
@@ -156,7 +156,7 @@ class ProcessingConfig(Section):
 
     @property
     def condition(self) -> Predicate | None:
-        """The condition of `where`, in which derived columns are expanded; None if it isn't set."""
+        """The condition of `where`, with derived columns expanded; None if it isn't set."""
         if self.where is None:
             return None
         condition = _expanded(parsed_expression(self.where), self.expressions)

@@ -380,7 +380,7 @@ class TopicConfig(Section):
 
     @property
     def skipped_fields(self) -> frozenset[str]:
-        """Lowercase names of fields that are neither stored nor read by an expression."""
+        """Lowercase names of the fields that aren't stored and that no expression reads."""
         return self.processing.unstored - self.input_fields
 
     @model_validator(mode="after")

@@ -123,8 +123,9 @@ def offsets_of_other_rows(
         tables: the target's tables.
         name: the Kafka topic's name.
         interrupted: whether a replay may have been interrupted before it deleted dead letters.
-        ambiguous: offsets that other dead letters have too. A row without `_kafka_timestamp` at
-            such an offset counts as a row of a different record.
+        ambiguous: offsets that several dead letters have, if `letters` may lack some of these dead
+            letters. A row without `_kafka_timestamp` at one of these offsets counts as a row of a
+            different record.
     """
     existing = {p: offsets for p, offsets in existing.items() if p >= 0 and offsets}
     if not existing:

@@ -48,9 +48,9 @@ class DecodePlan:
             fields are refused.
         ignore: whether unknown fields that aren't discovered are dropped. Their paths are returned
             as `Decoded.ignored`.
-        needed: lowercase paths of fields that an expression reads. `ignore` drops neither these
-            fields nor the objects that contain them. If such a field or object is unknown and isn't
-            discovered, the record is refused.
+        needed: lowercase paths of fields that an expression reads. `ignore` doesn't drop these
+            fields, and doesn't drop the objects that contain them. If one of them is unknown and
+            isn't discovered, the record is refused.
         widens: whether a column is returned in `Decoded.new_fields` if the Avro or Protobuf schema
             of a record has a wider type for it.
         max_new_fields: maximum number of unknown fields of a record; None for no limit.

@@ -1,4 +1,4 @@
-"""Previews a run, from the offsets of brokers and tables and a sample of the first records.
+"""Previews a run, based on the tables' offsets, the brokers' offsets and a sample of records.
 
 The sampled records are written to a temporary folder, to estimate the files of the run.
 """

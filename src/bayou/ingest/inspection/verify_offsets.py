@@ -56,9 +56,9 @@ class PartitionProof:
         unproven: offsets below `covered` that neither the tables nor the brokers have. Kafka may
             have deleted their records.
         waiting: number of offsets at or above `covered` that the brokers have.
-        ahead: offsets of rows at or above `covered`. With `route-by`, an interrupted batch may have
-            been committed to some tables only. Therefore offsets that at least one table has
-            recorded as read aren't included.
+        ahead: offsets of rows at or above `covered`, except offsets that a table of `route-by` has
+            recorded as read. They aren't errors, because an interrupted batch may have been
+            committed to only some of the tables.
         stale: for an upsert, offsets of rows that a newer record should have replaced or deleted.
     """
 

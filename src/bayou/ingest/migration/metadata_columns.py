@@ -62,8 +62,8 @@ class FromKafka:
     def _firsts(self) -> dict[int, int]:
         """For each partition, the lowest offset at which a record is skipped.
 
-        This is the lowest offset in the tables that the docstring of this class lists. For a
-        partition with neither rows nor dead letters, it is the next offset to read.
+        This is the lowest offset in the tables that the docstring of this class lists. If a
+        partition has no rows and no dead letters, it is the next offset to read.
         """
         path, name = self._topic.table_path, self.name
         engine = for_path(path, self._storage_options)

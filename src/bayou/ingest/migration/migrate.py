@@ -176,7 +176,7 @@ class _Migration:
         if before is not None:
             raise PipelineError(
                 f"topic {self._topic.key!r}: {file.path} begins with the records of {before}, "
-                f"a migrated file that no longer has these records. {before} was renamed, moved "
+                f"which was migrated. {before} no longer has these records: it was renamed, moved "
                 f"or compressed. Rename {file.path} back, or remove it from the folder. To add its "
                 "records again as new rows, set connector.migration.on-renamed-file: migrate.",
                 topic=self._topic.key,

@@ -78,11 +78,11 @@ class KnownFiles:
 
     @cached_property
     def _moved(self) -> dict[tuple[int, str], list[list[Part]]]:
-        """The parts of each migrated file that may have been renamed.
+        """The migrated files that may have been renamed, each as a list of its parts.
 
-        A file of the folder to migrate is omitted if it hasn't changed. Each key is a pair: the
-        number of records in a file's first part, and their checksum. Several files can have the
-        same key, so each value is a list with the parts of each file.
+        A file that is unchanged in the folder to migrate is omitted. Each key is a pair: the number
+        of records in a file's first part, and their checksum. Several files can have the same key,
+        so each value is a list of files.
         """
         moved: dict[tuple[int, str], list[list[Part]]] = {}
         for path, parts in self._by_path.items():

@@ -50,8 +50,8 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     """Compare all files in a folder with the table.
 
     The records of a file must have the checksums that the migration recorded. Each record must be
-    exactly one row or one dead letter. This rule doesn't apply to records that the pipeline reads
-    from Kafka, nor to records that `processing.where` filters out.
+    exactly one row or one dead letter, unless the migration skipped it or `processing.where`
+    filters it out. The migration skips records that the pipeline reads from Kafka.
 
     In an upsert, a later record may have replaced or deleted the row of an earlier record. Records
     of committed batches may therefore lack rows.

@@ -34,7 +34,7 @@ from bayou.version import VERSION
 
 _MAX_SAMPLES = 360
 _SAMPLE_INTERVAL = 10.0
-"""Seconds between samples, of which `_MAX_SAMPLES` cover an hour."""
+"""Seconds between samples; `_MAX_SAMPLES` samples cover an hour."""
 _MAX_COMMITS = 50
 _RATE_SECONDS = 60.0
 _MAX_ARRIVALS = 1_024

@@ -87,8 +87,8 @@ class RoutedTables:
 
     Args:
         topic: the topic, with `route-by`.
-        tables: the target, which is the default table, and the dead letter table. The caller opens
-            the default table.
+        tables: the target (the default table) and the dead letter table. The caller opens the
+            default table.
         schema: the schema of the topic's records.
 
     Attributes:

@@ -55,7 +55,7 @@ class BackgroundRegistration:
         self._failures = 0
 
     def request(self) -> None:
-        """Request an update, which `poll` starts.
+        """Request an update; `poll` starts it.
 
         After a failed update, `poll` starts no update until the retry is due.
         """

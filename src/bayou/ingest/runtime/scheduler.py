@@ -45,8 +45,8 @@ class Scheduler:
     """Runs the micro-batches of many topics until `stop`.
 
     Args:
-        spark: the Spark session. If Spark hasn't started yet, a `StartupSession`, which `use`
-            replaces.
+        spark: the Spark session. While Spark is starting, pass a `StartupSession`; `use` replaces
+            it by the Spark session.
         ends: reads the end offsets of topics from the brokers.
         once: if True, each topic stops at the end offsets of its first poll.
         clock: monotonic seconds; measures flush intervals and the pauses before retries.

@@ -23,8 +23,8 @@ def with_new_columns(
     """Return the columns with the new fields added.
 
     Args:
-        new_fields: the new fields. A nested field is inside a copy of its top-level column. The
-            copy has no other fields.
+        new_fields: the new fields as partial columns. The partial column of a nested field is a
+            copy of its top-level column without the other fields.
         with_column: function that takes columns and a field. It returns the columns with the field
             added, or None if the table can't have the field.
 
@@ -55,8 +55,8 @@ def within_limit(
     If a field doesn't fit, a later field with fewer nested fields can still fit.
 
     Args:
-        new_fields: the new fields. A nested field is inside a copy of its top-level column. The
-            copy has no other fields.
+        new_fields: the new fields as partial columns. The partial column of a nested field is a
+            copy of its top-level column without the other fields.
         room: maximum number of fields. Nested fields count one by one, and the objects that contain
             them don't count.
 

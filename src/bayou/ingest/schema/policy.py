@@ -119,7 +119,7 @@ def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
 
 
 def read_columns(topic: Topic, columns: StructType) -> StructType:
-    """Remove the columns of fields that are neither stored nor read by an expression."""
+    """Remove the columns of fields that aren't stored and that no expression reads."""
     skipped = topic.config.skipped_fields
     return StructType(tuple(f for f in columns if f.name.lower() not in skipped))
 
@@ -390,11 +390,11 @@ class SchemaPolicy:
 
     @property
     def _is_restricted(self) -> bool:
-        """Whether a new column is refused if a mask or an expression can't be applied to it.
+        """Whether a new field gets no column if a mask or an expression can't be applied to it.
 
-        If the table doesn't exist yet, such a column isn't refused, and `layout` raises an error
-        that stops the topic. In a new table of `route-by`, the column is refused, because a record
-        with a new value of `route-by` must not stop the topic.
+        If the table doesn't exist yet, the result is False: the field gets a column, and `layout`
+        raises an error that stops the topic. New tables of `route-by` are an exception, because a
+        record with a new value of `route-by` must not stop the topic.
         """
         config = self._topic.config
         is_read = bool(config.masks or config.processing.inputs or config.route_inputs)

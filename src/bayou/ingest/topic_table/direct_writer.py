@@ -1,4 +1,6 @@
-"""Writes records of programs and files to a topic's table, like records of the Kafka topic.
+"""Writes records from programs and files to the table of a Kafka topic.
+
+The records are processed like records of the topic.
 
 `_kafka_topic` is the topic's name. For records of programs, `_kafka_partition` is `WRITTEN`, and
 `_kafka_offset` is the record's index in the call of `write`. For migrated records,

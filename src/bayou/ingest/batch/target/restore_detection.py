@@ -26,7 +26,7 @@ _MIGRATED = -1  # `_kafka_partition` of migrated rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRange:
-    """A range of offsets in one partition; the table should have a row at one of these offsets."""
+    """A range of offsets in one partition, for which the table should have at least one row."""
 
     partition: int
     first: int

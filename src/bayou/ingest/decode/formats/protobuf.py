@@ -227,7 +227,7 @@ def _is_map(field: Any) -> bool:
 def _to_dict(message: Message) -> dict[str, Any]:
     record: dict[str, Any] = {}
     if message.DESCRIPTOR.is_extendable and message.Extensions:
-        raise ValueError("the message has a Protobuf extension, for which there can be no column")
+        raise ValueError("the message has a Protobuf extension, which can't become a column")
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
         if _is_map(field):
