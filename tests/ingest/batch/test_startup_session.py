@@ -55,9 +55,10 @@ def test_tasks_run_in_one_other_process(session):
     assert session.conf.get("a", None) == "1"
 
 
-def test_ctrl_c_does_not_end_the_process(session):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_processes_does_not_end_the_process(session, number):
     ((_, pid),) = collect(session, process_of, [1])
-    os.kill(pid, signal.SIGINT)
+    os.kill(pid, number)
     assert collect(session, process_of, [2]) == [(2, pid)]
 
 

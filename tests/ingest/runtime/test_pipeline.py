@@ -131,10 +131,15 @@ def test_a_batch_whose_worker_died_starts_spark(small_pipeline, monkeypatch):
 
 @pytest.mark.process
 @pytest.mark.usefixtures("without_spark")
-def test_a_stop_ends_a_run_with_few_records_without_spark(small_pipeline):
+def test_a_run_that_is_stopped_while_a_batch_needs_spark_starts_spark(small_pipeline, monkeypatch):
     stop = threading.Event()
-    stop.set()
+
+    def read_message(_):
+        stop.set()
+        raise EOFError
+
+    monkeypatch.setattr(startup_session, "read_message", read_message)
     small_pipeline.produce({"id": 1})
     configuration = small_pipeline.configuration
-    (summary,) = run_pipeline(configuration, once=True, reporter=Listeners(), stop=stop)
-    assert summary.error is None
+    with pytest.raises(PipelineError, match="Spark was started"):
+        run_pipeline(configuration, once=True, reporter=Listeners(), stop=stop)

@@ -44,6 +44,7 @@ class StartupSession:
         self._in_task = threading.Lock()
         try:
             stderr = log.open("ab")
+            stderr.truncate(0)  # as the start of Spark does
         except OSError as error:
             raise state_path_error(log, error) from error
         with stderr:

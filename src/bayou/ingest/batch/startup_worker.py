@@ -39,7 +39,9 @@ def read_message(stream: IO[bytes]) -> Any:
 
 
 def _main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches this process, too
+    # These signals may reach all processes of the pipeline, which first ends the running batch.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keep output of libraries out of the results
     for name in _IMPORTS:

@@ -123,14 +123,23 @@ class TopicMaintenance:
             self._run(tasks, final=True)
 
     def needs_spark(self) -> bool:
-        """Whether `complete` would maintain a table that is too large for this process."""
-        if not set(self._due_at_end()) - {"forget"}:
+        """Whether `complete` would maintain a table that is too large for this process.
+
+        Must be called at the end of a run, when no batch follows.
+        """
+        self._behind = False
+        tasks = set(self._due_at_end()) - {"forget"}
+        if not tasks:
             return False
         table = open_table(self._topic.table_path, self._storage_options)
         try:
+            if "vacuum" in tasks and not self._vacuum_is_due(table):
+                tasks.remove("vacuum")
+            if not tasks or not table.exists():
+                return False
             return table.detail().size_in_bytes > _MAX_BYTES_WITHOUT_SPARK
-        except BayouError:
-            return True  # the task reports the error
+        except Exception:  # noqa: BLE001  # the task reports the error
+            return True
 
     def stop(self) -> None:
         """Stop the maintenance: wait for the end of the current step, and run no further steps."""
@@ -238,6 +247,7 @@ class TopicMaintenance:
         if task == "vacuum":
             if not self._vacuum_is_due(handle):
                 return None
+            self._last_vacuum = time.time()
         else:
             self._compacted = 0
             if task == "optimize":
@@ -314,9 +324,9 @@ class TopicMaintenance:
         return self._batches
 
     def _vacuum_is_due(self, handle: TableHandle) -> bool:
-        """Return whether a day has passed since the last vacuum in the table's history.
+        """Whether a day has passed since this object's last vacuum.
 
-        The method returns True at most once a day.
+        If it hasn't vacuumed yet, the last vacuum in the table's history counts.
         """
         now = time.time()
         if self._last_vacuum is None:
@@ -326,16 +336,12 @@ class TopicMaintenance:
                 return True  # due, so that the vacuum reports the error
             vacuums = [c for c in commits if completed_task(c) == ("vacuum", "done")]
             if not vacuums and len(commits) == _HISTORY_LIMIT:
-                self._last_vacuum = now
                 return True  # unknown: no vacuum is among the newest commits
             last = (vacuums or commits[-1:])[:1]
             timestamp = last[0].get("timestamp") if last else None
             self._last_vacuum = now if timestamp is None else _seconds(timestamp)
         # `abs`, because the time of the last vacuum is in the future if a clock was ahead.
-        if abs(now - self._last_vacuum) < _VACUUM_INTERVAL:
-            return False
-        self._last_vacuum = now
-        return True
+        return abs(now - self._last_vacuum) >= _VACUUM_INTERVAL
 
 
 def _seconds(timestamp: object) -> float:

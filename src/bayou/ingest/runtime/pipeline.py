@@ -145,19 +145,20 @@ def _ends_without_spark(
     """Wait until all topics have ended, and return whether the run can end without Spark.
 
     Spark isn't started for a run with `once` and few records, because the start of Spark takes
-    longer than reading these records, and slows the reading down. The result is False if there are
-    more records, if a batch or the maintenance needs Spark, or if the wait takes too long.
+    longer than reading these records, and slows the reading down. The result is False as soon as
+    Spark is needed: if there are more records, for a catalog entry, for a batch, or for the
+    maintenance of a large table. It is also False if `stop` is set, because a running batch may
+    still need Spark, and after 10 seconds.
     """
-    if sum(run.waiting for run in runs) > MAX_RECORDS:
+    if sum(run.waiting for run in runs) > MAX_RECORDS or any(run.has_entries for run in runs):
         return False
     deadline = time.monotonic() + _MAX_SECONDS_WITHOUT_SPARK
     while any(run.active for run in runs):
-        if stop is not None and stop.is_set():
-            return True
-        if startup.is_spark_needed or time.monotonic() > deadline:
+        is_stopped = stop is not None and stop.is_set()
+        if is_stopped or startup.is_spark_needed or time.monotonic() > deadline:
             return False
         time.sleep(_POLL_SECONDS)
-    return not any(run.needs_spark() for run in runs)
+    return not any(run.has_entries or run.needs_spark() for run in runs)
 
 
 def _wait(

@@ -155,8 +155,13 @@ class TopicRun:
         """Number of records in the topic that weren't in the table at the last preparation."""
         return 0 if self._prepared is None else self._prepared.started.waiting
 
+    @property
+    def has_entries(self) -> bool:
+        """Whether tables of the topic have catalog entries, which this run updates with Spark."""
+        return self._upkeep.has_entries
+
     def needs_spark(self) -> bool:
-        """Whether the end of a run with `once` needs Spark, for maintenance or catalog entries."""
+        """Whether the maintenance at the end of a run with `once` needs Spark."""
         with self._errors():
             if self._error is None and self._upkeep.needs_spark():
                 return True

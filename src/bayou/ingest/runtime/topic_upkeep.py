@@ -108,11 +108,14 @@ class TopicUpkeep:
         for maintenance in self._maintenance.values():
             maintenance.complete()
 
+    @property
+    def has_entries(self) -> bool:
+        """Whether tables of the topic have catalog entries, which this run updates with Spark."""
+        return bool(self._registrations)
+
     def needs_spark(self) -> bool:
-        """Whether catalog entries must be updated, or a large table needs maintenance."""
-        return bool(self._registrations) or any(
-            maintenance.needs_spark() for maintenance in self._maintenance.values()
-        )
+        """Whether a large table needs maintenance, which runs on executors."""
+        return any(maintenance.needs_spark() for maintenance in self._maintenance.values())
 
     def complete_registrations(self) -> None:
         """Update the catalog entries, and wait until they are updated.
