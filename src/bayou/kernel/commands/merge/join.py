@@ -86,37 +86,41 @@ def _dense_keys(column: Any, rows: pa.Int64Array) -> _DenseKeys | None:
     count = bounds["max"].as_py() - first + 1
     if count > _MAX_DENSE_RANGE * len(keys):
         return None
-    indices = pc.inverse_permutation(pc.subtract(keys, first), max_index=count - 1)
+    offsets = pc.subtract(keys, first)
+    small = pa.int32() if len(keys) < 1 << 31 else pa.int64()
+    indices = pc.inverse_permutation(offsets, max_index=count - 1, output_type=small)
     if count - indices.null_count < len(keys):  # some keys are equal
         return None
-    return _DenseKeys(first, rows.take(indices))
+    return _DenseKeys(first, indices, rows)
 
 
 class _DenseKeys:
-    """Keys that are unique integers: the row number of a key is at the key's offset in an array.
+    """Keys that are unique integers, whose indexes are stored in an array at the keys' offsets.
 
     Args:
         first: the smallest key.
-        rows: for each integer from the smallest to the largest key, the row number; null if no
-            source row has this key.
+        indices: for each integer from the smallest to the largest key, the index of the key; null
+            if there is no such key.
+        rows: for each key, its row number in the source.
     """
 
-    __slots__ = ("_first", "_rows")
+    __slots__ = ("_first", "_indices", "_rows")
 
-    def __init__(self, first: int, rows: Any) -> None:
+    def __init__(self, first: int, indices: Any, rows: Any) -> None:
         self._first = first
+        self._indices = indices
         self._rows = rows
 
     def pairs(self, columns: Sequence[pa.Array[Any]], max_pairs: int) -> Iterator[Pairs]:
         """Yield one object that contains all pairs with equal keys; see `SourceKeys.pairs`."""
         # The difference wraps around, so the offset of a key outside the range is too large.
         offsets: Any = pc.subtract(columns[0].cast(pa.int64()), self._first).view(pa.uint64())
-        in_range = pc.less(offsets, pa.scalar(len(self._rows), pa.uint64()))
+        in_range = pc.less(offsets, pa.scalar(len(self._indices), pa.uint64()))
         if in_range.true_count < len(offsets):
             offsets = pc.if_else(in_range, offsets, pa.scalar(None, pa.uint64()))
-        sources = self._rows.take(offsets)
-        targets = pc.indices_nonzero(sources.is_valid()).cast(_INDEX)
-        yield Pairs(targets, sources.drop_null())
+        indices = self._indices.take(offsets)
+        targets = pc.indices_nonzero(indices.is_valid()).cast(_INDEX)
+        yield Pairs(targets, self._rows.take(indices.drop_null()))
 
 
 class _HashedKeys:
