@@ -173,7 +173,7 @@ def test_columns_without_a_type_come_in_as_void() -> None:
         (
             (MergeClause(kind="NOT MATCHED BY SOURCE", action="update"),),
             ArgumentError,
-            "no source row",
+            "no matching source row",
         ),
         ((update({}),), ArgumentError, "sets no column"),
         ((update({"nn": "1"}),), PredicateError, "cannot resolve nn in UPDATE clause"),
