@@ -21,23 +21,31 @@ import gc
 import importlib
 import os
 import sys
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 _TASKS = "pyspark.worker"
 _IMPORTS = ("confluent_kafka", "bayou.ingest.batch.batch_task", "bayou.spark.kafka")
 
 
-def _path_without_zip() -> list[str]:
-    home = Path(os.environ.get("SPARK_HOME", "")).resolve()
-    resolved = [Path(entry).resolve() for entry in sys.path]
-    if not (home / "__init__.py").exists() or home.parent not in resolved:
-        return sys.path
+def path_without_zip(path: Sequence[str], spark_home: Path) -> list[str]:
+    """Return the entries of `sys.path` without Spark's `pyspark.zip`.
+
+    If the other entries don't contain `pyspark`, or contain another `pyspark` before that of
+    `spark_home`, all entries are returned.
+    """
+    home = spark_home.resolve()
     archive = home / "python" / "lib" / "pyspark.zip"
-    return [entry for entry, path in zip(sys.path, resolved, strict=True) if path != archive]
+    others = [entry for entry in path if Path(entry).resolve() != archive]
+    found = PathFinder.find_spec("pyspark", others)
+    if found is None or found.origin is None:
+        return list(path)
+    return others if Path(found.origin).resolve() == home / "__init__.py" else list(path)
 
 
 if __name__ == "__main__":
-    sys.path[:] = _path_without_zip()
+    sys.path[:] = path_without_zip(sys.path, Path(os.environ.get("SPARK_HOME", "")))
     import pyspark.daemon
 
     if sys.argv[1:2] == [_TASKS]:
