@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
 from bayou.protocol.sql import quote_identifier
 
@@ -141,7 +142,7 @@ def last_of_each_key(
         everything = everything.set_column(at, everything.schema.field(at), ordering)
         competing = pc.and_not(competing, removed)
     candidates = everything.append_column(_KEY, ids).append_column(
-        _AT, pa.array(range(everything.num_rows), pa.int64())
+        _AT, arange(0, everything.num_rows)
     )
     candidates = candidates.filter(competing)
     # Among equal records, the record of the batch is last, so that a retried batch deletes again.
@@ -154,7 +155,7 @@ def last_of_each_key(
     sort_keys.append((_KIND, "descending", "at_start"))
     order = pc.sort_indices(candidates, sort_keys=sort_keys)
     sorted_ids = candidates.column(_KEY).combine_chunks().take(order)
-    ranked = pa.table({"key": sorted_ids, "rank": pa.array(range(len(order)), pa.int64())})
+    ranked = pa.table({"key": sorted_ids, "rank": arange(0, len(order))})
     last = ranked.group_by("key").aggregate([("rank", "max")]).column("rank_max").combine_chunks()
     winners = candidates.column(_AT).combine_chunks().take(order.take(last))
     winners = winners.filter(pc.equal(kinds.take(winners), _ROW))

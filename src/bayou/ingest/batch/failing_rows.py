@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import EvaluationError
+from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.model import And, Cast, Expression, IsNull, Not, Or, operands_of
@@ -44,7 +45,7 @@ class FailingRows:
             return self._evaluated(rows)
         except (EvaluationError, pa.ArrowInvalid):
             pass
-        indexes: Any = pa.array(range(rows.num_rows), pa.int64())
+        indexes: Any = arange(0, rows.num_rows)
         failed_casts = self._failed_casts(rows)
         parts: list[pa.Array[Any]] = []
         order: list[pa.Array[Any]] = []

@@ -23,6 +23,7 @@ import pyarrow as pa
 from bayou.ingest.batch.expressions import RowExpressions
 from bayou.ingest.decode import Decoded, DecodePlan
 from bayou.ingest.decode.formats import RecordDecoder, RecordFormat
+from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
 from bayou.protocol.schema import StructType
 
@@ -103,7 +104,7 @@ class FilteredDecoder:
         inputs = self._where_decoder.decode(values)
         if inputs.new_fields.fields:
             return inputs
-        positions = pa.array(range(len(values)), pa.int64())
+        positions = arange(0, len(values))
         rejected = self._expressions.rejected(inputs, source)
         filtered = self._expressions.filter(inputs, source).filtered
         # A record for which the condition is NULL is filtered out if it is valid, else refused.

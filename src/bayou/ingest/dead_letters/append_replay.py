@@ -37,6 +37,7 @@ from bayou.ingest.schema.policy import (
 from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.topic_table.direct_writer import MIGRATED
 from bayou.kernel import Operation, Table, delete_data_files, write_data
+from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.data_writer.data_writer import uses_partition_folders
 from bayou.kernel.engine import Engine
@@ -500,7 +501,7 @@ def deduplicated(batch: pa.RecordBatch) -> pa.RecordBatch:
         {
             "partition": batch.column("partition"),
             "offset": batch.column("offset"),
-            "row": pa.array(range(batch.num_rows), pa.int64()),
+            "row": arange(0, batch.num_rows),
         }
     )
     firsts = positions.group_by(["partition", "offset"]).aggregate([("row", "min")])

@@ -22,6 +22,7 @@ from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
 from bayou.ingest.decode.unknown_fields import additions, leaf_count, unknown_fields
 from bayou.ingest.decode.values import InvalidValueError, column_value
+from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import StructField, StructType
@@ -164,7 +165,7 @@ class JsonDecoder:
             positions = pc.indices_nonzero(values.is_valid()).cast(pa.int64())
             values = values.drop_null()
         else:
-            positions = pa.array(range(len(values)), pa.int64())
+            positions = arange(0, len(values))
         self._decode_block(values, positions, result)
         return result.decoded()
 

@@ -41,6 +41,7 @@ from bayou.ingest.schema.files import topic_schemas
 from bayou.ingest.schema.policy import SchemaPolicy, commit_tags
 from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.kernel import Engine, Operation, Snapshot, Table, delete_data_files, write_data
+from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.kernel.transaction.commit import discard_unless_committed
@@ -382,7 +383,7 @@ def record_batch(
             "value": pa.array(values, pa.binary()),
             "topic": pa.repeat(pa.scalar(topic), count),
             "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
-            "offset": pa.array(range(first, first + count), pa.int64()),
+            "offset": arange(first, first + count),
             "timestamp": timestamp_column,
             "headers": pa.nulls(count, pa.binary()),
         }

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from bayou.errors import ArgumentError, SchemaError
 from bayou.json_decoding import decode_json
+from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.kernel.transaction_state import TransactionState
@@ -81,7 +82,7 @@ class IdentityValues:
                 "next value exceeds the range of bigint. Write the rows to a new table.",
                 argument="rows",
             )
-        numbers = pa.array(range(count), pa.int64())
+        numbers = arange(0, count)
         values: pa.Array[pa.Int64Scalar] = pc.add(pc.multiply(numbers, step), begin)
         return values
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from bayou.errors import MultipleMatchesError
+from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.merge.clauses import TARGET, columns_of
 from bayou.kernel.commands.merge.join import (
@@ -16,7 +17,6 @@ from bayou.kernel.commands.merge.join import (
     Matcher,
     Pairs,
     joined_rows,
-    numbered,
 )
 from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
 from bayou.kernel.engine import Engine
@@ -284,7 +284,7 @@ def _with_clause(indices: Any, clauses: Any, sources: Any) -> tuple[Any, Any, An
 
 def _without(count: int, indices: Any) -> Any:
     if len(indices) == 0:
-        return numbered(count)
+        return arange(0, count)
     inverse = pc.inverse_permutation(indices, max_index=count - 1)
     return pc.indices_nonzero(pc.is_null(inverse)).cast(pa.int64())
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, columns_of
 from bayou.kernel.commands.merge.condition import MergeCondition
@@ -148,7 +149,7 @@ class _HashedKeys:
             values = keys.unique()
             assert safe or not values.null_count  # the caller removes rows with null keys
             if len(values) == len(keys):  # the ids are in the order of the rows
-                codes = numbered(len(keys))
+                codes = arange(0, len(keys))
             else:
                 codes = pc.index_in(keys, value_set=values).cast(_INDEX)
             if numbers is None:
@@ -300,13 +301,13 @@ class Matcher:
         sources = pc.indices_nonzero(self.candidates).cast(pa.int64())
         if self._condition.residual is None:
             yield Pairs(pa.repeat(pa.scalar(0, pa.int64()), len(sources)), sources)
-            rest = numbered(count).slice(1)
+            rest = arange(1, count)
             yield Pairs(rest, pa.repeat(sources[0], len(rest)))
             return
         step = max(1, _MAX_PAIRS // len(sources))
         for first in range(0, count, step):
             size = min(step, count - first)
-            index = numbered(size * len(sources))
+            index = arange(0, size * len(sources))
             row = pc.divide(index, len(sources))
             column = pc.subtract(index, pc.multiply(row, len(sources)))
             yield Pairs(pc.add(row, first), sources.take(column))
@@ -341,11 +342,6 @@ def joined_rows(
     if not columns:  # a batch without columns has no rows
         columns["row"] = pa.nulls(len(pairs))
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-
-
-def numbered(count: int) -> Any:
-    """Return the int64 array 0, 1, 2, ..."""
-    return pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count)), 1)
 
 
 class MatchedSourceRows:
