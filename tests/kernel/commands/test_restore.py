@@ -97,6 +97,19 @@ def test_no_row_id_is_given_out_twice_though_the_feature_was_dropped_since(path,
     assert {r["id"]: r["_metadata.row_id"] for r in found} == {1: 0, 2: 1, 3: 2}
 
 
+def test_new_rows_get_ids_above_those_of_restored_files_after_a_drop(path, written):
+    written(rows(*range(10)), configuration={"delta.enableRowTracking": "true"})
+    table = bayou.table(path)
+    table.alter.set_table_properties({"delta.enableRowTracking": "false"})
+    table.alter.drop_feature("rowTracking")
+    bayou.write(path, pa.table({"id": [20, 21, 22]}), mode="overwrite")
+    table.alter.set_table_properties({"delta.enableRowTracking": "true"})
+    table.restore(0)
+    bayou.write(path, pa.table({"id": [30, 31]}))
+    found = table.to_arrow(columns=["_metadata.row_id"])["_metadata.row_id"].to_pylist()
+    assert sorted(found) == list(range(12))
+
+
 def test_files_that_stay_get_the_row_ids_of_the_version(path, written):
     written(rows(1), rows(2), rows(3), configuration={"delta.enableRowTracking": "true"})
     table = bayou.table(path)

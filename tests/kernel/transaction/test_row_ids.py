@@ -61,6 +61,32 @@ def test_new_ids_are_above_those_of_files_that_come_with_theirs(engine, table):
     assert json.loads(mark) == {"rowIdHighWaterMark": 95}
 
 
+def test_new_ids_are_above_those_of_a_file_that_begins_below_the_mark(engine, table):
+    append(engine, begin(engine, table, {"delta.enableRowTracking": "true"}))
+    transaction = begin(engine, table)
+    adds = write_data(engine, transaction.transaction_state(engine), ROWS.to_batches())
+    restored = [msgspec.structs.replace(a, path="r", base_row_id=1) for a in adds]
+    transaction.commit(engine, [*restored, *adds])
+    found = [line["add"] for line in commit_lines(engine, table, 1) if "add" in line]
+    assert [a["baseRowId"] for a in found] == [1, 4]
+    mark = table.latest_snapshot(engine).domain_metadata["delta.rowTracking"]
+    assert json.loads(mark) == {"rowIdHighWaterMark": 6}
+
+
+def test_a_file_below_the_mark_needs_no_statistics(engine, table):
+    append(engine, begin(engine, table, {"delta.enableRowTracking": "true"}))
+    transaction = begin(engine, table)
+    with transaction.read_files(engine) as files:
+        (file,) = files
+    removes = list(transaction.generate_remove_actions(engine))
+    transaction.commit(
+        engine, [*removes, msgspec.structs.replace(file.add, path="other.parquet", stats=None)]
+    )
+    assert only_action(commit_lines(engine, table, 1), "add")["baseRowId"] == 0
+    mark = table.latest_snapshot(engine).domain_metadata["delta.rowTracking"]
+    assert json.loads(mark) == {"rowIdHighWaterMark": 2}
+
+
 def test_rows_that_are_not_counted_get_no_ids(engine, table):
     append(engine, begin(engine, table, {"delta.enableRowTracking": "true"}))
     transaction = begin(engine, table)

@@ -44,7 +44,9 @@ def with_row_ids(
     """Assign row ids and row commit versions to `add` actions that have none.
 
     Files that a RESTORE adds, and files with a new deletion vector, already have row ids. Existing
-    row ids can be above `mark`, because dropping row tracking resets the high water mark.
+    row ids can be above `mark`, because dropping row tracking resets the high water mark. The new
+    high water mark is at least the last row id of each file. If a file starts at or below `mark`
+    and has no `numRecords`, its last row id is unknown, and the file is ignored.
 
     Args:
         mark: high water mark before the commit, -1 if no row ids were assigned.
@@ -55,8 +57,9 @@ def with_row_ids(
     """
     adds = list(adds)
     for add in adds:
-        if add.base_row_id is not None and add.base_row_id > mark:
-            mark = max(mark, add.base_row_id + _num_rows(table, add) - 1)
+        if add.base_row_id is not None:
+            rows = _num_rows(table, add, required=add.base_row_id > mark)
+            mark = max(mark, add.base_row_id + rows - 1)
     tracked: list[AddFile] = []
     for add in adds:
         changes: dict[str, Any] = {}
@@ -72,14 +75,19 @@ def with_row_ids(
     )
 
 
-def _num_rows(table: str, add: AddFile) -> int:
+def _num_rows(table: str, add: AddFile, *, required: bool = True) -> int:
     """Return the number of row ids of a file: one for each row, including deleted rows.
 
     Some writers exclude deleted rows from `numRecords`. If this is possible for the file, the
     number of its deleted rows is added.
+
+    Args:
+        required: whether a missing `numRecords` is an error. If False, the number is 0 then.
     """
     rows = num_records(add.stats)
     if rows is None:
+        if not required:
+            return 0
         raise ArgumentError(
             f"{table}: row tracking requires the statistic numRecords of each file, and file "
             f"{add.path} has none. Write the file with statistics.",
