@@ -216,6 +216,57 @@ def test_letters_that_were_replayed_after_the_version_of_a_clone_are_cloned_too(
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds
 
 
+@pytest.mark.parametrize("where", [None, "partition = 0"])
+def test_clones_from_between_the_commits_of_a_replay_are_like_an_interrupted_replay(
+    pipeline, where
+):
+    """docs/operations/recovery.md, if version N is the replay's commit."""
+    fix_schema(pipeline)
+    earlier = pipeline.dead_letters.snapshot().version
+    version = replay(pipeline).version
+    pipeline.table.clone(f"{pipeline.path}_clone", version=version)
+    letters_path = f"{pipeline.path}_clone_dead_letters"
+    pipeline.dead_letters.clone(letters_path, version=earlier)
+    pipeline.file.write_text(pipeline.file.read_text().replace("lake/events", "lake/events_clone"))
+    outcome = replay(pipeline, where=where)
+    known = 2 if where is None else 1
+    assert (outcome.replayed, outcome.already_rows, outcome.refused) == (0, known, 1)
+    outcome = replay(pipeline)
+    assert (outcome.replayed, outcome.already_rows, outcome.refused) == (0, 2 - known, 1)
+    assert append_replay.OTHER_ROW not in outcome.reasons
+    assert bayou.table(f"{pipeline.path}_clone").to_arrow().num_rows == 3
+    assert bayou.table(letters_path).to_arrow()["offset"].to_pylist() == [2]
+    assert prove_offsets(pipeline.configuration, pipeline.topic).holds
+
+
+def test_a_replay_in_a_clone_that_has_completed_is_not_interrupted(pipeline):
+    fix_schema(pipeline)
+    earlier = pipeline.dead_letters.snapshot().version
+    version = replay(pipeline).version
+    pipeline.table.clone(f"{pipeline.path}_clone", version=version)
+    letters_path = f"{pipeline.path}_clone_dead_letters"
+    pipeline.dead_letters.clone(letters_path, version=earlier)
+    pipeline.file.write_text(pipeline.file.read_text().replace("lake/events", "lake/events_clone"))
+    replay(pipeline)
+    bayou.table(letters_path).restore(0)
+    outcome = replay(pipeline)
+    assert (outcome.replayed, outcome.already_rows, outcome.refused) == (0, 0, 3)
+
+
+def test_the_reason_for_letters_that_a_restore_brought_back_names_the_restore(pipeline):
+    fix_schema(pipeline)
+    earlier = pipeline.dead_letters.snapshot().version
+    replay(pipeline)
+    pipeline.dead_letters.restore(earlier)
+    outcome = replay(pipeline)
+    assert (outcome.replayed, outcome.already_rows, outcome.refused) == (0, 0, 3)
+    assert outcome.reasons[append_replay.OTHER_ROW] == 2
+    for part in ("topic was recreated", "cloned or restored", "has the record, drop"):
+        assert part in append_replay.OTHER_ROW
+    assert rows(pipeline) == [(1, None), (2, "red"), (3, "blue")]
+    assert len(letters(pipeline)) == 3
+
+
 @pytest.mark.parametrize("upserts", [False, True])
 def test_letters_of_programs_are_refused_and_can_be_dropped(new_pipeline, upserts):
     pipeline = new_pipeline(upserts=upserts)

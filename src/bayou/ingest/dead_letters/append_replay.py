@@ -83,6 +83,9 @@ WRITTEN_BY_PROGRAM = (
 )
 """Why a dead letter of a program can't be replayed: nothing identifies the record."""
 
+_APPLICATION = "bayou-replay/"
+"""Prefix of a replay's transaction identifier; table id and topic follow."""
+
 
 class AppendReplay:
     """One attempt to replay dead letters.
@@ -216,7 +219,22 @@ class AppendReplay:
         return {p: ranges for p, ranges in self._letters.ranges().items() if p >= 0}
 
     def _application(self, dead_letters: SnapshotHandle) -> str:
-        return f"bayou-replay/{dead_letters.kernel.table_id}/{self._name}"
+        return f"{_APPLICATION}{dead_letters.kernel.table_id}/{self._name}"
+
+    def _last_replay(self, table: SnapshotHandle) -> int:
+        """Return the highest version of the transaction identifiers of the topic's replays.
+
+        The result is -1 if there are none. The id of the dead letter table is ignored, because a
+        clone of the table has a new id, but the identifiers of its source.
+        """
+        return max(
+            (
+                version
+                for application, version in table.transactions.items()
+                if application.startswith(_APPLICATION) and application.endswith(f"/{self._name}")
+            ),
+            default=-1,
+        )
 
     def _row_offsets(
         self,
@@ -261,6 +279,7 @@ class AppendReplay:
         replay without `where` does so, because `where` can exclude dead letters that have rows.
         If the identifier's version in the target is higher than in the dead letter table, a replay
         was interrupted, and the target may have rows of dead letters that haven't been deleted.
+        The same is true of clones, if the dead letter table was cloned at an earlier time.
 
         Raises:
             PipelineError: dead letters with the same offset have different records.
@@ -280,9 +299,8 @@ class AppendReplay:
                 topic=self._topic.key,
                 table=self._dead_letters.table_uri,
             )
-        application = self._application(dead_letters)
-        committed = max(table.transactions.get(application, -1) for table in tables)
-        completed = dead_letters.transactions.get(application, -1)
+        committed = max(self._last_replay(table) for table in tables)
+        completed = self._last_replay(dead_letters)
         self._interrupted = committed > completed
         self._run_id = max(time.time_ns() // 1000, committed + 1, completed + 1)
         existing = {
@@ -371,9 +389,9 @@ class AppendReplay:
 
         - `skipped`: the target hasn't recorded the offset yet.
         - `already_rows`: the target already has the row of the record.
-        - `refused`: the target's row at the offset is of another record, or the partition is
-          negative and `ends` doesn't contain it. Negative partitions contain records that aren't
-          from Kafka.
+        - `refused`: the target has a row at the offset, but it isn't known to be of the record, or
+          the partition is negative and `ends` doesn't contain it. Negative partitions contain
+          records that aren't from Kafka.
 
         Args:
             ends: for each partition, the offset below which dead letters can be replayed.

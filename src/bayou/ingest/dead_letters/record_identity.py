@@ -29,9 +29,10 @@ RECORD = ["partition", "offset", "timestamp", "key", "value"]
 """The columns of a dead letter that identify its record."""
 
 OTHER_ROW = (
-    "the table has a row with the same partition and offset, but of another record, because the "
-    "topic was deleted and recreated. If the table lacks the record of the dead letter, send it to "
-    "the Kafka topic again. Then drop the dead letter with bayou dlq drop"
+    "the table has a row with the same partition and offset, but nothing shows that it is the row "
+    "of this record: the topic was recreated, or the dead letter table was cloned or restored. If "
+    "the table has the record, drop the dead letter with bayou dlq drop. If it doesn't, send the "
+    "record to the Kafka topic again before you drop the dead letter"
 )
 """Why a dead letter isn't replayed if a row with its offset isn't known to be its record."""
 
