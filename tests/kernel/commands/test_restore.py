@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import threading
 import time
@@ -119,8 +120,11 @@ def test_files_that_stay_get_the_row_ids_of_the_version(path, written):
     table.alter.drop_feature("rowTracking")
     table.delete("id = 1")
     table.alter.set_table_properties({"delta.enableRowTracking": "true"})
-    table.restore(2)
+    version = table.restore(2).version
     assert sorted(map(str, table.to_arrow(columns=columns).to_pylist())) == before
+    checksum = json.loads(Path(path, "_delta_log", f"{version:020d}.crc").read_text())
+    live = table.snapshot().files()
+    assert (checksum["numFiles"], checksum["tableSizeBytes"]) == (3, sum(live["size"].to_pylist()))
 
 
 def test_times_name_versions_though_in_commit_timestamps_were_off_in_between(path, written):

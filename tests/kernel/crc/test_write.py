@@ -193,6 +193,8 @@ def test_more_removes_than_files_make_it_count(log):
         ("COMPUTE STATS", (add("a", size=3),), (1, 3)),
         ("ROW TRACKING BACKFILL", (add("a", size=3),), (1, 3)),
         ("Deletion Vector Tombstones", (remove("a", size=3),), (1, 3)),
+        ("RESTORE", (add("a", size=3, dataChange=False),), (1, 3)),
+        ("CLONE", (add("a", size=3, dataChange=False),), (1, 3)),
     ],
 )
 def test_operations_that_name_files_again_change_no_number(log, operation, actions, expected):
@@ -201,6 +203,35 @@ def test_operations_that_name_files_again_change_no_number(log, operation, actio
     log.commit(commit_info(operation=operation), *actions)
     found = written(log, 1)
     assert (found["numFiles"], found["tableSizeBytes"]) == expected
+
+
+@pytest.mark.parametrize("operation", ["RESTORE", "CLONE"])
+def test_files_that_are_new_are_counted_beside_those_that_are_named_again(log, operation):
+    vector = {**deletion_vector("v"), "cardinality": 2}
+    log.commit(WRITE, *VECTORS, add("a", size=3, vector=vector), add("b", size=4))
+    written(log, 0)
+    log.commit(
+        commit_info(operation=operation),
+        add("a", size=3, vector=vector, dataChange=False),
+        remove("b", size=4),
+        add("c", size=5),
+    )
+    found = written(log, 1)
+    assert (found["numFiles"], found["tableSizeBytes"]) == (2, 8)
+    assert sum(found["fileSizeHistogram"]["fileCounts"]) == 2
+    assert (found["numDeletionVectorsOpt"], found["numDeletedRecordsOpt"]) == (1, 2)
+
+
+def test_files_of_an_optimize_are_counted(log):
+    log.commit(WRITE, *HEAD, add("a", size=3), add("b", size=4))
+    written(log, 0)
+    log.commit(
+        commit_info(operation="OPTIMIZE"),
+        *(remove(path, size=size, dataChange=False) for path, size in (("a", 3), ("b", 4))),
+        add("c", size=6, dataChange=False),
+    )
+    found = written(log, 1)
+    assert (found["numFiles"], found["tableSizeBytes"]) == (1, 6)
 
 
 def test_a_commit_that_is_gone_is_an_error(log):

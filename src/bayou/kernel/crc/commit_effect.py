@@ -33,6 +33,9 @@ class FileChanges:
         added, removed: sizes of the files in bytes.
         added_deleted, removed_deleted: number of deleted rows of each file that has a deletion
             vector.
+        rearranged, rearranged_deleted: sizes and deleted rows of the `add` actions whose
+            `dataChange` is false; `added` and `added_deleted` don't contain them. These files are
+            already live, or the commit removes the files that contained their rows.
         is_complete: whether every `remove` action has a size.
     """
 
@@ -40,12 +43,15 @@ class FileChanges:
     removed: list[int] = field(default_factory=list)
     added_deleted: list[int] = field(default_factory=list)
     removed_deleted: list[int] = field(default_factory=list)
+    rearranged: list[int] = field(default_factory=list)
+    rearranged_deleted: list[int] = field(default_factory=list)
     is_complete: bool = True
 
     def add(self, action: AddFile) -> None:
-        self.added.append(action.size)
+        (self.added if action.data_change else self.rearranged).append(action.size)
         if action.deletion_vector is not None:
-            self.added_deleted.append(action.deletion_vector.cardinality)
+            deleted = self.added_deleted if action.data_change else self.rearranged_deleted
+            deleted.append(action.deletion_vector.cardinality)
 
     def remove(self, action: RemoveFile) -> None:
         if action.size is None:
@@ -60,6 +66,9 @@ _READDS_FILES = frozenset(
     {"COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL", "DROP FEATURE"}
 )
 """Operations that add live files again, for example with row ids, and add no new files."""
+
+_READDS_UNCHANGED_FILES = frozenset({"RESTORE", "CLONE"})
+"""Operations whose `add` actions name live files if, and only if, their `dataChange` is false."""
 
 _REMOVES_NOTHING = frozenset({"Deletion Vector Tombstones"})
 """Operations that write `remove` actions of files that aren't live."""
@@ -216,15 +225,21 @@ def _changed_files(effect: CommitEffect) -> FileChanges | None:
     if effect.operation in _UNRELIABLE or effect.operation is None:
         return None
     files = effect.files
+    added, added_deleted = files.added, files.added_deleted
     if effect.operation in _READDS_FILES:
-        files = FileChanges(
-            removed=files.removed,
-            removed_deleted=files.removed_deleted,
-            is_complete=files.is_complete,
-        )
+        added, added_deleted = [], []
+    elif effect.operation not in _READDS_UNCHANGED_FILES:
+        added, added_deleted = added + files.rearranged, added_deleted + files.rearranged_deleted
     if effect.operation in _REMOVES_NOTHING:
-        return FileChanges(added=files.added, added_deleted=files.added_deleted)
-    return files if files.is_complete else None
+        return FileChanges(added=added, added_deleted=added_deleted)
+    if not files.is_complete:
+        return None
+    return FileChanges(
+        added=added,
+        removed=files.removed,
+        added_deleted=added_deleted,
+        removed_deleted=files.removed_deleted,
+    )
 
 
 def _with_vectors(base: VersionChecksum, files: FileChanges) -> VersionChecksum:
