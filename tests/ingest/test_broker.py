@@ -46,7 +46,7 @@ def test_a_topic_that_may_be_seen_again_is_found():
     asked = ends(hidden=["b"])
     assert asked.latest(["b"]) == {}
     asked._cluster.hidden = ()
-    asked._known_until = 0.0
+    asked.reload_partitions()
     assert asked.latest(["b"]) == {"b": {0: 7}}
 
 

@@ -196,6 +196,10 @@ class TopicEndOffsets:
             ends.setdefault(partition.topic, {})[partition.partition] = end
         return ends
 
+    def reload_partitions(self) -> None:
+        """Don't use the cached lists of partitions in the next call of `latest`."""
+        self._known_until = 0.0
+
     def _partitions_of(self, names: Collection[str]) -> list[TopicPartition]:
         return self._cluster.partitions(TopicSelection(topics=tuple(sorted(names))))
 

@@ -433,3 +433,55 @@ def test_brokers_that_do_not_answer_end_the_topic_after_its_retries():
     assert run.ended.wait(20)
     scheduler.stop()
     assert (run.attempts, str(run.error)) == ([1, 2, 3], "no answer")
+
+
+class Incomplete:
+    """The first answers lack a partition, because its new leader doesn't know it yet."""
+
+    def __init__(self, polls):
+        self.polls = polls
+        self.reloads = 0
+
+    def latest(self, names):
+        self.polls -= 1
+        return {"t": {0: 5} if self.polls >= 0 else {0: 5, 1: 7}}
+
+    def reload_partitions(self):
+        self.reloads += 1
+
+
+class TwoPartitions(Retried):
+    """A topic that has read the records of partition 0 but none of partition 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.position = {0: 5, 1: 0}
+
+    def run_batch(self, spark, end):
+        self.batches.append(end)
+        self.position |= end
+
+
+def test_a_run_with_once_waits_for_a_partition_that_the_first_polls_lack():
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    run, ends = TwoPartitions(), Incomplete(2)
+    scheduler = Scheduler(SimpleNamespace(sparkContext=context), ends, once=True)
+    scheduler.add(run)
+    scheduler.start()
+    assert run.ended.wait(20)
+    scheduler.stop()
+    assert (run.attempts, ends.reloads, run.error) == ([1, 2], 2, None)
+    assert run.position == {0: 5, 1: 7}
+
+
+def test_a_run_with_once_fails_if_a_partition_stays_unreported():
+    run = TwoPartitions()
+    scheduler = Scheduler(SimpleNamespace(), Incomplete(100), once=True)
+    scheduler.add(run)
+    scheduler.start()
+    assert run.ended.wait(20)
+    scheduler.stop()
+    assert (run.attempts, run.batches) == ([1, 2, 3], [])
+    assert "'t': the brokers know the topic but report no end offset of its partition 1" in str(
+        run.error
+    )

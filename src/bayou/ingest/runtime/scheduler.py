@@ -130,8 +130,6 @@ class Scheduler:
             return []
         except Exception:  # noqa: BLE001  # repeated for each topic, to find the cause
             return [result for topic in topics for result in self._latest_of(topic)]
-        for topic in topics:
-            topic.broker_failures = 0
         return [(topic, ends.get(topic.name)) for topic in topics]
 
     def _latest_of(
@@ -147,6 +145,10 @@ class Scheduler:
         if ends is None or any(end < position.get(p, 0) for p, end in ends.items()):
             self._submit(topic, None)  # the topic doesn't exist, or was recreated
             return
+        if self._once and topic.target is None and (missing := position.keys() - ends.keys()):
+            self._partition_missing(topic, min(missing))
+            return
+        topic.broker_failures = 0
         # Without a table, no offsets are committed yet, so a new preparation would start over.
         if topic.run.has_table and now - topic.prepared >= _PREPARE_SECONDS:
             self._submit(topic, None)
@@ -193,6 +195,20 @@ class Scheduler:
             topic.busy = False
             self._changed.set()
 
+    def _partition_missing(self, topic: _ScheduledTopic, partition: int) -> None:
+        """Poll a topic again after a pause, because the brokers don't report all its partitions.
+
+        Otherwise a run with `once` would end without the records of the partition. For example, a
+        new leader may not know the partition yet.
+        """
+        self._ends.reload_partitions()
+        error = KafkaError(
+            f"Topic {topic.name!r}: the brokers know the topic but report no end offset of its "
+            f"partition {partition}. Check that all brokers are running.",
+            topic=topic.name,
+        )
+        self._broker_failed(topic, error)
+
     def _broker_failed(self, topic: _ScheduledTopic, error: KafkaError) -> None:
         topic.broker_failures += 1
         pause = topic.run.retry_pause(error, topic.broker_failures)
@@ -216,7 +232,7 @@ class _ScheduledTopic:
         prepared: time at which the topic was added, or was last queued to be prepared again.
         waiting_since: time at which a poll first saw a waiting record; None if no record waits.
         not_before: the end of the pause after a failure. No batch starts earlier.
-        broker_failures: number of consecutive polls to which the brokers didn't answer.
+        broker_failures: number of failed polls since the brokers last reported all end offsets.
         target: for `once`, the end offsets at which the topic stops.
     """
 
