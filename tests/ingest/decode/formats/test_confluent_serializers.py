@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.confluent.type import decimal_pb2
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.type import date_pb2
 
 from bayou.ingest.decode import DecodePlan
 from bayou.ingest.decode.formats import RecordDecoder, RecordFormat, Registry, RegistryAddress
@@ -77,3 +79,27 @@ def test_protobuf_with_an_import_and_a_nested_message(double, client):
         message, VALUE
     )
     assert read(double, "protobuf", value) == {"id": 1, "city": {"name": "Ulm"}}
+
+
+def test_protobuf_with_imports_that_the_serializer_does_not_register(double, client):
+    pool = descriptor_pool.DescriptorPool()
+    order = descriptor_pb2.FileDescriptorProto(name="order.proto", package="p", syntax="proto3")
+    message = order.message_type.add(name="Order")
+    for number, (module, type_name) in enumerate(
+        ((date_pb2, "google.type.Date"), (decimal_pb2, "confluent.type.Decimal")), 1
+    ):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+        order.dependency.append(module.DESCRIPTOR.name)
+        message.field.add(
+            name=f"f{number}", number=number, type=11, type_name=f".{type_name}", label=1
+        )
+    pool.Add(order)
+    message_type = message_factory.GetMessageClass(pool.FindMessageTypeByName("p.Order"))
+    message = message_type()
+    message.f1.year, message.f1.month = 2024, 1
+    message.f2.value, message.f2.scale = b"\x7b", 2
+    value = ProtobufSerializer(message_type, client)(message, VALUE)
+    assert read(double, "protobuf", value) == {
+        "f1": {"year": 2024, "month": 1, "day": 0},
+        "f2": {"value": b"\x7b", "precision": 0, "scale": 2},
+    }

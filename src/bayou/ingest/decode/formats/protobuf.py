@@ -31,7 +31,7 @@ from google.protobuf.message import DecodeError, Message
 from bayou.errors import BayouError
 from bayou.ingest.decode.formats.schema_registry import Registry, split_header
 from bayou.ingest.decode.json_schema import JSON_TEXT
-from bayou.ingest.decode.schema_size import FieldCount
+from bayou.ingest.decode.schema_size import FieldCount, SchemaTooLargeError
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -61,6 +61,17 @@ _SCALARS: Mapping[int, DataType] = {
     FieldDescriptor.CPPTYPE_ENUM: STRING,
 }
 
+_PACKAGES: Mapping[str, str] = {
+    "google/protobuf/": "google.protobuf.",
+    "google/type/": "google.type.",
+    "confluent/": "confluent_kafka.schema_registry.confluent.",
+}
+"""For each folder of files that Confluent's serializers don't register: the package of the files.
+
+A schema that imports a file of these folders has no reference to it. `google.type` is part of
+googleapis-common-protos, which isn't a dependency of Bayou.
+"""
+
 
 class ProtobufReader:
     """Reads Protobuf values, each with the schema of its writer."""
@@ -69,6 +80,7 @@ class ProtobufReader:
         self._registry = registry
         self._files: dict[int, Any] = {}
         self._columns: dict[tuple[int, tuple[int, ...]], StructType] = {}
+        self._refused: dict[tuple[int, tuple[int, ...]], str] = {}  # () for a whole schema
 
     def read(self, value: bytes) -> tuple[Any, StructType]:
         """Return a decoded value, and the columns of its message type.
@@ -84,32 +96,19 @@ class ProtobufReader:
             raise ValueError("doesn't start with a schema registry's header")
         indexes, body = _indexes(header[1])
         descriptor = self._descriptor(header[0], indexes)
+        columns = self._columns_of((header[0], tuple(indexes)), descriptor)
         message = message_factory.GetMessageClass(descriptor)()
         try:
             message.ParseFromString(body)
         except DecodeError as error:
             raise ValueError(f"doesn't match its Protobuf schema: {error}") from error
         _check_known(message)
-        name = (header[0], tuple(indexes))
-        columns = self._columns.get(name)
-        if columns is None:
-            columns = self._columns[name] = _columns(descriptor, (), FieldCount())
         return _to_dict(message), columns
 
     def _descriptor(self, number: int, indexes: list[int]) -> Descriptor:
         file = self._files.get(number)
         if file is None:
-            pool = descriptor_pool.DescriptorPool()
-            response = self._registry.schema(number, serialized=True)
-            try:
-                file = self._add(pool, response, f"schema-{number}.proto")
-            except BayouError:
-                raise
-            except Exception as error:  # the library raises various exceptions for invalid schemas
-                raise ValueError(
-                    f"schema {number} of the registry isn't Protobuf: {error}"
-                ) from error
-            self._files[number] = file
+            file = self._files[number] = self._file(number)
         try:
             if min(indexes, default=0) < 0:
                 raise IndexError  # a negative index would count from the end
@@ -119,6 +118,34 @@ class ProtobufReader:
         except IndexError as error:
             raise ValueError(f"schema {number} of the registry has no message {indexes}") from error
         return message
+
+    def _file(self, number: int) -> Any:
+        key = (number, ())
+        if key in self._refused:
+            raise ValueError(self._refused[key])
+        response = self._registry.schema(number, serialized=True)
+        try:
+            pool = descriptor_pool.DescriptorPool()
+            return self._add(pool, response, f"schema-{number}.proto")
+        except BayouError:
+            raise
+        except Exception as error:  # the library raises various exceptions for invalid schemas
+            is_missing = isinstance(error, _MissingImportError)
+            what = str(error) if is_missing else f"isn't Protobuf: {error}"
+            self._refused[key] = f"schema {number} of the registry {what}"
+            raise ValueError(self._refused[key]) from error
+
+    def _columns_of(self, key: tuple[int, tuple[int, ...]], descriptor: Descriptor) -> StructType:
+        columns = self._columns.get(key)
+        if key in self._refused:
+            raise ValueError(self._refused[key])
+        if columns is None:
+            try:
+                columns = self._columns[key] = _columns(descriptor, (), FieldCount())
+            except SchemaTooLargeError as error:
+                self._refused[key] = str(error)
+                raise
+        return columns
 
     def _add(self, pool: Any, response: Mapping[str, Any], name: str) -> Any:
         schema = response["schema"]
@@ -132,24 +159,50 @@ class ProtobufReader:
             )
             self._add(pool, referenced, reference["name"])
         for dependency in file.dependency:
-            if dependency.startswith("google/protobuf/"):
-                _add_well_known(pool, dependency)
+            _add_imported(pool, dependency)
         file.name = name
         return pool.AddSerializedFile(file.SerializeToString()) or pool.FindFileByName(name)
 
 
-def _add_well_known(pool: Any, name: str) -> None:
-    """Add a file of well-known types, such as `google/protobuf/any.proto`, to a pool."""
+class _MissingImportError(ValueError):
+    """A schema imports a file that is neither a reference nor in an installed package."""
+
+    def __init__(self, name: str) -> None:
+        message = f"imports {name}, which the registry doesn't list as a reference"
+        if name.startswith("google/type/"):
+            message += ". Install googleapis-common-protos, which contains this file"
+        super().__init__(message)
+
+
+def _add_imported(pool: Any, name: str) -> None:
+    """Add an imported file, such as `google/protobuf/any.proto`, to a pool that lacks it.
+
+    Raises:
+        _MissingImportError: no installed package has the file.
+    """
     try:
-        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
-    except ImportError as error:
-        raise ValueError(
-            f"the schema imports {name}, which isn't a file of Protobuf's well-known types"
-        ) from error
-    file = descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+        pool.FindFileByName(name)
+    except KeyError:
+        file = _installed_file(name)
+    else:
+        return  # it is a reference, or was added as the import of another file
     for dependency in file.dependency:
-        _add_well_known(pool, dependency)
+        _add_imported(pool, dependency)
     pool.Add(file)
+
+
+def _installed_file(name: str) -> Any:
+    """Return the descriptor of a file that is part of an installed package."""
+    for folder, package in _PACKAGES.items():
+        if name.startswith(folder):
+            module = name.removeprefix(folder).removesuffix(".proto").replace("/", ".") + "_pb2"
+            try:
+                descriptor = importlib.import_module(package + module).DESCRIPTOR
+            except ImportError as error:
+                raise _MissingImportError(name) from error
+            if descriptor.name == name:
+                return descriptor_pb2.FileDescriptorProto.FromString(descriptor.serialized_pb)
+    raise _MissingImportError(name)
 
 
 def _indexes(data: bytes) -> tuple[list[int], bytes]:
