@@ -222,3 +222,20 @@ def test_records_deleted_before_a_batch_is_planned_are_reported_or_skipped(broke
 def test_ending_offsets_are_refused(source):
     with pytest.raises(ArgumentError, match="endingOffsets isn't valid in a streaming query"):
         _stream(source, subscribe="t", endingOffsets="latest")
+
+
+def test_a_partition_without_an_end_offset_is_an_error(broker, source, monkeypatch):
+    """A new leader may not know its partition yet."""
+    _fill(broker, "led", 2, 4)
+    options = {"subscribe": "led", "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    stream = _stream(source, **options)
+    start = stream.initialOffset()
+    latest = stream._cluster.latest
+    monkeypatch.setattr(
+        stream._cluster,
+        "latest",
+        lambda partitions: {p: end for p, end in latest(partitions).items() if p.partition == 0},
+    )
+    for request in (lambda: stream.latestOffset(start, _ALL), stream.prepareForTriggerAvailableNow):
+        with pytest.raises(KafkaError, match="'led' partition 1: .* report no offsets"):
+            request()

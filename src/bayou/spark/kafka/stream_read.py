@@ -89,14 +89,15 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._cluster.latest(selected_partitions(self._cluster, self._options))
+        self._target = self._ends(selected_partitions(self._cluster, self._options))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begin = _from_json(start)
         end = self._available(begin)
         self._latest = end
         if not isinstance(limit, ReadAllAvailable):
-            known = begin | self._cluster.earliest([p for p in end if p not in begin])
+            new = [p for p in end if p not in begin]
+            known = begin | self._cluster.require_offsets(self._cluster.earliest(new), new)
             if self._target is None and self._must_wait(known, end):
                 return start
             if isinstance(limit, ReadMaxRows):
@@ -150,7 +151,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             end = self._target
         else:
-            end = self._cluster.latest(self._cluster.partitions(self._options.selection))
+            end = self._ends(self._cluster.partitions(self._options.selection))
         for partition, offset in begin.items():
             if partition not in end:
                 self._loss.report(
@@ -165,6 +166,16 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     partition.topic,
                 )
         return end
+
+    def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the current end offset of each existing partition.
+
+        Raises:
+            KafkaError: the brokers report no end offset of a partition. If the partition were
+                omitted, `Trigger.AvailableNow` would end without its records, and a later batch
+                could read it from its first record again.
+        """
+        return self._cluster.require_offsets(self._cluster.latest(partitions), partitions)
 
     def _must_wait(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
         """Whether `min_offsets_per_trigger` requires the next batch to wait for more offsets."""
