@@ -23,6 +23,9 @@ from bayou.ingest.runtime.shared_tables import SharedTables
 class TopicUpkeep:
     """The maintenance and the catalog entries of the tables of one topic.
 
+    A batch calls `open` and `count_batch` in its thread. The other methods may be called at the
+    same time, so they iterate over copies.
+
     Args:
         batches: the lock that a batch of the topic holds while it runs.
     """
@@ -67,7 +70,7 @@ class TopicUpkeep:
     def start(self, spark: SparkSession) -> None:
         """Set the Spark session for maintenance and for updates of catalog entries."""
         self._spark = spark
-        for maintenance in self._maintenance.values():
+        for maintenance in list(self._maintenance.values()):
             maintenance.use_executors(spark)
 
     def count_batch(self, report: BatchReport, *, is_behind: bool) -> None:
@@ -105,7 +108,7 @@ class TopicUpkeep:
 
     def complete(self) -> None:
         """Run maintenance that is due and wait for it."""
-        for maintenance in self._maintenance.values():
+        for maintenance in list(self._maintenance.values()):
             maintenance.complete()
 
     @property
@@ -115,7 +118,8 @@ class TopicUpkeep:
 
     def needs_spark(self) -> bool:
         """Whether a large table needs maintenance, which runs on executors."""
-        return any(maintenance.needs_spark() for maintenance in self._maintenance.values())
+        maintenance = list(self._maintenance.values())
+        return any(table.needs_spark() for table in maintenance)
 
     def complete_registrations(self) -> None:
         """Update the catalog entries, and wait until they are updated.
@@ -124,7 +128,7 @@ class TopicUpkeep:
             BayouError: an update failed.
         """
         if self._spark is not None:
-            for registration in self._registrations.values():
+            for registration in list(self._registrations.values()):
                 registration.complete(self._spark)
 
     def end_registrations(self) -> None:
@@ -133,12 +137,12 @@ class TopicUpkeep:
         The next run repeats updates that aren't done by then.
         """
         if self._spark is not None:
-            for registration in self._registrations.values():
+            for registration in list(self._registrations.values()):
                 registration.end(self._spark)
 
     def close(self) -> None:
         """Stop the maintenance of tables that no other topic uses."""
-        for topic in self._opened.values():
+        for topic in list(self._opened.values()):
             self._tables.close_maintenance(topic)
 
     def _registration_failed(self, error: BayouError, failures: int, pause: float) -> None:
