@@ -77,6 +77,66 @@ def test_rows_keep_their_time_in_every_zone(tmp_path, name, properties):
     assert len(after) == len(before) - gone
 
 
+UTC_MIDNIGHT = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+"""What `LOCAL` is in UTC."""
+
+
+def source(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "p": [UTC_MIDNIGHT] * len(ids)})
+
+
+MOVES = {
+    "update": lambda table: table.update(
+        {"p": "TIMESTAMP'2024-01-01T00:00:00Z'"}, predicate="id = 1"
+    ),
+    "merge": lambda table: (
+        table.merge(source(1), "target.id = source.id")
+        .when_matched_update({"p": "source.p"})
+        .execute()
+    ),
+    "merge of all columns": lambda table: (
+        table.merge(source(1), "target.id = source.id").when_matched_update_all().execute()
+    ),
+}
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
+@pytest.mark.parametrize("name", sorted(MOVES))
+def test_an_assigned_time_is_the_same_in_every_zone(tmp_path, name, properties):
+    engine, path = table_of(str(tmp_path), properties)
+    before = rows_in(engine, path, "Asia/Tokyo")
+    MOVES[name](bayou.table(path, engine=engine))
+    after = rows_in(engine, path, "Asia/Tokyo")
+    assert after == [(1, UTC_MIDNIGHT), *before[1:]]
+
+
+def test_a_merge_moves_only_the_rows_whose_clause_assigns_the_time(tmp_path):
+    engine, path = table_of(str(tmp_path), {})
+    before = rows_in(engine, path, "Asia/Tokyo")
+    later = UTC_MIDNIGHT + dt.timedelta(days=1)
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "p": [later] * 2})
+    (
+        bayou.table(path, engine=engine)
+        .merge(rows, "target.id = source.id")
+        .when_matched_update({"p": "source.p"}, predicate="source.id = 1")
+        .when_matched_update({"id": "source.id"})
+        .execute()
+    )
+    assert rows_in(engine, path, "Asia/Tokyo") == [(1, later), *before[1:]]
+
+
+def test_a_feed_has_the_assigned_time(tmp_path):
+    engine, path = table_of(str(tmp_path), FEED)
+    MOVES["update"](bayou.table(path, engine=engine))
+    changes = Table.for_path(engine, path).changes(engine, CommitBoundary.at_version(1))
+    scan = changes.scan_builder().with_time_zone("Asia/Tokyo").build()
+    with scan.change_files(engine) as files:
+        state = scan.change_state(engine)
+        rows = [r for f in files for b in read_change_file(engine, state, f) for r in b.to_pylist()]
+    times = {row["_change_type"]: row["p"] for row in rows}
+    assert times == {"update_preimage": TOKYO, "update_postimage": UTC_MIDNIGHT}
+
+
 TOKYO = dt.datetime(2023, 12, 31, 15, tzinfo=dt.UTC)
 """What `LOCAL` is in Tokyo."""
 
@@ -103,11 +163,10 @@ def test_an_overwrite_replaces_rows_by_their_time_in_its_zone(tmp_path, name, pr
     plan = plan_write(engine, write)
     state = TransactionState.from_bytes(plan.state)
     commit_write(engine, write, plan, write_task_data(engine, state, rows.to_batches()))
-    zoned = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
     assert rows_in(engine, path, "Asia/Tokyo") == [
-        (7, zoned),
-        (8, zoned),
-        (9, zoned),
+        (7, UTC_MIDNIGHT),
+        (8, UTC_MIDNIGHT),
+        (9, UTC_MIDNIGHT),
         (99, TOKYO),
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -23,7 +23,8 @@ _PIECE_ROWS = 1 << 17
 _ZONELESS_KEY = b"bayou.partition_texts"
 """Key in a batch's metadata for partition values that are timestamps without a time zone.
 
-The value is a JSON object: logical name of the partition column -> the string in the log.
+The value is a JSON object: logical name of the partition column -> UTC string -> the string in the
+log. The UTC string is the serialized value that the rows have in this column.
 """
 
 
@@ -45,7 +46,12 @@ def zoneless_values(state: TransactionState, values: Mapping[str, str | None]) -
 
 
 def with_original_values(
-    state: TransactionState, batch: pa.RecordBatch, values: Mapping[str, str | None]
+    state: TransactionState,
+    batch: pa.RecordBatch,
+    values: Mapping[str, str | None],
+    *,
+    time_zone: str = "UTC",
+    assigned: Collection[str] = (),
 ) -> pa.RecordBatch:
     """Return the rows of a file with some of its partition values in the schema metadata.
 
@@ -54,11 +60,20 @@ def with_original_values(
 
     Args:
         values: the file's serialized partition values by physical name.
+        time_zone: the time zone in which the rows of the file were read.
+        assigned: columns with new values in these rows. Their new values are written with a time
+            zone, even if they are equal to the old values.
     """
     zoneless = zoneless_values(state, values)
-    if not zoneless:
+    by_name: dict[str, dict[str | None, str]] = {}
+    for name in state.partition_columns if zoneless else ():
+        original = zoneless.get(state.physical_name(name))
+        if original is not None and name not in assigned:
+            data_type = state.schema.select([name]).fields[0].data_type
+            value = partition_values.parse(original, data_type, time_zone)
+            by_name[name] = {partition_values.serialize(value, data_type): original}
+    if not by_name:
         return batch
-    by_name = {n: v for n in state.partition_columns if (v := zoneless.get(state.physical_name(n)))}
     metadata = {**(batch.schema.metadata or {}), _ZONELESS_KEY: msgspec.json.encode(by_name)}
     return batch.replace_schema_metadata(metadata)
 
@@ -99,8 +114,9 @@ class PartitionSplitter:
         metadata = batch.schema.metadata
         if metadata and _ZONELESS_KEY in metadata:
             data = data.replace_schema_metadata()
-            originals = self._original_values(decode_json(metadata[_ZONELESS_KEY], dict))
-            keys = [tuple(map(dict.get, originals, key, key)) for key in keys]
+            by_name = decode_json(metadata[_ZONELESS_KEY], dict[str, dict[str, str]])
+            originals = [by_name.get(name, {}) for name, _ in self._columns]
+            keys = [tuple(map(_original_value, originals, key)) for key in keys]
         if len(keys) == 1:
             return [PartitionSlice(keys[0], data, data.nbytes)]
         order = pc.array_sort_indices(codes)
@@ -115,22 +131,6 @@ class PartitionSplitter:
             start = end
         return slices
 
-    def _original_values(self, zoneless: Mapping[str, str]) -> list[dict[str | None, str | None]]:
-        """Return a mapping for each partition column: timestamp string in UTC -> original string.
-
-        Args:
-            zoneless: original strings, which have no time zone, by column name. A column that isn't
-                in `zoneless` has an empty mapping.
-        """
-        originals: list[dict[str | None, str | None]] = []
-        for name, data_type in self._columns:
-            original = zoneless.get(name)
-            value = partition_values.parse(original, data_type)
-            originals.append(
-                {} if original is None else {partition_values.serialize(value, data_type): original}
-            )
-        return originals
-
 
 def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Split a large batch into slices that can be sorted within the processor's cache."""
@@ -139,6 +139,10 @@ def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         return
     for first in range(0, batch.num_rows, _PIECE_ROWS):
         yield batch.slice(first, _PIECE_ROWS)
+
+
+def _original_value(originals: Mapping[str, str], value: str | None) -> str | None:
+    return None if value is None else originals.get(value, value)
 
 
 def _partition_codes(

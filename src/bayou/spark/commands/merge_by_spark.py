@@ -179,7 +179,11 @@ def _merge(
         table_properties=table_properties,
         counter=counter,
     )
-    task = MatchedRowsTask(state=merge.state, assigned=merge_plan.updated_columns)
+    task = MatchedRowsTask(
+        state=merge.state,
+        assigned=merge_plan.updated_columns,
+        always_assigned=merge_plan.always_updated,
+    )
     hidden = {} if target.view is None else target.view.hidden_columns(snapshot.schema.names)
     plan = _Plan(merge_plan, request, snapshot, columns, hidden)
     rows = located_rows(target, snapshot)

@@ -32,6 +32,7 @@ from bayou.kernel.commands.merge.clauses import (
     columns_of,
 )
 from bayou.kernel.commands.merge.condition import MergeCondition
+from bayou.kernel.commands.row_changes.assignments import generated_from
 from bayou.kernel.expressions.model import Column, Expression, Literal, Predicate
 from bayou.kernel.expressions.resolution import type_of
 from bayou.kernel.expressions.sql.parser import parse_expression
@@ -251,6 +252,15 @@ class MergePlan:
         """Columns that at least one UPDATE clause sets, in the order of `schema`."""
         updated = {name for c in self.target_clauses for name in self.columns_set_by(c)}
         return tuple(name for name in self.schema.names if name in updated)
+
+    @cached_property
+    def always_updated(self) -> frozenset[str]:
+        """Columns that every UPDATE clause sets, or that are generated from such columns."""
+        updates = [c for c in self.target_clauses if c.action == "update"]
+        if not updates:
+            return frozenset()
+        updated = frozenset.intersection(*(frozenset(self.columns_set_by(c)) for c in updates))
+        return updated | generated_from(self.schema, set(updated))
 
     def _clauses_of(self, kind: ClauseKind) -> tuple[PlannedClause, ...]:
         return tuple(clause for clause in self.clauses if clause.kind == kind)

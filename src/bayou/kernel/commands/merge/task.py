@@ -127,6 +127,7 @@ class _Run:
             [] if first is None else itertools.chain([first], changed),
             new_versions=None if source_only else self._new_versions,
             updated_rows=self._updated_rows if source_only else None,
+            assigned=self._plan.always_updated,
             inserted=self._inserted() if inserting else (),
             record_changes=None if first is not None else False,
         )

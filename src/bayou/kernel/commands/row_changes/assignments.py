@@ -33,6 +33,9 @@ class Assignments:
         values: new values by column name, or by dotted path of a nested field. A value is an SQL
             string or an `Expression` over the table's columns. The SQL string `DEFAULT` assigns
             the column's default.
+
+    Attributes:
+        columns: the assigned and the recomputed columns.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Assignments:
                     state.schema, expression, fields[-1].data_type
                 )
         self._generated = generated_from(state.schema, {path[0] for path in self._values})
+        self.columns = self._generated.union(path[0] for path in self._values)
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the updated rows with exactly the table's columns; check the constraints."""

@@ -54,12 +54,15 @@ class MatchedRowsTask(PickledTask):
     Attributes:
         assigned: columns with new values. Generated columns are recomputed. All other columns keep
             their values.
+        always_assigned: columns that get new values in all updated rows. If None, these are the
+            columns in `assigned` and the columns that are generated from them.
         record_changes: whether to write change data files. If None, they are written if the change
             data feed is enabled.
     """
 
     state: RowChangeState
     assigned: tuple[str, ...] = ()
+    always_assigned: frozenset[str] | None = None
     record_changes: bool | None = None
 
     def for_writer(self, index: int, count: int) -> MatchedRowsTask:
@@ -85,6 +88,7 @@ class MatchedRowsTask(PickledTask):
             run.changes(rows),
             new_versions=run.new_versions if self.assigned and reads else None,
             updated_rows=None if reads else run.updated_rows,
+            assigned=run.always_assigned,
             inserted=inserted,
             record_changes=self.record_changes,
         )
@@ -96,6 +100,11 @@ class _Run:
         self._schema = task.state.transaction_state.schema
         self._assigned = task.assigned
         self._generated = generated_from(self._schema, set(task.assigned))
+        self.always_assigned = (
+            self._generated.union(task.assigned)
+            if task.always_assigned is None
+            else task.always_assigned
+        )
         self._rules = RowConstraints(engine, task.state.transaction_state)
         self._current: MatchedRows | None = None
 

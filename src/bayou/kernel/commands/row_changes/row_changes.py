@@ -8,7 +8,7 @@ worker that has the table's `RowChangeState`; it needs no transaction.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -91,6 +91,7 @@ def apply_row_changes(
     *,
     new_versions: NewVersions | None = None,
     updated_rows: UpdatedRows | None = None,
+    assigned: Collection[str] = (),
     inserted: Iterable[pa.RecordBatch] = (),
     record_changes: bool | None = None,
     data_change: bool = True,
@@ -112,6 +113,8 @@ def apply_row_changes(
             `FileChange.updated`.
         updated_rows: function that is passed instead of `new_versions` if the updated rows don't
             depend on the old rows. In this case, the old rows aren't read.
+        assigned: columns that get new values in all updated rows. In other columns, timestamps
+            without a time zone in the partition values of the old file stay as they are.
         inserted: new rows; missing columns get default or generated values. `apply_row_changes`
             checks the constraints of these rows.
         record_changes: whether to write change data files. If None, they are written if the change
@@ -125,6 +128,7 @@ def apply_row_changes(
         state,
         new_versions,
         updated_rows,
+        assigned=assigned,
         record_changes=record_changes,
         moves=not data_change,
     )
@@ -150,6 +154,7 @@ class _RowChangeWriter:
         new_versions: NewVersions | None,
         updated_rows: UpdatedRows | None,
         *,
+        assigned: Collection[str],
         record_changes: bool,
         moves: bool,
     ) -> None:
@@ -157,6 +162,7 @@ class _RowChangeWriter:
         self._state = state
         self._new_versions = new_versions
         self._updated_rows = updated_rows
+        self._assigned = assigned
         self._data_change = not moves
         self._changes = ChangeDataFiles(engine, state.transaction_state) if record_changes else None
         self._vectors = DeletionVectorFiles(engine, state.transaction_state)
@@ -239,7 +245,7 @@ class _RowChangeWriter:
             yield from self._read(change, removed, None if all_removed else removed, copies=False)
         elif self._updated_rows is not None and num_updated:
             for rows in self._updated_rows(change):
-                yield self._with_partition_strings(change, self._updated(rows, None))
+                yield self._updated(change, rows, None)
         if change.rewrite or all_removed:
             self.result.remove(file.add, self._now, data_change=self._data_change)
         else:
@@ -313,17 +319,24 @@ class _RowChangeWriter:
                         rows = batch if remaining is None else batch.filter(remaining)
                         yield self._with_partition_strings(change, self._copied(rows))
                     if remaining is not None:
-                        changed = self._changed(change, batch.filter(pc.invert(remaining)))
-                        yield from (self._with_partition_strings(change, rows) for rows in changed)
+                        yield from self._changed(change, batch.filter(pc.invert(remaining)))
 
-    def _with_partition_strings(self, change: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _with_partition_strings(
+        self, change: FileChange, rows: pa.RecordBatch, assigned: Collection[str] = ()
+    ) -> pa.RecordBatch:
         """Return the rows with some of the file's partition values in the schema metadata.
 
         These are the timestamps whose strings have no time zone. New files that contain the rows
         get the same strings as partition values.
+
+        Args:
+            assigned: columns that have new values in these rows.
         """
         return with_original_values(
-            self._state.transaction_state, rows, change.file.partition_values
+            self._state.transaction_state,
+            rows,
+            change.file.partition_values,
+            assigned=assigned,
         )
 
     def _batches(
@@ -352,17 +365,19 @@ class _RowChangeWriter:
         self._record(change, before, "update_preimage")
         if self._new_versions is not None:
             ids = before.column(ROW_ID) if self._state.row_tracking else None
-            versions = self._with_partition_strings(change, self._new_versions(change, before))
-            yield self._updated(versions, ids)
+            yield self._updated(change, self._new_versions(change, before), ids)
 
     def _record(self, change: FileChange, rows: pa.RecordBatch, change_type: ChangeType) -> None:
         if self._changes is not None:
             self._changes.add(self._with_partition_strings(change, rows), change_type)
 
-    def _updated(self, rows: pa.RecordBatch, ids: pa.Array[Any] | None) -> pa.RecordBatch:
+    def _updated(
+        self, change: FileChange, rows: pa.RecordBatch, ids: pa.Array[Any] | None
+    ) -> pa.RecordBatch:
         if self._changes is not None:
-            self._changes.add(rows, "update_postimage")
-        return self._tracked(rows, ids, None)
+            recorded = self._with_partition_strings(change, rows, self._assigned)
+            self._changes.add(recorded, "update_postimage")
+        return self._with_partition_strings(change, self._tracked(rows, ids, None), self._assigned)
 
     def _tracked(
         self,

@@ -56,13 +56,14 @@ class RowChangeTask(PickledTask):
             data_change: value of `dataChange` for removed files; False if rows are only moved.
         """
         new_versions: NewVersions | None = None
+        assigned: frozenset[str] = frozenset()
         if self.assigned is not None:
             assignments = Assignments(engine, self.state.transaction_state, self.assigned)
 
             def assign(_: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
                 return assignments.apply(rows)
 
-            new_versions = assign
+            new_versions, assigned = assign, assignments.columns
         finder = _Finder(self, engine)
         # A thread searches the next file while this thread changes the rows of a file.
         with read_ahead(finder.changes(files), 1) as changes:
@@ -71,6 +72,7 @@ class RowChangeTask(PickledTask):
                 self.state,
                 changes,
                 new_versions=new_versions,
+                assigned=assigned,
                 record_changes=self.records_changes,
             )
         changed.remove_files(finder.whole, data_change=data_change)
