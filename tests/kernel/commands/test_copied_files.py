@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -133,6 +134,36 @@ def test_rows_of_a_deep_clone_have_new_row_ids(path, target, written):
     assert deep(path, target).num_copied_files == 0
     again = bayou.table(target).to_arrow(columns=["_metadata.row_id"]).column(0).to_pylist()
     assert again == ids
+
+
+@pytest.mark.parametrize("by_source", [True, False])
+def test_earlier_copies_get_row_ids_when_the_clone_enables_row_tracking(
+    path, target, written, mark_deleted, by_source
+):
+    written(*ROWS, configuration=DELETION_VECTORS)
+    mark_deleted(lambda _: [1])
+    deep(path, target)
+    before = files(target)
+    if by_source:
+        bayou.table(path).alter.set_table_properties({"delta.enableRowTracking": "true"})
+    bayou.write(path, pa.table({"id": [7], "p": ["new"]}))
+    options = {} if by_source else {"configuration": {"delta.enableRowTracking": "true"}}
+    metrics = deep(path, target, **options)
+    assert (metrics.num_copied_files, metrics.num_removed_files) == (1, 0)
+    assert before < files(target)
+    clone = bayou.table(target)
+    columns = ["id", "_metadata.row_id", "_metadata.row_commit_version"]
+    tracked = clone.to_arrow(columns=columns)
+    assert len(set(tracked["_metadata.row_id"].to_pylist())) == tracked.num_rows == 7
+    assert set(tracked["_metadata.row_commit_version"].to_pylist()) == {metrics.version}
+    checksum = json.loads(Path(target, "_delta_log", f"{metrics.version:020d}.crc").read_text())
+    live = clone.snapshot().files()
+    assert (checksum["numFiles"], checksum["tableSizeBytes"]) == (4, sum(live["size"].to_pylist()))
+    assert checksum["numDeletedRecordsOpt"] == 3
+    clone.update({"id": "id + 10"}, predicate="id = 7")
+    clone.optimize.compact()
+    found = clone.to_arrow(columns=columns[:2]).to_pylist()
+    assert {r["_metadata.row_id"] for r in found} == set(tracked["_metadata.row_id"].to_pylist())
 
 
 def test_append_only_tables_are_cloned_again(path, target, written):

@@ -217,10 +217,12 @@ def clone(
     transaction = builder.build(engine)
     if existing is None and transaction.read_version >= 0:
         raise _exists(path)  # another writer has created the table concurrently
-    _check_mapping(path, source, transaction.transaction_state(engine).configuration)
+    configuration = transaction.transaction_state(engine).configuration
+    _check_mapping(path, source, configuration)
     transaction.record_read()
     counts = _count(engine, source)
-    files = CopiedFiles(engine, source, path, existing)
+    row_tracking = TableProperties(configuration).row_tracking
+    files = CopiedFiles(engine, source, path, existing, row_tracking=row_tracking)
     try:
         with discard_unless_committed(files.discard):
             if not shallow:

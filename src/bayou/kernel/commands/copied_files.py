@@ -132,21 +132,31 @@ class CopiedFiles:
     Args:
         table: path of the clone.
         existing: table that the clone replaces, usually an earlier clone; None if there is none.
+        row_tracking: whether row tracking is enabled in the clone. If True, retained copies without
+            row ids are added again, and the commit assigns row ids to them.
 
     Attributes:
-        actions: `add` actions of new copies, and `remove` actions of the clone's files that aren't
-            live in the source. A copy whose deletion vector is replaced has both actions.
+        actions: `add` actions of new copies and of copies that need row ids, and `remove` actions
+            of the clone's files that aren't live in the source. A copy whose deletion vector is
+            replaced has both actions.
         copied, removed: numbers of copied and removed data files.
         copied_bytes, removed_bytes: total sizes of these files.
     """
 
     def __init__(
-        self, engine: Engine, source: TableState, table: str, existing: TableState | None
+        self,
+        engine: Engine,
+        source: TableState,
+        table: str,
+        existing: TableState | None,
+        *,
+        row_tracking: bool,
     ) -> None:
         self._engine = engine
         self._table = table
         self._source = source
         self._existing = existing
+        self._row_tracking = row_tracking
         self._copies: list[FileCopy] = []
         self._vectors: dict[str, uuid.UUID] = {}
         self.actions: list[AddFile | RemoveFile] = []
@@ -172,6 +182,8 @@ class CopiedFiles:
                 elif not copy.has_same_deleted_rows(file):
                     self.actions.append(to_remove(copy.add, deleted_at))
                     self.actions.append(self._with_vector(copy.add, file))
+                elif self._row_tracking and copy.add.base_row_id is None:
+                    self.actions.append(msgspec.structs.replace(copy.add, data_change=False))
         for copy in copies.values():
             self.actions.append(to_remove(copy.add, deleted_at))
             self.removed += 1
