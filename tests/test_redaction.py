@@ -56,6 +56,9 @@ from bayou.redaction import is_secret_name, without_secrets
             "Map(a -> 1, aws_secret_access_key -> SECRET)",
             "Map(a -> 1, aws_secret_access_key -> ***)",
         ),
+        ("-Dapp.credentials.value=SECRET", "-Dapp.credentials.value=***"),
+        ("fs.credential.json = 'SECRET'", "fs.credential.json = ***"),
+        ("{'app.credential.value': 'SECRET'}", "{'app.credential.value': ***}"),
         ("api_key=SECRET&access-key=SECRET", "api_key=***&access-key=***"),
         (
             "OPTIONS ('azure_storage_master_key' 'SECRET')",
@@ -100,6 +103,9 @@ def test_secrets_are_removed(text, shown):
         "a basic understanding",
         "--set connector.storage.secret-key=... --set a=b",
         "s3://b/t/customer_key=42/part-1.parquet: can't read",
+        "-Dfs.s3a.aws.credentials.provider=org.example.PlainCredentialsProvider",
+        "hadoop.security.credential.provider.path = 'jceks://file/a'",
+        "credentials of main.orders: the catalog vends none",
     ],
 )
 def test_other_text_stays(text):

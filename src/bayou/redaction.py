@@ -25,7 +25,8 @@ _END = r"(?![^\W_])"
 _NAME = (
     r"(?:password|passphrase|passwd|secret|secret[._-]?(?:access[._-]?)?key|signature"
     r"|account[._-]?key(?:\.[\w.-]{1,200})?|sas[._-]?(?:key|token)|token|key\.pem"
-    r"|(?:api|access|sse[._-]?customer|encryption|master|private)[._-]?key(?:[._-]base64)?|credentials?|pwd)"
+    r"|(?:api|access|sse[._-]?customer|encryption|master|private)[._-]?key(?:[._-]base64)?"
+    r"|credentials?(?:\.(?!provider)[\w.-]{1,200})?|pwd)"
 )
 _QUOTED = r"(?:\\?\"(?:[^\"\\]|\\.){0,4000}?\\?\"|'[^']{0,4000}'(?:'[^']{0,4000}')*)"
 _SETTING = re.compile(

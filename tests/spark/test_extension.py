@@ -71,6 +71,69 @@ def test_secret_options_of_kafka_are_hidden_in_plans(spark, name):
     assert "q7w8e9" not in plan
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "spark.app.credential",
+        "spark.sql.catalog.größe.credential",
+        "app.credentials.json",
+        "-Dcredential=x",
+        "-Dapp.credentials.value=x",
+        "-Dfs.credential.json=/etc/x",
+        "-Xmx1g --credential x",
+        "--app-credentials x",
+        "-credential 9",
+        "credential: x",
+        "credential: 9",
+        "app.credential:9f8e",
+        '{"credentials":{"a":1}}',
+        "{'credential': 'x'}",
+        "'credential' = 'x'",
+        "credential = x",
+        "credential -> x",
+        "OPTIONS (credential 'x')",
+        "OPTIONS ('fs.credential.value' \"x\")",
+    ],
+)
+def test_credentials_in_names_and_values_of_the_conf_are_redacted(spark, text):
+    assert is_redacted(spark, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fs.s3a.aws.credentials.provider",
+        "org.example.PlainCredentialsProvider",
+        "org.example.ACredentialsProvider,org.example.BCredentialsProvider",
+        "-Dfs.s3a.aws.credentials.provider=org.example.PlainCredentialsProvider",
+        "fs.s3a.aws.credentials.provider: org.example.PlainCredentialsProvider",
+        "fs.s3a.aws.credentials.provider -> org.example.PlainCredentialsProvider",
+        "--credentials-provider org.example.PlainCredentialsProvider",
+        "/nowhere/credential-lib.jar",
+        "credential-lib.jar",
+        "credential-lib.jar:/x",
+        "credential-lib.jar:lib/x.jar",
+        "/opt/credential-service:/opt/x",
+        "/opt/credential/conf:/opt/credential/lib/*",
+        "C:\\lib\\credential-lib.jar;C:\\x",
+        "credential-lib.jar,x.zip",
+        "file:///opt/credential-lib.jar,hdfs://name:8020/x.jar",
+        "--jars google-auth-library-credentials-1.23.0.jar app.jar",
+        "com.google.auth:google-auth-library-credentials:1.23.0,org.example:x:1",
+        "http://credential-service:8080/x",
+        "credential-service:9092",
+        "the credentials of a catalog",
+    ],
+)
+def test_class_paths_packages_and_credential_providers_are_shown(spark, text):
+    assert not is_redacted(spark, text)
+
+
+def is_redacted(spark, text):
+    expression = spark.sparkContext.getConf().get("spark.redaction.regex")
+    return spark._jvm.java.util.regex.Pattern.compile(expression).matcher(text).find()
+
+
 @pytest.mark.parametrize("method", ["enable", "disable", "sql"])
 def test_what_is_no_session_is_refused(method):
     more = ("SELECT 1",) if method == "sql" else ()
@@ -136,6 +199,8 @@ conf = {
     "spark.app.shown": "shown-value",
     "spark.app.credential": "hunter2-credential",
     "spark.app.arguments": "-Dcredential=hunter2-argument",
+    "spark.app.options": "-Dapp.credentials.value=hunter2-option",
+    "spark.sql.catalog.größe.credential": "hunter2-catalog",
     "spark.hadoop.fs.s3a.aws.credentials.provider": "org.example.PlainCredentialsProvider",
     "spark.driver.extraClassPath": "/nowhere/credential-lib.jar",
 }

@@ -36,17 +36,22 @@ _FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _CONF = (hooks.ENABLED, _FILTER_PUSHDOWN)
 _REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 _DEFAULT_REDACTION = "(?i)url"
+_CREDENTIAL = r"credential(?!s?[._-]?provider)"
+_NO_VALUE = r"/|\d+(?:[.:,;/\s]|$)"  # after a colon: a path, a port or the version of a package
 _ADDED_REDACTION = (
     r"|(?i:(?:access|account|customer|encryption|keystore|master|private|provided)[._-]?key"
     r"|api[._-]?key|sas[._-]?(?:key|token)|azure\.sas\.|jaas|oauthbearer\.config"
-    r"|^[\w.-]*credential(?!s?[._-]?provider)[\w.-]*(?<!\.jar)$"
-    r"|credentials?(?:=|[\"']\s{0,9}:)"
+    rf"|^[^\s=:/,;\\]*{_CREDENTIAL}[^\s=:/,;\\]*(?<!\.jar)$"
+    rf"|{_CREDENTIAL}[\w.-]{{0,100}}(?:[\"']?\s{{0,9}}(?:=|->|(?<!\.jar):(?!{_NO_VALUE}))"
+    r"|[\"']?\s{1,9}[\"'])"
+    rf"|(?<![\w.-])--?[\w.-]{{0,100}}{_CREDENTIAL}[\w.-]{{0,100}}\s"
     r"|ssl\.key\.pem|private key-|passphrase|passwd|basic\.auth\.user)"
 )
 """Regular expression of the secret options that `spark.redaction.regex` doesn't match. It prevents
 Spark from writing them to plans and event logs. Spark redacts an option if its name or its value
 matches. Therefore the expression contains no word that is common in paths. `credential` matches
-only names and `credential=...` in a value, not class paths, JARs and classes such as
+only in a name, and in a value before another value, such as `--credential x`, `credential: x` and
+`'credential' = 'x'`. It doesn't match in class paths, Maven coordinates, and classes such as
 `AWSCredentialsProvider`."""
 _REDACTED_CONFS = (
     r"(?i)secret|password|token|access[.]?key" + _ADDED_REDACTION + r"|://[^\s/:@]*:[^\s@]*@"
