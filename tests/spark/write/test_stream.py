@@ -228,3 +228,27 @@ def test_the_transaction_of_batch_writes_skips_no_batch_of_a_stream(spark, tmp_p
     feed(source, "a", [1, 2])
     run(spark, source, table, checkpoint, **options)
     assert ids(table) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("by_conf", [True, False])
+def test_complete_mode_replaces_all_rows_whatever_overwrites_of_batches_replace(
+    spark, tmp_path, by_conf
+):
+    source, table, checkpoint = (tmp_path / name for name in ("in", "t", "checkpoint"))
+    conf, options = "spark.sql.sources.partitionOverwriteMode", {}
+    if by_conf:
+        spark.conf.set(conf, "dynamic")
+    else:
+        options["replaceWhere"] = "size = 'many'"
+    try:
+        for name in ("a", "b"):
+            feed(source, name, [1])
+            counts = spark.readStream.schema("id long").json(str(source)).groupBy("id").count()
+            sized = counts.selectExpr("id", "count", "if(count > 1, 'many', 'one') AS size")
+            writer = sized.writeStream.format("delta").outputMode("complete").partitionBy("size")
+            writer = writer.options(checkpointLocation=str(checkpoint), **options)
+            writer.trigger(availableNow=True).start(str(table)).awaitTermination()
+    finally:
+        spark.conf.unset(conf)
+    found = deltalake.DeltaTable(str(table)).to_pyarrow_table().to_pylist()
+    assert found == [{"id": 1, "count": 2, "size": "many"}]

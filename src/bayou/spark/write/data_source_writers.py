@@ -131,8 +131,9 @@ class DeltaStreamWriter(DataSourceStreamArrowWriter):
                 argument="checkpointLocation",
             )
         # A batch has only the query's transaction identifier, as in delta-spark. With `txnAppId`,
-        # which the session's conf may set for batch writes, all batches could be skipped.
-        options = replace(options, application=None)
+        # which the session's conf may set for batch writes, all batches could be skipped. The
+        # output mode `complete` always replaces all rows, as in delta-spark.
+        options = replace(options, application=None, dynamic_partitions=False, replace_where=None)
         self._options = options
         rows = as_nullable(from_spark(schema, table=options.path))
         mode = WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
