@@ -1,3 +1,5 @@
+import datetime as dt
+
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -39,8 +41,7 @@ def test_deleted_rows_are_left_out_by_a_broadcast_join(spark, deleted):
 
 
 def test_files_with_too_many_deleted_rows_are_read_by_the_kernel(spark, deleted, monkeypatch):
-    heap = 20 * read_planner._BYTES_A_DELETED_ROW
-    monkeypatch.setattr(read_planner, "max_heap_bytes", lambda _: heap)
+    _read_by_the_kernel(monkeypatch)
     frame = spark.read.format("delta").load(deleted)
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert "Union" in plan
@@ -53,3 +54,36 @@ def test_versions_before_the_vectors_have_all_rows(spark, deleted):
     frame = spark.read.format("delta").option("versionAsOf", 2).load(deleted)
     assert frame.count() == 300
     assert "Join" not in frame._jdf.queryExecution().executedPlan().toString()
+
+
+def test_the_kernel_reads_timestamp_partitions_in_the_session_s_time_zone(
+    spark, tmp_path, monkeypatch
+):
+    """Other writers store the timestamps of partitions without a time zone."""
+    path = str(tmp_path / "t")
+    at = dt.datetime(2024, 7, 1, 5, tzinfo=dt.UTC)
+    rows = pa.table({"id": list(range(100)), "at": [at] * 100})
+    properties = {"delta.enableDeletionVectors": "true"}
+    bayou.write(path, rows, partition_by=["at"], configuration=properties)
+    log = tmp_path / "t" / "_delta_log"
+    commit = log / f"{0:020}.json"
+    zoned = commit.read_text()
+    commit.write_text(zoned.replace("2024-07-01T05:00:00.000000Z", "2024-07-01 05:00:00"))
+    assert commit.read_text() != zoned
+    for checksum in log.glob("*.crc"):
+        checksum.unlink()
+    bayou.table(path).delete("id < 50")
+    _read_by_the_kernel(monkeypatch)
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = spark.read.format("delta").load(path)
+        assert "Union" in frame._jdf.queryExecution().executedPlan().toString()
+        assert frame.where("at = TIMESTAMP'2024-07-01 05:00:00'").count() == 50
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def _read_by_the_kernel(monkeypatch):
+    """Make the kernel read files with more than 20 deleted rows."""
+    heap = 20 * read_planner._BYTES_A_DELETED_ROW
+    monkeypatch.setattr(read_planner, "max_heap_bytes", lambda _: heap)

@@ -162,7 +162,9 @@ def native_frame(
     native = live.select(_columns(snapshot.schema, logical, physical))
     if not vectors.scan_files:
         return native
-    return native.unionByName(_kernel_read(spark, engine, snapshot, vectors, logical))
+    return native.unionByName(
+        _kernel_read(spark, engine, snapshot, vectors, logical, time_zone=time_zone)
+    )
 
 
 def _physical(snapshot: Snapshot) -> StructType:
@@ -224,11 +226,18 @@ def _columns(schema: TableSchema, logical: StructType, physical: StructType) -> 
 
 
 def _kernel_read(
-    spark: Any, engine: Engine, snapshot: Snapshot, vectors: FileVectors, logical: StructType
+    spark: Any,
+    engine: Engine,
+    snapshot: Snapshot,
+    vectors: FileVectors,
+    logical: StructType,
+    *,
+    time_zone: str,
 ) -> DataFrame:
     """Return the rows of `vectors.scan_files`, which the kernel reads on executors."""
     description: EngineDescription = engine.description()
-    state = snapshot.scan_builder().build().scan_state(engine).to_bytes()
+    scan = snapshot.scan_builder().with_time_zone(time_zone).build()
+    state = scan.scan_state(engine).to_bytes()
     expected = to_spark_arrow(snapshot.schema)
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
