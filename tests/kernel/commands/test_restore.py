@@ -127,6 +127,26 @@ def test_files_that_stay_get_the_row_ids_of_the_version(path, written):
     assert (checksum["numFiles"], checksum["tableSizeBytes"]) == (3, sum(live["size"].to_pylist()))
 
 
+@pytest.mark.parametrize("suspended", ["false", "true"])
+def test_row_ids_are_unique_after_a_restore_of_a_version_with_disabled_row_tracking(
+    path, written, suspended
+):
+    written(rows(1, 2), rows(3, 4), configuration={"delta.enableRowTracking": "true"})
+    table = bayou.table(path)
+    disabled = {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": suspended}
+    table.alter.set_table_properties(disabled)
+    version = table.snapshot().version
+    table.alter.drop_feature("rowTracking")
+    table.delete("id < 3")
+    table.alter.set_table_properties({"delta.enableRowTracking": "true"})
+    table.restore(version)
+    table.alter.set_table_properties({"delta.rowTrackingSuspended": "false"})
+    table.alter.set_table_properties({"delta.enableRowTracking": "true"})
+    bayou.write(path, pa.table({"id": [5]}))
+    found = table.to_arrow(columns=["_metadata.row_id"])["_metadata.row_id"].to_pylist()
+    assert sorted(found) == [0, 1, 2, 3, 4]
+
+
 def test_times_name_versions_though_in_commit_timestamps_were_off_in_between(path, written):
     written(rows(1), rows(2), configuration={"delta.enableInCommitTimestamps": "true"})
     table = bayou.table(path)

@@ -39,7 +39,7 @@ from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit_table_actions import current_time_ms, to_remove
 from bayou.kernel.transaction.conflict_checker import operation_of
 from bayou.protocol import features
-from bayou.protocol.actions import Action, CommitInfo
+from bayou.protocol.actions import Action, AddFile, CommitInfo
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.file_names import canonical_path
 
@@ -110,7 +110,7 @@ def restore(
     transaction.record_read()
     now = current_time_ms()
     actions: list[Action] = [
-        *(msgspec.structs.replace(file.add, data_change=True) for file in restored),
+        *(_restored_add(file, target) for file in restored),
         *(to_remove(file.add, now) for file in removed),
         *(msgspec.structs.replace(file.add, data_change=False) for file in renumbered),
     ]
@@ -175,14 +175,29 @@ def _difference(
     )
 
 
+def _restored_add(file: ScanFile, target: TableState) -> AddFile:
+    """Return the `add` action of a restored file.
+
+    If row tracking is suspended in `target`, no file may get row ids: they could equal the row ids
+    of files that stay, and the commit doesn't update the high water mark.
+    """
+    add = msgspec.structs.replace(file.add, data_change=True)
+    if not target.table_properties.row_tracking_suspended:
+        return add
+    return msgspec.structs.replace(add, base_row_id=None, default_row_commit_version=None)
+
+
 def _renumbered(engine: Engine, target: TableState, latest: TableState) -> list[ScanFile]:
     """Return the files of `target` that are live in both versions, but with different row ids.
 
     Dropping row tracking removes the row ids of files; enabling it again assigns new row ids. The
     restore must add the returned files again with the row ids that they have in `target`.
     Otherwise, the table could have files without row ids, or several rows with the same row id.
+    This is also necessary if row tracking is supported but disabled in `target`, because enabling
+    it later doesn't change existing row ids.
     """
-    if not target.table_properties.row_tracking:
+    supported = features.ROW_TRACKING in features.writer_features(target.protocol)
+    if not supported or target.table_properties.row_tracking_suspended:
         return []
     latest_keys: list[pa.Array[Any]] = [pa.array([], pa.string())]
     latest_keys_with_ids: list[pa.Array[Any]] = [pa.array([], pa.string())]
