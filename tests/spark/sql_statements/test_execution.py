@@ -96,6 +96,19 @@ def test_a_name_of_the_catalog_is_read_where_its_table_is(spark, path, quoted):
         spark.sql("DROP TABLE named")
 
 
+def test_a_common_table_expression_can_have_the_name_of_the_table_that_it_reads(spark, path):
+    spark.sql(f"CREATE TABLE named (id BIGINT, name STRING) USING delta LOCATION '{path}'")
+    try:
+        own = "WITH named AS (SELECT id FROM named WHERE id > 1) SELECT id FROM named"
+        assert ids(sql(spark, own)) == [2]
+        one = "WITH named AS (SELECT 1 AS id) SELECT id FROM named"
+        assert ids(sql(spark, f"SELECT id FROM named WHERE id IN ({one})")) == [1]
+        sample = "SELECT named.id FROM named TABLESAMPLE (100 PERCENT) WHERE named.id > 0"
+        assert ids(sql(spark, sample)) == [1, 2]
+    finally:
+        spark.sql("DROP TABLE named")
+
+
 def test_history_is_delta_spark_s_frame(spark, quoted):
     history = sql(spark, f"DESCRIBE HISTORY {quoted} LIMIT 2")
     assert history.schema == HISTORY_SCHEMA

@@ -54,6 +54,11 @@ def _seen(text: str) -> list[tuple[object, ...]]:
             "WITH c AS (SELECT * FROM delta.`/a`) SELECT * FROM c, delta.`/b`",
             [("/a", None, None, "delta.`/a`"), ("/b", None, None, "delta.`/b`")],
         ),
+        ("WITH t AS (SELECT * FROM t) SELECT * FROM t", [("t", None, None, "t")]),
+        ("WITH t AS (SELECT 1 AS x), u AS (SELECT * FROM T) SELECT * FROM u", []),
+        ("WITH a AS (SELECT 1 FROM b), b AS (SELECT 1) SELECT 1 FROM b", [("b", None, None, "b")]),
+        ("SELECT (WITH t AS (SELECT 1) SELECT * FROM t) FROM t", [("t", None, None, "t")]),
+        ("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT * FROM t", []),
         ("SELECT 'delta.`/a`' /* FROM delta.`/b` */ -- FROM delta.`/c`", []),
         ("SELECT * FROM db.t VERSION AS OF 1", [("db.t", 1, None, "db.t VERSION AS OF 1")]),
         ("EXPLAIN FORMATTED SELECT * FROM delta.`/a`", [("/a", None, None, "delta.`/a`")]),
@@ -85,6 +90,20 @@ def test_an_alias_of_its_own_is_told() -> None:
     first, second = table_references("SELECT * FROM delta.`/a` AS x JOIN t ON x.id = t.id")
     assert first.has_alias
     assert not second.has_alias
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM t TABLESAMPLE (10 PERCENT)| WHERE id > 1",
+        "SELECT * FROM t TABLESAMPLE (BUCKET 1 OUT OF 2 ON rand())| JOIN u",
+        "SELECT * FROM t TABLESAMPLE (5 ROWS) REPEATABLE (7)|",
+        "SELECT * FROM t| JOIN u",
+    ],
+)
+def test_an_alias_can_be_inserted_after_a_sample(text: str) -> None:
+    query = text.replace("|", "")
+    assert table_references(query)[0].alias_start == text.index("|")
 
 
 @pytest.mark.parametrize(

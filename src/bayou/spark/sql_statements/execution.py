@@ -177,8 +177,9 @@ def _run_delta_query(
         name = f"bayou_{number}"
         added[name] = read_reference(spark, reference, location)
         alias = "" if reference.has_alias or reference.path else f" AS `{reference.parts[-1]}`"
-        sql_parts += [_escape_braces(text[at : reference.start], frames), "{", name, "}", alias]
-        at = reference.end
+        sql_parts += [_escape_braces(text[at : reference.start], frames), "{", name, "}"]
+        sql_parts += [_escape_braces(text[reference.end : reference.alias_start], frames), alias]
+        at = reference.alias_start
     sql_parts.append(_escape_braces(text[at:], frames))
     return plain_sql(spark, "".join(sql_parts), args, **frames, **added)
 

@@ -48,8 +48,9 @@ class SubqueryTables:
             self.views.append(view)
             named = reference.has_alias or reference.path is not None
             alias = "" if named else f" AS {quote_identifier(reference.parts[-1])}"
-            parts.append(f"{query[at : reference.start]}{view}{alias}")
-            at = reference.end
+            sample = query[reference.end : reference.alias_start]
+            parts.append(f"{query[at : reference.start]}{view}{sample}{alias}")
+            at = reference.alias_start
         if not parts:
             return expression
         parts.append(query[at:])

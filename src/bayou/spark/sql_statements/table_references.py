@@ -10,8 +10,12 @@ statements, the statement isn't parsed.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
+from operator import is_not
 
 from sqlglot import exp
 from sqlglot.dialects import Databricks
@@ -40,6 +44,7 @@ class TableReference:
         timestamp: the expression of `TIMESTAMP AS OF`, as SQL.
         changes: the arguments `start` and `end` of `table_changes(table, start[, end])`, as SQL;
             None if the reference isn't a call of `table_changes`.
+        sample_end: offset after the TABLESAMPLE clause of the reference; None without the clause.
     """
 
     parts: tuple[str, ...]
@@ -49,11 +54,17 @@ class TableReference:
     timestamp: str | None = None
     has_alias: bool = False
     changes: tuple[str, ...] | None = None
+    sample_end: int | None = None
 
     @property
     def path(self) -> str | None:
         """The path in ``delta.`/path` ``; None if the table is referenced by its name."""
         return self.parts[1] if is_path_name(self.parts) else None
+
+    @property
+    def alias_start(self) -> int:
+        """Offset at which an alias can be inserted, which is after a TABLESAMPLE clause."""
+        return self.end if self.sample_end is None else self.sample_end
 
     @property
     def has_time_travel(self) -> bool:
@@ -128,28 +139,47 @@ def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableRefe
         return None
     if tree is None or isinstance(tree, exp.Command):
         return None
-    defined = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     by_start = {token.start: number for number, token in enumerate(tokenized)}
     references = []
     for table in tree.find_all(exp.Table):
         parts = tuple(part.name for part in table.parts)
         start = table.parts[0].meta.get("start") if isinstance(table.this, exp.Identifier) else None
         number = None if start is None else by_start.get(start + skipped_characters)
-        if number is None or (len(parts) == 1 and parts[0].lower() in defined):
+        if number is None or (len(parts) == 1 and _is_cte(table, parts[0].lower())):
             continue
         last = number + 2 * (len(parts) - 1)
         version = table.args.get("version")
-        references.append(
-            _reference(
-                text,
-                tokenized,
-                number,
-                last,
-                version.expression if isinstance(version, exp.Version) else None,
-                named=bool(table.alias),
-            )
+        reference = _reference(
+            text,
+            tokenized,
+            number,
+            last,
+            version.expression if isinstance(version, exp.Version) else None,
+            named=bool(table.alias),
         )
+        references.append(replace(reference, sample_end=_sample_end(tokenized, reference.end)))
     return references
+
+
+def _is_cte(table: exp.Table, name: str) -> bool:
+    """Whether a name, in lower case, is the name of a common table expression.
+
+    A common table expression is visible after its definition, in the rest of the WITH clause and in
+    the query. Only with RECURSIVE, it is also visible in its own query.
+    """
+    node: exp.Expr = table
+    while (parent := node.parent) is not None:
+        visible: list[exp.Expr] = []
+        if isinstance(parent, exp.With):
+            visible = [*takewhile(partial(is_not, node), parent.expressions)]
+            if parent.recursive:
+                visible.append(node)
+        elif isinstance(clause := parent.args.get("with_"), exp.With) and clause is not node:
+            visible = clause.expressions
+        if any(cte.alias_or_name.lower() == name for cte in visible):
+            return True
+        node = parent
+    return False
 
 
 def _without_reserved_names(text: str, tokenized: Sequence[Token]) -> str:
@@ -231,6 +261,28 @@ def _time_travel_end(
     return tokenized[first].end
 
 
+def _sample_end(tokenized: Sequence[Token], start: int) -> int | None:
+    """Return the end offset of a TABLESAMPLE clause at or after `start`; None if there is none."""
+    number = bisect_left(tokenized, start, key=lambda token: token.start)
+    end = None
+    for keyword in ("TABLESAMPLE", "REPEATABLE"):
+        if number + 1 >= len(tokenized) or not tokenized[number].is_keyword(keyword):
+            break
+        number = _after_parentheses(tokenized, number + 1)
+        end = tokenized[number - 1].end
+    return end
+
+
+def _after_parentheses(tokenized: Sequence[Token], first: int) -> int:
+    """Return the index of the token after the parentheses that open at token `first`."""
+    depth = 0
+    for number in range(first, len(tokenized)):
+        depth += tokenized[number].is_keyword("(") - tokenized[number].is_keyword(")")
+        if depth == 0:
+            return number + 1
+    return len(tokenized)
+
+
 def _version(text: str, token: Token) -> int:
     if not token.text.isdecimal():
         raise StatementError(
@@ -256,6 +308,7 @@ def _with_version_in_path(reference: TableReference) -> TableReference:
         version=time_travel.version,
         timestamp=None if time_travel.timestamp is None else f"'{time_travel.timestamp}'",
         has_alias=reference.has_alias,
+        sample_end=reference.sample_end,
     )
 
 
