@@ -14,10 +14,12 @@ from bayou.engines import for_path
 from bayou.errors import ArgumentError
 from bayou.kernel import Snapshot, Table
 from bayou.spark.executors.engine import SessionEngine
+from bayou.spark.hooks.hooks import is_enabled
 from bayou.spark.log_replay.snapshot_cache import latest_snapshot
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.read_version_options import LOADED_VERSION, loaded_version
+from bayou.spark.session.settings import TIME_ZONE
 from bayou.spark.session.storage_options import storage_options
 from bayou.spark.session.transaction_identifier import (
     TRANSACTION_APP,
@@ -171,6 +173,15 @@ class TargetTable:
             result = run(snapshot)
         reset_transaction_version(self.spark, self.location)
         return result
+
+    @property
+    def time_zone(self) -> str:
+        """Time zone in which the session reads partition timestamps that have no time zone.
+
+        It is the session's time zone, or UTC without `enable`.
+        """
+        session = self.spark if is_enabled(self.spark) else None
+        return TIME_ZONE.string() or TIME_ZONE.string(spark=session) or "UTC"
 
     @property
     def user_metadata(self) -> str | None:

@@ -12,10 +12,16 @@ import pytest
 
 import bayou
 from bayou.engines.arrow import ArrowEngine
+from bayou.errors import CommitConflictError
 from bayou.kernel import CommitBoundary, Snapshot, Table, TransactionState, read_change_file
 from bayou.kernel.arrow.types import from_arrow_schema
+from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource
+from bayou.kernel.commands.merge.execution import merge
+from bayou.kernel.commands.row_changes.delete import begin_delete, commit_delete
+from bayou.kernel.commands.row_changes.update import begin_update, commit_update
 from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
 from bayou.kernel.data_writer.task_writer import write_task_data
+from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.kernel.scan.transform import read_scan_file
 from support.log_writer import LogWriter, add, metadata, protocol
 
@@ -140,10 +146,99 @@ def test_a_feed_has_the_assigned_time(tmp_path):
 TOKYO = dt.datetime(2023, 12, 31, 15, tzinfo=dt.UTC)
 """What `LOCAL` is in Tokyo."""
 
+ZONED_CONDITION = f"p = TIMESTAMP'{TOKYO.isoformat()}'"
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
+def test_a_delete_finds_rows_by_their_time_in_its_zone(tmp_path, properties):
+    engine, path = table_of(str(tmp_path), properties)
+    operation = begin_delete(
+        engine,
+        Snapshot.load(engine, path),
+        f"{ZONED_CONDITION} AND id <> 2",
+        engine_info="test",
+        time_zone="JST",
+    )
+    commit_delete(engine, operation, operation.run(engine))
+    assert rows_in(engine, path, "Asia/Tokyo") == [
+        (2, TOKYO),
+        *((number, UTC_MIDNIGHT) for number in (7, 8, 9)),
+    ]
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
+def test_an_update_computes_times_in_its_zone(tmp_path, properties):
+    engine, path = table_of(str(tmp_path), properties)
+    before = rows_in(engine, path, "Asia/Tokyo")
+    operation = begin_update(
+        engine,
+        Snapshot.load(engine, path),
+        {"p": "p + INTERVAL 9 HOURS"},
+        f"{ZONED_CONDITION} AND id = 2",
+        engine_info="test",
+        time_zone="Asia/Tokyo",
+    )
+    commit_update(engine, operation, operation.run(engine))
+    assert rows_in(engine, path, "Asia/Tokyo") == [before[0], (2, UTC_MIDNIGHT), *before[2:]]
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
+@pytest.mark.parametrize("condition", ["target.p = source.p", "source.p = TIMESTAMP'2023-01-01'"])
+def test_a_merge_compares_times_in_its_zone(tmp_path, properties, condition):
+    engine, path = table_of(str(tmp_path), properties)
+    before = rows_in(engine, path, "Asia/Tokyo")
+    rows = pa.table({"p": [TOKYO], "new": pa.array([100], pa.int64())})
+    definition = MergeDefinition(
+        on=condition,
+        clauses=(
+            MergeClause(
+                kind="MATCHED",
+                action="update",
+                condition="target.id = 4",
+                assignments={"id": "target.id + source.new"},
+            ),
+            MergeClause(
+                kind="NOT MATCHED BY SOURCE",
+                action="update",
+                condition=f"target.{ZONED_CONDITION} AND target.id = 4",
+                assignments={"id": "target.id + 100"},
+            ),
+        ),
+    )
+    merge(
+        engine,
+        Snapshot.load(engine, path),
+        MergeSource.read(rows.schema, rows.to_batches()),
+        definition,
+        engine_info="test",
+        time_zone="Asia/Tokyo",
+    )
+    changed = [row for row in before if row[0] != 4]
+    assert rows_in(engine, path, "Asia/Tokyo") == sorted([*changed, (104, TOKYO)])
+
+
+def test_rows_that_an_operation_reads_in_its_zone_conflict(tmp_path):
+    engine, path = table_of(str(tmp_path), {})
+    operation = begin_delete(
+        engine,
+        Snapshot.load(engine, path),
+        "id = 9",
+        engine_info="test",
+        time_zone="Asia/Tokyo",
+    )
+    operation.transaction.record_rows_read(
+        engine, parse_predicate(ZONED_CONDITION), time_zone="Asia/Tokyo"
+    )
+    changes = operation.run(engine)
+    bayou.table(path, engine=engine).delete("id IN (1, 2, 3)")
+    with pytest.raises(CommitConflictError, match="removed"):
+        commit_delete(engine, operation, changes)
+
+
 OVERWRITES = {
     "dynamic": {"dynamic_partitions": True},
-    "condition": {"replace_where": f"p = TIMESTAMP'{TOKYO.isoformat()}'"},
-    "rows": {"replace_where": f"p = TIMESTAMP'{TOKYO.isoformat()}' AND id > 0"},
+    "condition": {"replace_where": ZONED_CONDITION},
+    "rows": {"replace_where": f"{ZONED_CONDITION} AND id > 0"},
 }
 
 

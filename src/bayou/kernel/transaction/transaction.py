@@ -212,7 +212,9 @@ class Transaction:
             paths=self._reads.paths.union(map(canonical_path, paths)),
         )
 
-    def record_rows_read(self, engine: Engine, predicate: Predicate | None) -> None:
+    def record_rows_read(
+        self, engine: Engine, predicate: Predicate | None, *, time_zone: str = "UTC"
+    ) -> None:
         """Record for the conflict checker that the commit depends on some rows of the table.
 
         For example, the written rows were computed from these rows. All files that may contain
@@ -220,11 +222,12 @@ class Transaction:
 
         Args:
             predicate: condition that all these rows satisfy. If None, the whole table was read.
+            time_zone: time zone for timestamps in partition values that contain no time zone.
         """
         if predicate is None:
             self.record_read(None)
             return
-        with self.read_files(engine, predicate) as files:
+        with self.read_files(engine, predicate, time_zone=time_zone) as files:
             for _ in files:
                 pass
 

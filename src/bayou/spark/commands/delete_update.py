@@ -93,7 +93,7 @@ def _delete(
         target.engine,
         snapshot,
         predicate,
-        **_commit_info(target, condition),
+        **_begin_arguments(target, condition),
     )
     return commit_delete(target.engine, operation, _changes(target, operation))
 
@@ -124,18 +124,19 @@ def _update(
         snapshot,
         assigned,
         predicate,
-        **_commit_info(target, condition),
+        **_begin_arguments(target, condition),
     )
     return commit_update(target.engine, operation, _changes(target, operation))
 
 
-def _commit_info(target: TargetTable, condition: RowExpression | None) -> dict[str, Any]:
-    """Return the arguments of `begin_delete` and `begin_update` that describe the commit."""
+def _begin_arguments(target: TargetTable, condition: RowExpression | None) -> dict[str, Any]:
+    """Return the common arguments of `begin_delete` and `begin_update`."""
     return {
         "history_predicate": None if condition is None else condition.display_string,
         "engine_info": SPARK_ENGINE_INFO,
         "user_metadata": target.user_metadata,
         "transaction_id": target.transaction_identifier,
+        "time_zone": target.time_zone,
     }
 
 
@@ -202,7 +203,7 @@ def _delete_by_spark(
         target.engine,
         snapshot,
         kernel_predicate(target, snapshot, condition),
-        **_commit_info(target, condition),
+        **_begin_arguments(target, condition),
     )
     rows = _with_alias(target, located_rows(target, snapshot))
     check_row_expression(
@@ -242,7 +243,7 @@ def _update_by_spark(
         Operation.UPDATE,
         kernel_predicate(target, snapshot, condition),
         default_predicate=[],
-        **_commit_info(target, condition),
+        **_begin_arguments(target, condition),
     )
     alias = target.alias or "target"
     rows = located_rows(target, snapshot).alias(alias)
@@ -308,7 +309,7 @@ def _record_own_reads(
     """
     check_version_read(target, snapshot, rows)
     for predicate in rows_read(rows, snapshot):
-        operation.transaction.record_rows_read(target.engine, predicate)
+        operation.transaction.record_rows_read(target.engine, predicate, time_zone=target.time_zone)
 
 
 def _with_alias(target: TargetTable, rows: Any) -> Any:

@@ -96,6 +96,7 @@ def _merge(
         user_metadata=target.user_metadata,
         started=started,
         transaction_ids=target.transaction_ids,
+        time_zone=target.time_zone,
     )
     for predicate in reads:
         operation.record_read(target.engine, predicate)

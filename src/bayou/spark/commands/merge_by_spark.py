@@ -178,6 +178,7 @@ def _merge(
         transaction_ids={**(transaction_ids or {}), **target.transaction_ids},
         table_properties=table_properties,
         counter=counter,
+        time_zone=target.time_zone,
     )
     task = MatchedRowsTask(
         state=merge.state,

@@ -18,6 +18,7 @@ from bayou.errors import (
 from bayou.kernel import Engine, Operation, Predicate, Table
 from bayou.kernel.commands.write import TableWrite, WriteMode
 from bayou.kernel.commands.write.plan import latest_or_none
+from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.kernel.transaction.schema_evolution import widened_type, widening_rule
 from bayou.protocol.column_metadata import is_filled_by_writers
 from bayou.protocol.properties import TableProperties
@@ -105,7 +106,11 @@ def write_rows(  # noqa: PLR0917  # the arguments of Spark's writer
     table = Table.for_path(_engine(options), options.path)
     builds_on = version_read(frame, table.path)
     if builds_on is not None and is_scanned(frame, table.path):
-        write = replace(write, reads=_rows_read(frame, _engine(options), table, builds_on, write))
+        write = replace(
+            write,
+            reads=_rows_read(frame, _engine(options), table, builds_on, write),
+            time_zone=normalize_time_zone(options.time_zone),
+        )
     elif builds_on is not None and not write.overwrites:
         write = replace(write, reads=(None,))
         builds_on = None  # cached rows; an append removes no rows

@@ -72,6 +72,7 @@ class MergeOperation:
             ScanBuilder(table)
             .with_read_schema(table.schema.select(list(self._plan.condition_columns)))
             .with_metadata_columns([ROW_INDEX_COLUMN])
+            .with_time_zone(self._transaction.time_zone)
         )
         task = MergeTask(
             plan=self._plan,

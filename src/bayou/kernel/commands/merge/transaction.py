@@ -53,6 +53,8 @@ class MergeOptions(TypedDict, total=False):
         table_properties: table properties that the commit sets.
         counter: application id of a transaction identifier. The commit increments its version.
             Concurrent merges with the same counter conflict, even if they change no row.
+        time_zone: time zone of partition timestamps that have no time zone in the log. The
+            default is UTC.
     """
 
     engine_info: Required[str]
@@ -61,6 +63,7 @@ class MergeOptions(TypedDict, total=False):
     transaction_ids: Mapping[str, int] | None
     table_properties: Mapping[str, str] | None
     counter: str | None
+    time_zone: str
 
 
 class MergeTransaction:
@@ -77,6 +80,7 @@ class MergeTransaction:
 
     Attributes:
         started: start time of the merge, by `time.perf_counter()`.
+        time_zone: the option of this name.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class MergeTransaction:
         self.plan = plan
         self.started = options.get("started") or time.perf_counter()
         transaction_ids = options.get("transaction_ids") or {}
+        self.time_zone = options.get("time_zone", "UTC")
         self._table = table
         self._commits_without_changes = bool(transaction_ids)
         self._is_write = definition.write_parameters is not None
@@ -119,7 +124,7 @@ class MergeTransaction:
             identifier = TransactionIdentifier(app_id=counter, version=count)
             builder = builder.with_copied_transaction_ids([identifier])
         self._transaction = builder.build(engine)
-        self.state = RowChangeState.of(engine, self._transaction)
+        self.state = RowChangeState.of(engine, self._transaction, time_zone=self.time_zone)
 
     def files(
         self, engine: Engine, predicate: Predicate | None = None
@@ -133,7 +138,7 @@ class MergeTransaction:
                 `TargetRows.predicate`. If None, every row may match or change, and every concurrent
                 change is a conflict.
         """
-        return self._transaction.read_files(engine, predicate)
+        return self._transaction.read_files(engine, predicate, time_zone=self.time_zone)
 
     @closeable
     def unrecorded_files(
@@ -143,7 +148,8 @@ class MergeTransaction:
 
         The caller must call `record_read` before `commit`.
         """
-        scan = ScanBuilder(self._table).with_filter(predicate).with_whole_adds().build()
+        builder = ScanBuilder(self._table).with_filter(predicate).with_time_zone(self.time_zone)
+        scan = builder.with_whole_adds().build()
         with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
             yield from files
 
@@ -156,7 +162,7 @@ class MergeTransaction:
         Args:
             predicate: true for each row that the merge has read. If None, it has read all rows.
         """
-        self._transaction.record_rows_read(engine, predicate)
+        self._transaction.record_rows_read(engine, predicate, time_zone=self.time_zone)
 
     def commit(
         self,

@@ -77,6 +77,7 @@ def begin_delete(
     engine_info: str,
     user_metadata: UserMetadata | None = None,
     transaction_id: tuple[str, int] | None = None,
+    time_zone: str = "UTC",
 ) -> RowOperation:
     """Start a DELETE whose tasks run in other processes.
 
@@ -87,6 +88,7 @@ def begin_delete(
         history_predicate: the condition to record in the history. If None, `where` is recorded.
         transaction_id: transaction identifier (application id, version) of the commit. If no row
             matches, nothing is committed, not even the transaction identifier.
+        time_zone: time zone of partition timestamps that have no time zone in the log.
     """
     return RowOperation.begin(
         engine,
@@ -98,6 +100,7 @@ def begin_delete(
         engine_info=engine_info,
         user_metadata=user_metadata,
         transaction_id=transaction_id,
+        time_zone=time_zone,
     )
 
 

@@ -63,6 +63,7 @@ class RowOperation:
         engine_info: str,
         user_metadata: UserMetadata | None,
         transaction_id: tuple[str, int] | None = None,
+        time_zone: str = "UTC",
     ) -> RowOperation:
         """Start the operation on a version of a table.
 
@@ -70,6 +71,7 @@ class RowOperation:
             default_predicate: operation parameter `predicate` in the history if `where` is None.
             history_predicate: the condition to record in the history. If None, `where` is recorded.
             transaction_id: transaction identifier (application id, version) of the commit.
+            time_zone: time zone of partition timestamps that have no time zone in the log.
         """
         started = time.perf_counter()
         predicate = parse_predicate(where) if isinstance(where, str) else where
@@ -87,13 +89,13 @@ class RowOperation:
             builder = builder.with_transaction_id(*transaction_id)
         transaction = builder.build(engine)
         transaction.check_rows_may_be_removed()
-        matching = CandidateFiles(engine, table, predicate)
+        matching = CandidateFiles(engine, table, predicate, time_zone=time_zone)
         return cls(
             transaction=transaction,
             predicate=predicate,
             matching=matching,
             task=RowChangeTask(
-                state=RowChangeState.of(engine, transaction),
+                state=RowChangeState.of(engine, transaction, time_zone=time_zone),
                 search=matching.search,
                 assigned=assigned,
             ),

@@ -336,6 +336,7 @@ class _RowChangeWriter:
             self._state.transaction_state,
             rows,
             change.file.partition_values,
+            time_zone=self._state.time_zone,
             assigned=assigned,
         )
 

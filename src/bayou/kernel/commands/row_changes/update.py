@@ -83,6 +83,7 @@ def begin_update(
     engine_info: str,
     user_metadata: UserMetadata | None = None,
     transaction_id: tuple[str, int] | None = None,
+    time_zone: str = "UTC",
 ) -> RowOperation:
     """Start an UPDATE whose tasks run in other processes.
 
@@ -93,6 +94,7 @@ def begin_update(
     Args:
         history_predicate: the condition to record in the history. If None, `where` is recorded.
         transaction_id: transaction identifier (application id, version) of the commit.
+        time_zone: time zone of partition timestamps that have no time zone in the log.
     """
     if not values:
         raise ArgumentError(
@@ -109,6 +111,7 @@ def begin_update(
         engine_info=engine_info,
         user_metadata=user_metadata,
         transaction_id=transaction_id,
+        time_zone=time_zone,
     )
     Assignments(
         engine, operation.task.state.transaction_state, values

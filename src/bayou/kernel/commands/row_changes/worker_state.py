@@ -9,6 +9,7 @@ from functools import cached_property
 from bayou.errors import CorruptTableError
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.engine import Engine
+from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.kernel.scan.scan_state import ROW_COMMIT_VERSION, ROW_ID, ROW_INDEX_COLUMN, ScanState
 from bayou.kernel.transaction.transaction import Transaction
 from bayou.kernel.transaction_state import TransactionState
@@ -26,18 +27,23 @@ class RowChangeState(PickledTask):
 
     Attributes:
         deletion_vectors: whether deletion vectors may be written (`delta.enableDeletionVectors`).
+        time_zone: time zone of partition timestamps that have no time zone in the log.
     """
 
     transaction_state: TransactionState
     deletion_vectors: bool
+    time_zone: str = "UTC"
 
     @classmethod
-    def of(cls, engine: Engine, transaction: Transaction) -> RowChangeState:
+    def of(
+        cls, engine: Engine, transaction: Transaction, *, time_zone: str = "UTC"
+    ) -> RowChangeState:
         write = transaction.transaction_state(engine)
         supported = features.DELETION_VECTORS in features.writer_features(transaction.protocol)
         return cls(
             transaction_state=write,
             deletion_vectors=supported and TableProperties(write.configuration).deletion_vectors,
+            time_zone=normalize_time_zone(time_zone),
         )
 
     @property
@@ -98,6 +104,7 @@ class RowChangeState(PickledTask):
             else None,
             column_mapping=self.transaction_state.column_mapping,
             deletion_vectors=True,
+            time_zone=self.time_zone,
         )
 
     def for_writer(self, index: int, count: int) -> RowChangeState:

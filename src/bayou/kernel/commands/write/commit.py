@@ -175,7 +175,7 @@ def commit_write(
             raise _created_with_other_metadata(snapshot)
     if snapshot is not None:
         for predicate in write.reads:  # the rows from which the written rows were computed
-            transaction.record_rows_read(engine, predicate)
+            transaction.record_rows_read(engine, predicate, time_zone=write.time_zone)
     changes = _remove_replaced(engine, transaction, snapshot, write, adds)
     actions: list[Action] = [*changes.actions, *written]
     if not actions and not transaction.changes_metadata and write.application is None:

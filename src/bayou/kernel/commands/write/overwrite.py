@@ -82,5 +82,6 @@ def _removal(
             "only partition columns in replaceWhere.",
             argument="dataChange",
         )
-    work = RowChangeTask(state=RowChangeState.of(engine, transaction), search=matching.search)
+    state = RowChangeState.of(engine, transaction, time_zone=write.time_zone)
+    work = RowChangeTask(state=state, search=matching.search)
     return RowOperation(transaction=transaction, predicate=predicate, matching=matching, task=work)

@@ -58,6 +58,7 @@ class TableWrite:
             rows.
         time_zone: time zone of partition timestamps that have no time zone in the log. An overwrite
             uses it to compare them with timestamps in the written rows and in `replace_where`.
+            It also applies to the conditions in `reads`.
     """
 
     table: str

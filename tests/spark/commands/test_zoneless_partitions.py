@@ -1,0 +1,97 @@
+"""Row operations on partition timestamps without a time zone, in a session that isn't in UTC."""
+
+import json
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+import bayou
+from bayou.spark import DeltaTable
+from bayou.spark.target_table import TargetTable
+
+pytestmark = pytest.mark.spark
+
+ZONE = "Asia/Tokyo"
+LOCAL = "2024-01-01 00:00:00"
+
+
+@pytest.fixture
+def in_tokyo(spark):
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", ZONE)
+    return session
+
+
+@pytest.fixture
+def table(in_tokyo, tmp_path):
+    """A table as delta-spark 1.x writes it: the partition values have no time zone."""
+    path = tmp_path / "t"
+    columns = {
+        "id": pa.array([1, 2, 3], pa.int64()),
+        "copy": pa.nulls(3, pa.timestamp("us", tz="UTC")),
+        "p": pa.array(["2024-01-01"] * 3).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")),
+    }
+    bayou.write(str(path), pa.table(columns), partition_by=["p"])
+    commit = path / "_delta_log" / f"{0:020d}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        if "add" in action:
+            action["add"]["partitionValues"]["p"] = LOCAL
+    commit.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    for checksum in (path / "_delta_log").glob("*.crc"):
+        checksum.unlink()
+    return f"delta.`{path}`"
+
+
+def shown(session, table):
+    rows = session.sql(f"SELECT id, CAST(p AS STRING), CAST(copy AS STRING) FROM {table}").collect()
+    return sorted(tuple(row) for row in rows)
+
+
+def test_an_update_computes_times_in_the_session_s_zone(in_tokyo, table):
+    in_tokyo.sql(f"UPDATE {table} SET p = p + INTERVAL 9 HOURS WHERE id = 1")
+    assert shown(in_tokyo, table) == [
+        (1, "2024-01-01 09:00:00", None),
+        (2, LOCAL, None),
+        (3, LOCAL, None),
+    ]
+
+
+def test_a_merge_copies_times_in_the_session_s_zone(in_tokyo, table):
+    source = in_tokyo.range(1, 3).withColumnRenamed("id", "number")
+    (
+        DeltaTable.forPath(in_tokyo, table.split("`")[1])
+        .alias("t")
+        .merge(source.alias("s"), "t.id = s.number")
+        .whenMatchedUpdate(set={"copy": "t.p"})
+        .execute()
+    )
+    assert shown(in_tokyo, table) == [(1, LOCAL, LOCAL), (2, LOCAL, LOCAL), (3, LOCAL, None)]
+
+
+def test_a_merge_by_spark_moves_only_rows_whose_time_changes(in_tokyo, table):
+    in_tokyo.sql(
+        f"MERGE INTO {table} t USING (SELECT explode(array(1, 2)) number) s ON t.id = s.number "
+        "WHEN MATCHED AND hour(t.p) = 0 AND t.id = 1 THEN UPDATE SET p = t.p + INTERVAL 9 HOURS "
+        "WHEN MATCHED THEN UPDATE SET copy = t.p + INTERVAL 1 HOUR"
+    )
+    assert shown(in_tokyo, table) == [
+        (1, "2024-01-01 09:00:00", None),
+        (2, LOCAL, "2024-01-01 01:00:00"),
+        (3, LOCAL, None),
+    ]
+    in_tokyo.conf.set("spark.sql.session.timeZone", "UTC")
+    assert shown(in_tokyo, table)[1:] == [(2, LOCAL, "2023-12-31 16:00:00"), (3, LOCAL, None)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "zone"),
+    [({"spark.bayou.enabled": "true"}, ZONE), ({}, "UTC")],
+    ids=["enabled", "not enabled"],
+)
+def test_row_operations_have_the_zone_of_reads(settings, zone):
+    settings = {"spark.sql.session.timeZone": ZONE, **settings}
+    conf = SimpleNamespace(get=lambda key, default=None: settings.get(key, default))
+    target = TargetTable(spark=SimpleNamespace(conf=conf), location="/t")
+    assert target.time_zone == zone
