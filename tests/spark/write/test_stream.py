@@ -252,3 +252,19 @@ def test_complete_mode_replaces_all_rows_whatever_overwrites_of_batches_replace(
         spark.conf.unset(conf)
     found = deltalake.DeltaTable(str(table)).to_pyarrow_table().to_pylist()
     assert found == [{"id": 1, "count": 2, "size": "many"}]
+
+
+def test_a_stream_is_not_joined_with_the_table_that_the_query_writes(spark, tmp_path):
+    source, table, checkpoint = (tmp_path / name for name in ("in", "t", "checkpoint"))
+    feed(source, "a", [0, 1])
+    spark.range(1).write.format("delta").save(str(table))
+    rows = spark.readStream.schema("id long").json(str(source))
+    known = spark.read.format("delta").load(str(table))
+    missing = rows.join(known, "id", "left_anti")
+    with pytest.raises(ArgumentError, match=f"{table}: .* version 0 .* Use foreachBatch"):
+        run_frame(missing, table, checkpoint)
+    run_frame(missing, tmp_path / "other", tmp_path / "other checkpoint")
+    assert ids(tmp_path / "other") == [1]
+    first = spark.read.format("delta").option("versionAsOf", 0).load(str(table))
+    run_frame(rows.join(first, "id", "left_anti"), table, checkpoint)
+    assert ids(table) == [0, 1]

@@ -8,12 +8,17 @@ from typing import Any
 from pyspark.errors import PySparkException
 
 from bayou.errors import ArgumentError, TableAlreadyExistsError
-from bayou.kernel import Operation
+from bayou.kernel import Operation, Table
 from bayou.kernel.commands.write import WriteMode
 from bayou.spark.catalog_tables import NamedTable, named_table
 from bayou.spark.hooks.requests import StreamWriteRequest, WriteRequest
+from bayou.spark.jvm.objects import JvmError
+from bayou.spark.jvm.plans import relation_options
+from bayou.spark.session.hadoop_storage import session_engine
+from bayou.spark.session.read_version_options import LOADED_VERSION
 from bayou.spark.write.dataframes import write_rows
 from bayou.spark.write.options import WriteOptions, with_session_defaults
+from bayou.spark.write.self_reads import version_read
 
 _MODES = {
     "append": WriteMode.APPEND,
@@ -78,6 +83,8 @@ def start(request: StreamWriteRequest) -> Any:
     if request.partition_columns:
         writer.option("bayou.partitionBy", "\n".join(request.partition_columns))
     if request.table is None:
+        if request.path is not None:
+            _check_static_reads(request, request.path)
         return NotImplemented
     table = named_table(request.spark, request.table)
     if table is None or not table.exists:
@@ -88,7 +95,32 @@ def start(request: StreamWriteRequest) -> Any:
             "start(path).",
             argument="tableName",
         )
+    _check_static_reads(request, table.path)
     return writer.start(table.path)
+
+
+def _check_static_reads(request: StreamWriteRequest, path: str) -> None:
+    """Raise `ArgumentError` if a query reads the table that it writes, other than as a stream.
+
+    A batch DataFrame in a join with a stream reads the version of `load` in every micro-batch. The
+    rows of earlier micro-batches would be missing. Under Spark Connect, nothing is checked.
+    """
+    if request.connect:
+        return
+    try:
+        if not any(relation_options(request.df, LOADED_VERSION)):
+            return
+        table = Table.for_path(session_engine(request.spark, path, request.options), path).path
+        version = version_read(request.df, table)
+    except JvmError:  # a Spark version with other plans
+        return
+    if version is not None:
+        raise ArgumentError(
+            f"{table}: the streaming query writes to this table, and joins the stream with version "
+            f"{version} of it. Every micro-batch would read this version, without the rows of the "
+            "micro-batches before it. Use foreachBatch, and load the table inside the function.",
+            argument="path",
+        )
 
 
 def _check_replaceable(spark: Any, name: str) -> None:
