@@ -24,6 +24,7 @@ from bayou.spark.hooks.hooks import pass_settings_as_options
 from bayou.spark.jvm.session import has_resource, set_for_new_sessions, start_java
 from bayou.spark.log_replay import initial_snapshot_sort
 from bayou.spark.native_read import metadata_count
+from bayou.spark.read import char_padding
 from bayou.spark.session.prerequisites import check_java
 from bayou.spark.sql_statements import sql_hook
 from bayou.spark.sql_statements.subquery_tables import SubqueryTables
@@ -116,6 +117,7 @@ def enable(spark: Any) -> None:
     hooks.install(spark)
     hooks.register("load", pass_settings_as_options)
     hooks.register("stream_load", pass_settings_as_options)
+    hooks.register("stream_load", char_padding.pass_to_stream)
     hooks.register("stream_load", initial_snapshot_sort.respond_to_stream)
     hooks.register("stream_load", waiting_streams.respond_to_stream)
     hooks.register("sql", sql_hook)

@@ -83,6 +83,20 @@ def test_the_kernel_reads_timestamp_partitions_in_the_session_s_time_zone(
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+def test_char_values_of_the_kernel_s_rows_are_padded(spark, tmp_path, monkeypatch):
+    table = f"delta.`{tmp_path}/t`"
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, c CHAR(5)) USING delta "
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    spark.sql(f"INSERT INTO {table} SELECT CAST(id AS INT), 'ab' FROM range(100)")
+    spark.sql(f"DELETE FROM {table} WHERE id % 2 = 0")
+    _read_by_the_kernel(monkeypatch)
+    frame = spark.read.format("delta").load(f"{tmp_path}/t").where("c = 'ab'")
+    assert "Union" in frame._jdf.queryExecution().executedPlan().toString()
+    assert frame.agg(F.count("*"), F.max(F.length("c"))).first() == (50, 5)
+
+
 def _read_by_the_kernel(monkeypatch):
     """Make the kernel read files with more than 20 deleted rows."""
     heap = 20 * read_planner._BYTES_A_DELETED_ROW

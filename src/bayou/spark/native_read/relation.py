@@ -35,6 +35,7 @@ from bayou.protocol.sql import quote_identifier
 from bayou.spark.jvm.file_index import file_index_frame, sql_conf
 from bayou.spark.native_read.deletion_vectors import FileVectors, deleted_rows_frame, file_vectors
 from bayou.spark.native_read.file_index import DeltaFileIndex, FileListing
+from bayou.spark.read.char_padding import CharPadding, pads_char
 from bayou.spark.read.filters import cast_to_schema
 from bayou.spark.types import to_spark, to_spark_arrow
 
@@ -239,6 +240,7 @@ def _kernel_read(
     scan = snapshot.scan_builder().with_time_zone(time_zone).build()
     state = scan.scan_state(engine).to_bytes()
     expected = to_spark_arrow(snapshot.schema)
+    padding = CharPadding(snapshot.schema if pads_char(spark) else TableSchema())
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task_engine, scan_state = from_description(description), ScanState.from_bytes(state)
@@ -246,7 +248,7 @@ def _kernel_read(
             serialized: list[Any] = batch.column(0).to_pylist()
             for data in serialized:
                 for rows in read_scan_file(task_engine, scan_state, ScanFile.from_bytes(data)):
-                    yield cast_to_schema(rows, expected)
+                    yield padding.pad(cast_to_schema(rows, expected))
 
     files = spark.createDataFrame(pa.table({"file": pa.array(vectors.scan_files, pa.binary())}))
     frame: DataFrame = files.repartition(len(vectors.scan_files)).mapInArrow(read, logical)

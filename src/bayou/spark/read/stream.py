@@ -1,14 +1,14 @@
 """Streaming reads of a Delta table: `DeltaStreamReader`, which wraps a `TableStream`.
 
 The reader exists in one Python process while the query runs. Tasks don't get the reader, but a
-pickled `StreamTask`, which contains only the schema. All other inputs of a task are in its
-partition.
+pickled `StreamTask`. All other inputs of a task are in its partition.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from bayou.protocol.actions import CHANGE_COLUMNS
 from bayou.protocol.schema import StructType
 from bayou.spark.errors import readable_errors
 from bayou.spark.read import tasks
+from bayou.spark.read.char_padding import CharPadding
 from bayou.spark.read.filters import cast_to_schema, table_columns
 from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned, with_path_version
 from bayou.spark.read.tasks import FILE_COST_BYTES, MAX_TASK_BYTES, assign_files, task_bytes
@@ -84,24 +85,28 @@ class StreamPartition(InputPartition):
         self.adds = adds
 
 
+@dataclass(frozen=True, slots=True)
 class StreamTask:
     """Reads a partition in a task.
 
-    Args:
+    Attributes:
         schema: JSON of the schema that Spark expects.
+        pads_char: whether CHAR values are padded; see `char_padding`.
     """
 
-    def __init__(self, schema: str) -> None:
-        self._schema = schema
+    schema: str
+    pads_char: bool
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of a partition in batches with the exact types that Spark expects."""
         assert isinstance(partition, StreamPartition)  # Spark passes the planned partitions
         with readable_errors():
-            expected = to_spark_arrow(StructType.from_json(self._schema))
+            schema = StructType.from_json(self.schema)
+            expected = to_spark_arrow(schema)
+            padding = CharPadding(schema if self.pads_char else StructType())
             for batch in joined_batches(_rows(partition), gradual=True):
                 if batch.num_rows:
-                    yield cast_to_schema(batch.select(expected.names), expected)
+                    yield padding.pad(cast_to_schema(batch.select(expected.names), expected))
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -168,7 +173,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._plan(batch)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return StreamTask(self._schema.to_json()).read(partition)
+        return self._task.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         with readable_errors():
@@ -180,7 +185,12 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StreamTask, (self._schema.to_json(),)
+        return StreamTask, (self._task.schema, self._task.pads_char)
+
+    @property
+    def _task(self) -> StreamTask:
+        options = StreamOptions.parse(self._options)
+        return StreamTask(self._schema.to_json(), options.pads_char)
 
     @property
     def _stream(self) -> TableStream:

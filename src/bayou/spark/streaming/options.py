@@ -16,6 +16,9 @@ LATEST = "latest"
 DRIVER_FOLDER = "bayou.driverfolder"
 """Name of the option with the folder for requests to the driver's process; set by the hooks."""
 
+PADS_CHAR = "bayou.padsChar"
+"""Name of the option that tells whether CHAR values are padded; set by the hooks."""
+
 DEFAULT_MAX_FILES = 1000
 
 _UNITS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
@@ -45,6 +48,7 @@ class StreamOptions:
         max_initial_files: maximum number of files of the initial snapshot; None for no limit.
         driver_folder: folder for requests to the driver's process; None if there is none.
         time_zone: time zone of partition values that are timestamps without a zone.
+        pads_char: `bayou.padsChar`, whether CHAR values are padded with spaces. Hooks set it.
     """
 
     max_files: int | None = None
@@ -64,6 +68,7 @@ class StreamOptions:
     max_initial_files: int | None = None
     driver_folder: Path | None = None
     time_zone: str = "UTC"
+    pads_char: bool = True
 
     @property
     def files_limit(self) -> int | None:
@@ -133,6 +138,7 @@ class StreamOptions:
             max_initial_files=MAX_INITIAL_SNAPSHOT_FILE_COUNT.integer(values),
             driver_folder=Path(values[DRIVER_FOLDER]) if DRIVER_FOLDER in values else None,
             time_zone=TIME_ZONE.string(values) or "UTC",
+            pads_char=_boolean(values, PADS_CHAR, default=True),
         )
 
 
