@@ -78,7 +78,7 @@ def test_a_topic_with_the_name_of_a_folder_of_the_pipeline_gets_no_table_there(t
     configuration = with_pattern(tmp_path, "{topic}").with_matching({"orders", "schemas"})
     orders, schemas = configuration.topics
     assert orders.table_problem is None
-    with pytest.raises(PipelineError, match=r"schemas/events.json is inside .*/schemas, whose VAC"):
+    with pytest.raises(PipelineError, match=r"schemas/events.json is inside .*/schemas, and VAC"):
         schemas.check_table()
 
 
