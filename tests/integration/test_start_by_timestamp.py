@@ -26,7 +26,7 @@ START = 1_767_571_200_000  # 2026-01-05T00:00:00Z
 def topic(kafka_server):
     """A topic with two partitions: records of days 0 to 5, and of days 0 and 1."""
     name = f"dated-{uuid.uuid4().hex[:8]}"
-    kafka_server.create_topic(name, 2)
+    kafka_server.create_topic(name, 2, {"retention.ms": "-1"})  # its records are old
     producer = Producer({"bootstrap.servers": kafka_server.bootstrap_servers})
     for partition, days in ((0, range(6)), (1, range(2))):
         for day in days:
