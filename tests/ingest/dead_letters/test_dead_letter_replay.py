@@ -216,11 +216,8 @@ def test_letters_that_were_replayed_after_the_version_of_a_clone_are_cloned_too(
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds
 
 
-@pytest.mark.parametrize("where", [None, "partition = 0"])
-def test_clones_from_between_the_commits_of_a_replay_are_like_an_interrupted_replay(
-    pipeline, where
-):
-    """docs/operations/recovery.md, if version N is the replay's commit."""
+def replay_and_clone_between_its_commits(pipeline):
+    """Replay, clone both tables as of the replay's first commit, and configure the clones."""
     fix_schema(pipeline)
     earlier = pipeline.dead_letters.snapshot().version
     version = replay(pipeline).version
@@ -228,6 +225,15 @@ def test_clones_from_between_the_commits_of_a_replay_are_like_an_interrupted_rep
     letters_path = f"{pipeline.path}_clone_dead_letters"
     pipeline.dead_letters.clone(letters_path, version=earlier)
     pipeline.file.write_text(pipeline.file.read_text().replace("lake/events", "lake/events_clone"))
+    return letters_path
+
+
+@pytest.mark.parametrize("where", [None, "partition = 0"])
+def test_clones_from_between_the_commits_of_a_replay_are_like_an_interrupted_replay(
+    pipeline, where
+):
+    """docs/operations/recovery.md, if version N is the replay's commit."""
+    letters_path = replay_and_clone_between_its_commits(pipeline)
     outcome = replay(pipeline, where=where)
     known = 2 if where is None else 1
     assert (outcome.replayed, outcome.already_rows, outcome.refused) == (0, known, 1)
@@ -240,13 +246,7 @@ def test_clones_from_between_the_commits_of_a_replay_are_like_an_interrupted_rep
 
 
 def test_a_replay_in_a_clone_that_has_completed_is_not_interrupted(pipeline):
-    fix_schema(pipeline)
-    earlier = pipeline.dead_letters.snapshot().version
-    version = replay(pipeline).version
-    pipeline.table.clone(f"{pipeline.path}_clone", version=version)
-    letters_path = f"{pipeline.path}_clone_dead_letters"
-    pipeline.dead_letters.clone(letters_path, version=earlier)
-    pipeline.file.write_text(pipeline.file.read_text().replace("lake/events", "lake/events_clone"))
+    letters_path = replay_and_clone_between_its_commits(pipeline)
     replay(pipeline)
     bayou.table(letters_path).restore(0)
     outcome = replay(pipeline)

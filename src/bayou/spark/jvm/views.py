@@ -99,9 +99,8 @@ class ViewPlan:
             kept: other columns of `rows`. They follow the view's columns in the result.
 
         Returns:
-            The view's columns, followed by `kept`. None if `rows` lacks a column of the table, or
-            has it with another type. The table's columns and types are those of the version that
-            the view reads.
+            The view's columns, followed by `kept`. None if `rows` lacks a column of the table
+            version that the view reads, or if a column has another type there.
         """
         plan = analyzed_plan(rows)
         by_name = {str(a.name()).lower(): a for a in scala_items(plan.output())}

@@ -1,9 +1,9 @@
 """Pads CHAR values with spaces in rows that Spark doesn't pad.
 
-Spark pads the literal in a comparison of a CHAR column with a literal, and expects that the read
-has padded the column (`ApplyCharTypePadding`). It pads the columns of its own scans and of batch
-reads of a Python data source, but neither the rows of a stream nor those of `mapInArrow`. Without
-the spaces, a filter would drop matching rows.
+If a filter compares a CHAR column with a literal, Spark pads the literal, and expects padded values
+in the column (`ApplyCharTypePadding`). Spark pads the values of its own scans and of batch reads of
+a Python data source. It doesn't pad the rows of streams and of `mapInArrow`. Without the spaces,
+such a filter would drop matching rows.
 """
 
 from __future__ import annotations

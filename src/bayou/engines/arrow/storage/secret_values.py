@@ -32,7 +32,8 @@ class StoreSecrets:
     """The secrets that stores sent in requests, so that messages don't show them. Thread-safe.
 
     Iterating yields all secrets of storage options, and the latest secrets of each provider. A
-    provider returns new secrets at each refresh, and a response only quotes those of its request.
+    provider returns new secrets at each refresh. Older ones aren't needed, because a response can
+    only quote the secrets that were sent in its request.
     """
 
     def __init__(self) -> None:
