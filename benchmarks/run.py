@@ -62,11 +62,11 @@ def kafka(console: Console, *, upsert: bool = False) -> None:
     """Measure the pipeline once; small batches, which take the peer minutes, on fewer records."""
     if upsert:
         kafka_to_delta.run(
-            console, 1, records=200_000, first=100_000, upsert=True, batch_sizes=LARGE
+            console, 1, records=200_000, first=50_000, upsert=True, batch_sizes=LARGE
         )
     else:
-        kafka_to_delta.run(console, 1, records=100_000, first=50_000, batch_sizes=(10_000,))
-        kafka_to_delta.run(console, 1, batch_sizes=LARGE)
+        kafka_to_delta.run(console, 1, records=100_000, first=20_000, batch_sizes=(10_000,))
+        kafka_to_delta.run(console, 1, first=100_000, batch_sizes=LARGE)
 
 
 PARTS: dict[str, Callable[[Console, int], None]] = {
@@ -99,7 +99,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "ingest": lambda console, _: ingest.run(console, 1, INGESTS),
     "kafka": lambda console, _: kafka(console),
     "upsert": lambda console, _: kafka(console, upsert=True),
-    "steady": lambda console, _: steady_latency.run(console, 5_000, 30, 20),
+    "steady": lambda console, _: steady_latency.run(console, 5_000, 25, 15),
     "latency": lambda console, _: ingest_latency.run(console, 1),
     "scale": lambda console, _: scale.run(
         console, ("topics", "writers"), topics=TOPICS, writers=WRITERS

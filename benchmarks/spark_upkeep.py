@@ -16,10 +16,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import measure
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
 from spark_sessions import PEER, PEERS, Result, Sessions, grid
 
@@ -105,13 +107,18 @@ def unneeded(path: Path, count: int) -> None:
 def _rows(start: int, count: int) -> pa.Table:
     numbers = np.random.default_rng(start)
     ids = np.arange(start, start + count)
+    few, number = (
+        numbers.integers(0, 1000, count, dtype=np.int32),
+        numbers.integers(0, 1 << 40, count),
+    )
+    users: Any = pa.array(numbers.integers(0, 100_000, count))
     return pa.table(
         {
             "id": ids,
-            "few": numbers.integers(0, 1000, count, dtype=np.int32),
-            "number": numbers.integers(0, 1 << 40, count),
+            "few": few,
+            "number": number,
             "amount": ids * 0.37,
-            "who": [f"user-{n}" for n in numbers.integers(0, 100_000, count)],
+            "who": pc.binary_join_element_wise("user", pc.cast(users, pa.string()), "-"),
         }
     )
 
