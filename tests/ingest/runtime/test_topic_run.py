@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from types import SimpleNamespace
+
 import pytest
 
 from bayou.errors import CatalogError, KafkaError, StorageError
+from bayou.ingest.background_task import BackgroundTask
 from bayou.ingest.broker import with_matching_topics
 from bayou.ingest.events import AttemptFailed
 from bayou.ingest.runtime.topic_run import TopicRun
+from bayou.ingest.runtime.topic_upkeep import TopicUpkeep
 from bayou.ingest.topic_errors import UnexpectedError
 from support.in_process_pipeline import InProcessContext, new_topic_run
 from support.waiting import wait_until
@@ -207,3 +212,32 @@ def test_a_successful_preparation_ends_the_count_of_failures(run):
         assert run.run_batch(None, None) is None
     assert [failure.retry for failure in listener.failures] == [*range(1, retries + 1)] * 2
     assert run.active
+
+
+class OpenTables:
+    """Counts the users of the maintenance of each table."""
+
+    def __init__(self):
+        self.users = Counter()
+
+    def registration(self, topic):
+        return None
+
+    def open_maintenance(self, topic, batches):
+        self.users[topic.table_path] += 1
+
+    def close_maintenance(self, topic):
+        self.users[topic.table_path] -= 1
+
+
+def test_the_maintenance_of_a_table_that_the_last_batch_adds_is_closed(run):
+    run, listener, _ = run
+    tables = OpenTables()
+    run._upkeep = TopicUpkeep(None, tables, listener, run._in_batch)
+    run._upkeep.open([SimpleNamespace(table_path="/lake/first")])
+    with run._in_batch:
+        finishing = BackgroundTask(run.finish)
+        wait_until(lambda: not tables.users["/lake/first"])
+        run._upkeep.open([SimpleNamespace(table_path="/lake/added")])
+    finishing.finish()
+    assert tables.users == {"/lake/first": 0, "/lake/added": 0}

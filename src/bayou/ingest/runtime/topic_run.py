@@ -266,6 +266,8 @@ class TopicRun:
             self._upkeep.close()
         self.end()
         with self._errors():
+            self._upkeep.close()  # the tables that the last batch has opened
+        with self._errors():
             if self._error is None:
                 self._upkeep.end_registrations()
         with self._errors():

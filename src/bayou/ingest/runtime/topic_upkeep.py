@@ -39,6 +39,7 @@ class TopicUpkeep:
         self._batches = batches
         self._spark: SparkSession | None = None
         self._opened: dict[str, Topic] = {}
+        self._closed: set[str] = set()
         self._maintenance: dict[str, TopicMaintenance] = {}
         self._registrations: dict[str, BackgroundRegistration] = {}
 
@@ -141,9 +142,14 @@ class TopicUpkeep:
                 registration.end(self._spark)
 
     def close(self) -> None:
-        """Stop the maintenance of tables that no other topic uses."""
-        for topic in list(self._opened.values()):
-            self._tables.close_maintenance(topic)
+        """Stop the maintenance of tables that no other topic uses.
+
+        A running batch may open tables afterwards. Call this method again when the batch has ended.
+        """
+        for path, topic in list(self._opened.items()):
+            if path not in self._closed:
+                self._closed.add(path)
+                self._tables.close_maintenance(topic)
 
     def _registration_failed(self, error: BayouError, failures: int, pause: float) -> None:
         event = attempt_failed_event(self._topic, "registration", failures, error)
