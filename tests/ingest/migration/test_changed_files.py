@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import os
+import shutil
 import time
 
 import pyarrow as pa
@@ -150,3 +151,18 @@ def test_an_interrupted_migration_of_a_touched_file_needs_the_file_no_more(
     events.migrate(folder)
     assert events.migrate(folder).version is None
     assert ids(events) == [1]
+
+
+def test_records_at_the_numbers_of_an_earlier_migration_s_dead_letters_are_migrated(
+    events, growing
+):
+    folder = growing('{"id": 1}\n{nope\n{"id": 3}\n{neither\n')
+    assert events.migrate(folder).dead_letters == 2
+    path = events.topic.table_path
+    for table in (path, f"{path}_migration"):
+        shutil.rmtree(table)
+    growing('{"id": 1}\n{"id": 2}\n{"id": 3}\n{neither\n')
+    report = events.migrate(folder)
+    assert (report.rows, report.dead_letters) == (3, 1)
+    assert ids(events) == [1, 2, 3]
+    assert sorted(dead_letter_values(events)) == [b"{neither", b"{nope"]

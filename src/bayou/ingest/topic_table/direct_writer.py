@@ -12,7 +12,7 @@ Kafka offsets.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -260,6 +260,9 @@ class DirectWriter:
     ) -> tuple[set[tuple[int, int]], Mapping[str, int]]:
         """Return which records an earlier attempt has already written as dead letters.
 
+        A dead letter of another record isn't counted. The dead letters of a migration to a table
+        that was deleted have the same positions.
+
         Returns:
             The (partition, offset) pairs of the records that are already dead letters, and the
             transaction identifiers that the dead letter table doesn't have yet. Both are read from
@@ -275,9 +278,9 @@ class DirectWriter:
             return set(), new_ids
         low, high = min(e["min"] for e in ends), max(e["max"] for e in ends)
         dead_letters = SnapshotHandle(self._engine, snapshot).to_arrow(
-            columns=["partition", "offset"], filter=f"offset >= {low} AND offset <= {high}"
+            columns=_RECORD, filter=f"offset >= {low} AND offset <= {high}"
         )
-        return _positions(dead_letters.to_batches()) & _positions(records), {}
+        return _positions(_in_both(records, dead_letters.to_batches())), {}
 
     def _write_dead_letters(
         self, dead_letters: Sequence[pa.RecordBatch], transaction_ids: Mapping[str, int]
@@ -331,6 +334,27 @@ def _positions(records: Iterable[pa.RecordBatch]) -> set[tuple[int, int]]:
         offsets: Any = batch.column("offset").to_pylist()
         positions.update(zip(partitions, offsets, strict=True))
     return positions
+
+
+_RECORD = ["partition", "offset", "key", "value"]
+
+
+def _in_both(
+    records: Iterable[pa.RecordBatch], dead_letters: Iterable[pa.RecordBatch]
+) -> list[pa.RecordBatch]:
+    """Return the records that are among the dead letters.
+
+    Timestamps aren't compared: that of a migrated record is the current time of its file.
+    """
+    known = {record for batch in dead_letters for record in _contents(batch)}
+    return [
+        batch.filter(pa.array([record in known for record in _contents(batch)], pa.bool_()))
+        for batch in records
+    ]
+
+
+def _contents(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    return zip(*(batch.column(name).to_pylist() for name in _RECORD), strict=True)
 
 
 def _without(
