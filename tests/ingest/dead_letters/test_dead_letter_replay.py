@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import shutil
 
+import pyarrow as pa
 import pytest
 
 import bayou
@@ -100,6 +103,38 @@ def test_a_replay_that_ended_between_its_commits_is_finished_by_the_next(pipelin
     assert prove_offsets(pipeline.configuration, pipeline.topic).holds
 
 
+def test_the_rows_of_two_interrupted_replays_are_recognized(pipeline, monkeypatch):
+    fix_schema(pipeline)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(AppendReplay, "_delete_done", lambda _: None)
+        for partition in (0, 1):
+            assert replay(pipeline, where=f"partition = {partition}").replayed == 1
+    outcome = replay(pipeline)
+    assert (outcome.replayed, outcome.already_rows, outcome.refused) == (0, 2, 1)
+    assert rows(pipeline) == [(1, None), (2, "red"), (3, "blue")]
+    assert letters(pipeline) == [(0, 2)]
+    assert replay(pipeline).refused == 1
+
+
+def test_a_letter_that_is_newer_than_the_row_of_an_interrupted_replay_stays(pipeline, monkeypatch):
+    """The topic was recreated, and the dead letter of the deleted topic was dropped."""
+    fix_schema(pipeline)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(AppendReplay, "_delete_done", lambda _: None)
+        replay(pipeline)
+    letter = pipeline.dead_letters.to_arrow(filter="partition = 1").to_pylist()[0]
+    letter["value"] = b'{"id": 4, "colour": "green"}'
+    letter["_ingestion_timestamp"] += dt.timedelta(days=1)
+    schema = pipeline.dead_letters.to_arrow().schema
+    assert delete_dead_letters(pipeline.configuration, pipeline.topic, where="partition = 1") == 1
+    newer = pa.Table.from_pylist([letter], schema)
+    bayou.write(pipeline.dead_letters.table_uri, newer, mode="append")
+    outcome = replay(pipeline)
+    assert (outcome.replayed, outcome.already_rows, outcome.refused) == (0, 1, 2)
+    assert outcome.reasons[append_replay.OTHER_ROW] == 1
+    assert letters(pipeline) == [(0, 2), (1, 0)]
+
+
 def test_only_the_letters_asked_for_are_replayed(pipeline):
     fix_schema(pipeline)
     assert replay(pipeline, where="partition = 1").replayed == 1
@@ -107,8 +142,6 @@ def test_only_the_letters_asked_for_are_replayed(pipeline):
 
 
 def test_a_letter_that_is_there_twice_becomes_one_row(pipeline):
-    import bayou
-
     fix_schema(pipeline)
     bayou.write(f"{pipeline.path}_dead_letters", pipeline.dead_letters.to_arrow())
     assert replay(pipeline).replayed == 2
@@ -117,10 +150,6 @@ def test_a_letter_that_is_there_twice_becomes_one_row(pipeline):
 
 
 def test_letters_of_records_that_the_table_does_not_cover_are_left_to_the_pipeline(pipeline):
-    import pyarrow as pa
-
-    import bayou
-
     fix_schema(pipeline)
     ahead = pipeline.dead_letters.to_arrow(filter="partition = 1")
     at = ahead.schema.get_field_index("offset")
@@ -347,6 +376,43 @@ def test_letters_of_migrated_files_become_rows_once_after_an_interrupted_replay(
     result = replay(pipeline)
     assert (result.replayed, result.already_rows, result.refused) == (0, 1, 1)
     assert rows(pipeline) == [(1, None), (2, "red")]
+
+
+def migrate_again(pipeline, second_line):
+    """Migrate the files into a new table, beside the dead letters of the first migration."""
+    assert migrate(pipeline).dead_letters == 2
+    for path in (pipeline.path, f"{pipeline.path}_migration"):
+        shutil.rmtree(path)
+    lines = ['{"id": 1}', second_line, '{"id": "?"}', ""]
+    (pipeline.folder / "old" / "1.json").write_text("\n".join(lines))
+    return migrate(pipeline)
+
+
+def test_letters_at_the_number_of_another_migrated_record_s_row_are_kept(migrating):
+    pipeline = migrating(upserts=False)
+    assert migrate_again(pipeline, '{"id": 7}').rows == 2
+    fix_schema(pipeline)
+    result = replay(pipeline)
+    assert (result.replayed, result.already_rows, result.refused) == (0, 0, 2)
+    assert result.reasons[append_replay.OTHER_ROW] == 1
+    assert rows(pipeline) == [(1, None), (7, None)]
+    assert letters(pipeline) == [(-1, 1), (-1, 2)]
+
+
+@pytest.mark.parametrize("upserts", [False, True])
+def test_letters_of_different_migrated_records_with_the_same_number_are_refused(migrating, upserts):
+    pipeline = migrating(upserts=upserts)
+    assert migrate_again(pipeline, '{"id": 7, "colour": "blue"}').dead_letters == 2
+    fix_schema(pipeline)
+    message = "partition -1, offset 1: some are from an earlier migration, .* of one migration with"
+    with pytest.raises(PipelineError, match=message):
+        replay(pipeline)
+    assert len(letters(pipeline)) == 3
+    last = max(pipeline.dead_letters.to_arrow()["_ingestion_timestamp"].to_pylist())
+    where = f"_ingestion_timestamp >= '{last.isoformat()}'"
+    assert replay(pipeline, where=where).replayed == 1
+    assert rows(pipeline) == [(1, None), (7, "blue")]
+    assert letters(pipeline) == [(-1, 1), (-1, 2)]
 
 
 def interrupt(*_args, **_options):

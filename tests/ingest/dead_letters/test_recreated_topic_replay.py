@@ -221,6 +221,21 @@ def test_after_an_interrupted_replay_only_letters_whose_row_is_known_are_deleted
     assert letters(pipeline) == [(0, "1"), (1, "2"), *kept]
 
 
+@pytest.mark.parametrize("routed", [False, True])
+def test_after_an_interrupted_replay_letters_at_the_offset_of_a_pipeline_s_row_are_kept(
+    recreated, routed, monkeypatch
+):
+    pipeline = recreated(FIRST, [fits(4), fits(5), refused(6)], routed=routed)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(append_replay.AppendReplay, "_delete_done", lambda _: None)
+        assert replay(pipeline).replayed == 1
+    result = replay(pipeline)
+    assert (result.replayed, result.already_rows, result.refused) == (0, 1, 2)
+    assert result.reasons == {append_replay.OTHER_ROW: 2}
+    assert ids(pipeline) == [4, 5, 6]
+    assert letters(pipeline) == [(0, "1"), (1, "2")]
+
+
 def test_fingerprints_are_compared_only_at_repeated_offsets(small_pipeline, monkeypatch):
     small_pipeline.write_schema(STRICT)
     small_pipeline.produce(refused(1), refused(2), refused(3))

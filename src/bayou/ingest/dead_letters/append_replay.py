@@ -84,7 +84,7 @@ WRITTEN_BY_PROGRAM = (
 """Why a dead letter of a program can't be replayed: nothing identifies the record."""
 
 _APPLICATION = "bayou-replay/"
-"""Prefix of a replay's transaction identifier; table id and topic follow."""
+"""Prefix of a replay's transaction identifiers; see `AppendReplay._transaction_ids`."""
 
 
 class AppendReplay:
@@ -113,8 +113,9 @@ class AppendReplay:
         self._letters = TopicOffsets(MIGRATED)
         self._repeated: record_identity.Offsets = {}  # of all dead letters of the topic
         self._other_rows: record_identity.Offsets = {}
-        self._run_id = -1  # version of the transaction identifier that the commits record
-        self._interrupted = False
+        self._run_id = -1  # transaction identifier and `_ingestion_timestamp` of the rows
+        self._interrupted: frozenset[int] = frozenset()  # run ids of interrupted replays
+        self._last_read = -1  # latest `_ingestion_timestamp` of the dead letters
         self._within = OffsetSpan(start=0, end=0)  # contains all offsets in `_letters`
         self._version: int | None = None
         self._reasons: dict[str, int] = {}
@@ -164,7 +165,7 @@ class AppendReplay:
         row_offsets = self._row_offsets(dead_letters, (snapshot, *former), ends)
         columns = self._columns(dead_letters, snapshot, ends, row_offsets)
         layout = self._layout(columns, snapshot)
-        transaction = (
+        builder = (
             snapshot.kernel.build_update_table_transaction(ENGINE_INFO, Operation.WRITE)
             .with_schema_evolution(True)
             .with_schema(layout.schema)
@@ -179,12 +180,13 @@ class AppendReplay:
                     ),
                 }
             )
-            .with_transaction_id(self._application(dead_letters), self._run_id)
             .with_operation_parameters(
                 {"mode": "Append", "replayedFrom": self._dead_letters.table_uri}
             )
-            .build(self._engine)
         )
+        for application, version in self._transaction_ids(dead_letters, snapshot).items():
+            builder = builder.with_transaction_id(application, version)
+        transaction = builder.build(self._engine)
         folders = uses_partition_folders(snapshot.kernel.properties, snapshot.partition_columns)
         rows = self._rows(dead_letters, ends, row_offsets, layout, folders=folders)
         if dry_run:
@@ -218,23 +220,36 @@ class AppendReplay:
         """
         return {p: ranges for p, ranges in self._letters.ranges().items() if p >= 0}
 
-    def _application(self, dead_letters: SnapshotHandle) -> str:
-        return f"{_APPLICATION}{dead_letters.kernel.table_id}/{self._name}"
+    def _transaction_ids(
+        self, dead_letters: SnapshotHandle, table: SnapshotHandle | None
+    ) -> dict[str, int]:
+        """Return the transaction identifiers for the replay's commit to a table of the target.
 
-    def _last_replay(self, table: SnapshotHandle) -> int:
-        """Return the highest version of the transaction identifiers of the topic's replays.
-
-        The result is -1 if there are none. The id of the dead letter table is ignored, because a
-        clone of the table has a new id, but the identifiers of its source.
+        The run id is recorded under the id of the dead letter table. If this replaces the run id of
+        an interrupted replay, the replaced id is also recorded, so that the next replay knows the
+        rows of both.
         """
-        return max(
-            (
-                version
-                for application, version in table.transactions.items()
-                if application.startswith(_APPLICATION) and application.endswith(f"/{self._name}")
-            ),
-            default=-1,
-        )
+        application = self._application(dead_letters.kernel.table_id)
+        replaced = -1 if table is None else table.transactions.get(application, -1)
+        ids = {application: self._run_id}
+        if replaced in self._interrupted:
+            ids[self._application(str(replaced))] = replaced
+        return ids
+
+    def _application(self, replay: str) -> str:
+        return f"{_APPLICATION}{replay}/{self._name}"
+
+    def _run_ids(self, table: SnapshotHandle) -> list[int]:
+        """Return the run ids of the topic's replays that a table has recorded.
+
+        The id of the dead letter table is ignored, because a clone of the table has a new id, but
+        the transaction identifiers of its source.
+        """
+        return [
+            version
+            for application, version in table.transactions.items()
+            if application.startswith(_APPLICATION) and application.endswith(f"/{self._name}")
+        ]
 
     def _row_offsets(
         self,
@@ -252,8 +267,11 @@ class AppendReplay:
             PipelineError: dead letters with the same offset have different records.
         """
         row_offsets = TopicOffsets(MIGRATED)
-        for batch in dead_letters.to_batches(["partition", "offset"], self._where):
+        columns = ["partition", "offset", "_ingestion_timestamp"]
+        for batch in dead_letters.to_batches(columns, self._where):
             self._letters.add(batch)
+            read_at = batch.column(columns[2]).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+            self._last_read = max(self._last_read, pc.max(read_at).as_py() or -1)
         bounds = [self._letters.of(p).once for p in self._letters.partitions]
         if bounds:
             first, last = min(b.min() for b in bounds), max(b.max() for b in bounds)
@@ -274,12 +292,15 @@ class AppendReplay:
 
         Sets `_repeated`, `_interrupted`, `_run_id` and `_other_rows`.
 
-        A replay commits its rows with a transaction identifier. When it deletes the dead letters,
-        it commits the same identifier to the dead letter table. After an interrupted replay, only a
-        replay without `where` does so, because `where` can exclude dead letters that have rows.
-        If the identifier's version in the target is higher than in the dead letter table, a replay
-        was interrupted, and the target may have rows of dead letters that haven't been deleted.
-        The same is true of clones, if the dead letter table was cloned at an earlier time.
+        A replay commits its rows with its run id as a transaction identifier. When it deletes the
+        dead letters, it commits the run id to the dead letter table. After an interrupted replay,
+        only a replay without `where` does so, because `where` can exclude dead letters that have
+        rows. If a run id in the target is higher than in the dead letter table, the replay was
+        interrupted, and the target may have rows of dead letters that haven't been deleted. The
+        same is true of clones, if the dead letter table was cloned at an earlier time.
+
+        The run id is also the `_ingestion_timestamp` of the replay's rows, which identifies these
+        rows. Therefore it is later than that of all dead letters, even if clocks differ.
 
         Raises:
             PipelineError: dead letters with the same offset have different records.
@@ -299,10 +320,11 @@ class AppendReplay:
                 topic=self._topic.key,
                 table=self._dead_letters.table_uri,
             )
-        committed = max(self._last_replay(table) for table in tables)
-        completed = self._last_replay(dead_letters)
-        self._interrupted = committed > completed
-        self._run_id = max(time.time_ns() // 1000, committed + 1, completed + 1)
+        completed = max(self._run_ids(dead_letters), default=-1)
+        committed = frozenset(run for table in tables for run in self._run_ids(table))
+        self._interrupted = frozenset(run for run in committed if run > completed)
+        earlier = max(completed, self._last_read, *committed)
+        self._run_id = max(time.time_ns() // 1000, earlier + 1)
         existing = {
             partition: self._letters.of(partition).once & row_offsets.of(partition).once
             for partition in self._letters.partitions
@@ -314,7 +336,7 @@ class AppendReplay:
             existing,
             tables,
             self._name,
-            interrupted=self._interrupted,
+            replays=self._interrupted,
             ambiguous={} if self._selects_all else self._repeated,
         )
 
@@ -435,7 +457,6 @@ class AppendReplay:
         self, layout: RowLayout, *, folders: bool, discover: bool | None = None
     ) -> RecordReading:
         config = self._topic.config
-        read_at = time.time_ns() // 1000
         plan = DecodePlan(
             columns=layout.record,
             json_schema=self._schema.validated_by,
@@ -449,10 +470,10 @@ class AppendReplay:
         return RecordReading(
             plan=plan,
             layout=layout,
-            ingestion_timestamp=read_at,
+            ingestion_timestamp=self._run_id,
             format=self._schema.format,
             masks=config.column_masks,
-            expressions=row_expressions(self._topic, layout, read_at),
+            expressions=row_expressions(self._topic, layout, self._run_id),
             partition_columns=config.destination.partition_columns,
             folders=folders,
         )
@@ -463,7 +484,7 @@ class AppendReplay:
 
     def _delete_done(self) -> None:
         snapshot = self._dead_letters.snapshot()
-        application = self._application(snapshot)
+        application = self._application(snapshot.kernel.table_id)
         is_complete = self._selects_all if self._interrupted else self._version is not None
         ids = {}
         if is_complete and snapshot.transactions.get(application, -1) < self._run_id:

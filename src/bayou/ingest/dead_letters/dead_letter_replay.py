@@ -3,9 +3,10 @@
 A replay commits rows to the target. Then it deletes the dead letters, in a second commit. If the
 replay crashes between the two commits, the target has rows with the offsets of dead letters. The
 next replay deletes these dead letters and adds no rows for them. If the topic was deleted and
-recreated, a row at the offset of a dead letter can be of another record. If nothing shows that the
-row is of the same record, the dead letter remains; see `record_identity`. Two concurrent replays
-conflict, because both increase the same transaction identifier of the target.
+recreated, or files were migrated again, a row at the offset of a dead letter can be of another
+record. If nothing shows that the row is of the same record, the dead letter remains; see
+`record_identity`. Two concurrent replays conflict, because both increase the same transaction
+identifier of the target.
 
 A dead letter is skipped if the target hasn't recorded its offset yet, because the next run of the
 pipeline processes the record again. A dead letter of a migrated batch is skipped if the target

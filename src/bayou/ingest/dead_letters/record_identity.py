@@ -2,12 +2,13 @@
 
 An offset alone doesn't identify a record. If the brokers have no topic ids, nothing detects that a
 topic was recreated, so the dead letters of the deleted topic can have the offsets of new records.
-Timestamps, keys and values are compared only where offsets are equal.
+If JSON files are migrated again, to a new table, the sequence numbers start at 0 again. Timestamps,
+keys and values are compared only where offsets are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from bayou.api import SnapshotHandle
 from bayou.errors import PipelineError
 from bayou.ingest.dead_letters.records import fingerprints
 from bayou.ingest.offsets_of_rows import TopicOffsets
+from bayou.ingest.topic_table.direct_writer import MIGRATED
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource, merge
 from bayou.kernel.engine import Engine
@@ -30,9 +32,9 @@ RECORD = ["partition", "offset", "timestamp", "key", "value"]
 
 OTHER_ROW = (
     "the table has a row with the same partition and offset, but nothing shows that it is the row "
-    "of this record: the topic was recreated, or the dead letter table was cloned or restored. If "
-    "the table has the record, drop the dead letter with bayou dlq drop. If it doesn't, send the "
-    "record to the Kafka topic again before you drop the dead letter"
+    "of this record: the topic was recreated, files were migrated again, or the dead letter table "
+    "was cloned or restored. If the table has the record, drop the dead letter with bayou dlq "
+    "drop. If it doesn't, send the record to the Kafka topic again before you drop the dead letter"
 )
 """Why a dead letter isn't replayed if a row with its offset isn't known to be its record."""
 
@@ -80,12 +82,11 @@ def check_same_records(
     Raises:
         PipelineError: two dead letters have different records.
     """
-    kafka = {partition: offsets for partition, offsets in repeated.items() if partition >= 0}
-    if not kafka:
+    if not repeated:
         return
     known: dict[tuple[int, int], bytes] = {}
     for batch in letters:
-        selected = batch.filter(at_offsets(batch, kafka))
+        selected = batch.filter(at_offsets(batch, repeated))
         partitions: list[Any] = selected.column("partition").to_pylist()
         offsets: list[Any] = selected.column("offset").to_pylist()
         records = fingerprints(selected)
@@ -93,12 +94,15 @@ def check_same_records(
             if offset >= ends.get(partition, 0):
                 continue
             if known.setdefault((partition, offset), record) != record:
+                source = "topic, which was deleted and recreated"
+                if partition == MIGRATED:
+                    source = "migration, to a table that was deleted"
                 raise PipelineError(
                     f"topic {topic!r}: {table} has dead letters of different records at partition "
-                    f"{partition}, offset {offset}: some are from an earlier topic, which was "
-                    "deleted and recreated. Nothing was replayed. Replay the dead letters of one "
-                    "topic with --where and a condition on _ingestion_timestamp, or delete the "
-                    "earlier dead letters with bayou dlq drop.",
+                    f"{partition}, offset {offset}: some are from an earlier {source}. Nothing was "
+                    f"replayed. Replay the dead letters of one {source.partition(',')[0]} with "
+                    "--where and a condition on _ingestion_timestamp, or delete the earlier dead "
+                    "letters with bayou dlq drop.",
                     topic=topic,
                 )
 
@@ -109,78 +113,94 @@ def offsets_of_other_rows(
     tables: Iterable[SnapshotHandle],
     name: str,
     *,
-    interrupted: bool,
+    replays: Collection[int],
     ambiguous: Offsets,
 ) -> Offsets:
-    """Return the offsets of dead letters at which the target has a row of a different record.
+    """Return the offsets of dead letters whose row in the target isn't known to be of the record.
 
     A row with the Kafka timestamp of the dead letter is a row of the same record. A row with
     another timestamp isn't. A row without `_kafka_timestamp` is a row of the same record only if
-    an interrupted replay wrote the row.
+    an interrupted replay wrote it after the dead letter was written.
 
     Args:
         letters: batches with the columns partition, offset, timestamp and `_ingestion_timestamp`.
         existing: the offsets of dead letters at which the target has a row.
         tables: the target's tables.
         name: the Kafka topic's name.
-        interrupted: whether a replay may have been interrupted before it deleted dead letters.
+        replays: `_ingestion_timestamp` of the rows of each replay that may have been interrupted
+            before it deleted dead letters, in microseconds since the epoch.
         ambiguous: offsets that several dead letters have, if `letters` may lack some of these dead
-            letters. A row without `_kafka_timestamp` at one of these offsets counts as a row of a
-            different record.
+            letters. A row without `_kafka_timestamp` at one of these offsets isn't known to be of
+            the same record.
     """
-    existing = {p: offsets for p, offsets in existing.items() if p >= 0 and offsets}
+    existing = {p: offsets for p, offsets in existing.items() if offsets}
     if not existing:
         return {}
-    rows = pa.Table.from_batches(_row_timestamps(existing, tables, name), _ROW_TIMESTAMPS)
-    same, other = TopicOffsets(), TopicOffsets()
+    rows = pa.Table.from_batches(_rows_at(existing, tables, name, replays), _ROWS)
+    same = TopicOffsets(MIGRATED)
     if rows.num_rows:
         for batch in letters:
             selected = pa.Table.from_batches([batch]).filter(at_offsets(batch, existing))
-            read_at = selected.column("_ingestion_timestamp")
-            timestamps = pc.coalesce(selected.column("timestamp"), read_at).cast(_TIMESTAMP)
-            columns = [selected.column("partition"), selected.column("offset"), timestamps]
-            of_letters = pa.table(columns, names=["partition", "offset", "timestamp"])
-            joined = of_letters.join(rows, ["partition", "offset"], join_type="inner")
+            read_at = selected.column("_ingestion_timestamp").cast(_TIMESTAMP)
+            timestamps = pc.coalesce(selected.column("timestamp").cast(_TIMESTAMP), read_at)
+            columns = [selected.column("partition"), selected.column("offset"), timestamps, read_at]
+            names = ["partition", "offset", "timestamp", "read_at"]
+            joined = pa.table(columns, names=names).join(
+                rows, ["partition", "offset"], join_type="inner"
+            )
             equal = pc.equal(joined.column("timestamp"), joined.column("row_timestamp"))
-            for result, mask in ((same, equal), (other, pc.invert(equal))):
-                for part in joined.select(["partition", "offset"]).filter(mask).to_batches():
-                    result.add(part)
-    found = {}
-    for partition, offsets in existing.items():
-        others = offsets
-        if interrupted:
-            unclear = offsets & ambiguous.get(partition, BitMap64())
-            others = other.of(partition).once | unclear
-        found[partition] = others - same.of(partition).once
-    return {partition: offsets for partition, offsets in found.items() if offsets}
+            replayed = pc.and_not(
+                pc.less(joined.column("read_at"), joined.column("replayed_at")),
+                at_offsets(joined, ambiguous),
+            )
+            found = joined.filter(pc.fill_null(pc.coalesce(equal, replayed), False))
+            for part in found.select(["partition", "offset"]).to_batches():
+                same.add(part)
+    others = {p: offsets - same.of(p).once for p, offsets in existing.items()}
+    return {partition: offsets for partition, offsets in others.items() if offsets}
 
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
-_ROW_TIMESTAMPS = pa.schema(
-    [("partition", pa.int32()), ("offset", pa.int64()), ("row_timestamp", _TIMESTAMP)]
+_ROWS = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("row_timestamp", _TIMESTAMP),
+        ("replayed_at", _TIMESTAMP),
+    ]
 )
 
 
-def _row_timestamps(
-    offsets: Offsets, tables: Iterable[SnapshotHandle], name: str
+def _rows_at(
+    offsets: Offsets, tables: Iterable[SnapshotHandle], name: str, replays: Collection[int]
 ) -> list[pa.RecordBatch]:
-    """Return the stored timestamps of the rows at given offsets."""
-    columns = ["_kafka_partition", "_kafka_offset", "_kafka_timestamp"]
+    """Return the rows at given offsets.
+
+    Their `row_timestamp` is null if the table has no Kafka timestamp. Their `replayed_at` is null
+    unless the row was written by one of `replays`.
+    """
+    times = pa.array(sorted(replays), pa.int64()).cast(_TIMESTAMP)
     within = offset_range(offsets).replace("offset", "_kafka_offset")
-    condition = f"_kafka_topic = '{name}' AND _kafka_timestamp IS NOT NULL AND {within}"
     result = []
     for snapshot in tables:
-        if "_kafka_timestamp" not in snapshot.schema.names:
+        optional = ["_kafka_timestamp", *(["_ingestion_timestamp"] if replays else [])]
+        known = [column for column in optional if column in snapshot.schema.names]
+        if not known:
             continue
-        for batch in snapshot.to_batches(columns, condition):
-            arrays = [
-                batch.column(column).cast(field.type)
-                for column, field in zip(columns, _ROW_TIMESTAMPS, strict=True)
-            ]
-            rows = pa.RecordBatch.from_arrays(
-                arrays, names=["partition", "offset", "row_timestamp"]
+        columns = ["_kafka_partition", "_kafka_offset", *known]
+        for batch in snapshot.to_batches(columns, f"_kafka_topic = '{name}' AND {within}"):
+            partitions, numbers = (batch.column(column) for column in columns[:2])
+            none: Any = pa.nulls(batch.num_rows, _TIMESTAMP)
+            timestamps, read_at = (
+                batch.column(column).cast(_TIMESTAMP) if column in known else none
+                for column in ("_kafka_timestamp", "_ingestion_timestamp")
             )
-            result.append(rows.filter(at_offsets(rows, offsets)).cast(_ROW_TIMESTAMPS))
+            replayed_at = pc.if_else(pc.is_in(read_at, value_set=times), read_at, none)
+            rows = pa.RecordBatch.from_arrays(
+                [partitions.cast(pa.int32()), numbers.cast(pa.int64()), timestamps, replayed_at],
+                schema=_ROWS,
+            )
+            result.append(rows.filter(at_offsets(rows, offsets)))
     return result
 
 

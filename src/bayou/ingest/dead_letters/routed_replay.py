@@ -5,7 +5,6 @@ All dead letters to replay are read into memory.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -77,7 +76,7 @@ class RoutedReplay(AppendReplay):
             return None
         (pending,) = letters.to_batches()
         pending = with_timestamps(deduplicated(pending))
-        columns = RoutedColumns(self._topic, tables, self._schema, time.time_ns() // 1000)
+        columns = RoutedColumns(self._topic, tables, self._schema, self._run_id)
         slices = [
             pending.slice(first, _BATCH_ROWS) for first in range(0, pending.num_rows, _BATCH_ROWS)
         ]
@@ -109,7 +108,6 @@ class RoutedReplay(AppendReplay):
         covered: Mapping[int, int],
     ) -> int | None:
         """Write rows, register new tables, commit to routed tables, then to the default table."""
-        ids = {self._application(dead_letters): self._run_id}
         target = tables.default.target
         assert target.snapshot is not None
         properties = filter_properties(
@@ -144,10 +142,12 @@ class RoutedReplay(AppendReplay):
             changed = read.outputs[number].transaction
             assert changed is not None
             with discard_unless_committed(partial(routed.discard, adds)):
+                ids = self._transaction_ids(dead_letters, routed.snapshot)
                 version = routed.commit(changed.with_transaction_ids(ids), adds, {})
         adds = files.get(DEFAULT_TABLE, ())
         if adds or read.filtered:
             with discard_unless_committed(lambda: target.discard(adds)):
+                ids = self._transaction_ids(dead_letters, target.snapshot)
                 version = target.commit(transaction.with_transaction_ids(ids), adds, {})
         return version
 
