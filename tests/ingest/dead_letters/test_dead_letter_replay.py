@@ -373,6 +373,9 @@ def test_letters_of_migrated_files_become_rows_once_after_an_interrupted_replay(
         interrupted.setattr(AppendReplay, "_delete_done", interrupt)
         with pytest.raises(KeyboardInterrupt):
             replay(pipeline)
+    events = TopicTable(pipeline.configuration, "events")
+    (check,) = events.verify_migration(str(pipeline.folder / "old"))
+    assert (check.rows, check.dead_letters, check.problem) == (2, 1, None)
     result = replay(pipeline)
     assert (result.replayed, result.already_rows, result.refused) == (0, 1, 1)
     assert rows(pipeline) == [(1, None), (2, "red")]

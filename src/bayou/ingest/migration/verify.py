@@ -140,6 +140,8 @@ def _check(
         if checksum_of(values) != part.checksum:
             problem = f"its records from {part.skipped} on differ from the migrated records"
         part_rows, part_letters = _within(rows, part), _within(dead_letters, part)
+        # A record with a row is counted once: an interrupted replay hasn't deleted its dead letter.
+        part_letters = part_letters.filter(pc.invert(pc.is_in(part_letters, value_set=part_rows)))
         row_count += len(part_rows)
         dead_letter_count += len(part_letters)
         old = old_records(part)
