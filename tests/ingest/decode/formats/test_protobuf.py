@@ -75,11 +75,47 @@ def test_a_schema_imports_files_that_serializers_do_not_register(dependency, typ
     assert [field.name for field in columns] == ["id", "more"]
 
 
-def test_a_registered_file_has_precedence_over_an_installed_file():
-    registered = descriptor_pb2.FileDescriptorProto.FromString(
-        timestamp_pb2.DESCRIPTOR.serialized_pb
+def registered_timestamp():
+    """The file of `google.protobuf.Timestamp`, with other content than the installed file."""
+    file = descriptor_pb2.FileDescriptorProto.FromString(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    file.ClearField("options")
+    return file
+
+
+@pytest.mark.parametrize("imports_first", [False, True])
+def test_a_registered_file_is_used_in_all_files_that_import_it(imports_first):
+    name = "google/protobuf/timestamp.proto"
+    common = descriptor_pb2.FileDescriptorProto(name="common.proto", syntax="proto3")
+    common.dependency.append(name)
+    common.message_type.add(name="Common").field.add(
+        name="at",
+        number=1,
+        type=TYPES.TYPE_MESSAGE,
+        type_name=".google.protobuf.Timestamp",
+        label=TYPES.LABEL_OPTIONAL,
     )
-    registered.ClearField("options")
+    references = [registered_timestamp(), common]
+    if imports_first:
+        references.reverse()
+    reader = ProtobufReader(Registry(order_with("common.proto", ".Common"), references))
+    record, _ = reader.read(HEADER + b"\x08\x05\x12\x04\x0a\x02\x08\x01")
+    assert record == {"id": 5, "more": {"at": "1970-01-01T00:00:01Z"}}
+
+
+def test_different_files_with_the_same_name_refuse_the_records_of_the_schema():
+    registry = Registry(order_with("common.proto", ".Common"))
+    files = [descriptor_pb2.FileDescriptorProto(name="common.proto", package=p) for p in "ab"]
+    registry.references = dict(enumerate(files))
+    registry.schema = lambda *_, **__: (
+        registry._response(registry.file)
+        | {"references": [{"name": "common.proto", "subject": n, "version": 1} for n in range(2)]}
+    )
+    with pytest.raises(ValueError, match="different files with the name common.proto"):
+        ProtobufReader(registry).read(HEADER)
+
+
+def test_a_registered_file_has_precedence_over_an_installed_file():
+    registered = registered_timestamp()
     file = order_with("google/protobuf/timestamp.proto", ".google.protobuf.Timestamp")
     reader = ProtobufReader(Registry(file, [registered]))
     record, _ = reader.read(HEADER + b"\x08\x05\x12\x02\x08\x01")

@@ -126,7 +126,11 @@ class ProtobufReader:
         response = self._registry.schema(number, serialized=True)
         try:
             pool = descriptor_pool.DescriptorPool()
-            return self._add(pool, response, f"schema-{number}.proto")
+            name = f"schema-{number}.proto"
+            files: dict[str, Any] = {}
+            self._read_files(response, name, files)
+            _add_file(pool, name, files)
+            return pool.FindFileByName(name)
         except BayouError:
             raise
         except Exception as error:  # the library raises various exceptions for invalid schemas
@@ -147,21 +151,28 @@ class ProtobufReader:
                 raise
         return columns
 
-    def _add(self, pool: Any, response: Mapping[str, Any], name: str) -> Any:
+    def _read_files(self, response: Mapping[str, Any], name: str, files: dict[str, Any]) -> None:
+        """Add the descriptor of a registered file, and of all files that it references, to `files`.
+
+        Args:
+            name: the name by which other files import the file.
+        """
         schema = response["schema"]
         try:
             file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(schema))
         except (DecodeError, ValueError) as error:
             raise ValueError(f"{name} of the registry isn't a Protobuf descriptor") from error
+        file.name = name
+        if name in files:
+            if files[name] != file:
+                raise ValueError(f"its references have different files with the name {name}")
+            return
+        files[name] = file
         for reference in response.get("references") or ():
             referenced = self._registry.version(
                 reference["subject"], reference["version"], serialized=True
             )
-            self._add(pool, referenced, reference["name"])
-        for dependency in file.dependency:
-            _add_imported(pool, dependency)
-        file.name = name
-        return pool.AddSerializedFile(file.SerializeToString()) or pool.FindFileByName(name)
+            self._read_files(referenced, reference["name"], files)
 
 
 class _MissingImportError(ValueError):
@@ -174,21 +185,25 @@ class _MissingImportError(ValueError):
         super().__init__(message)
 
 
-def _add_imported(pool: Any, name: str) -> None:
-    """Add an imported file, such as `google/protobuf/any.proto`, to a pool that lacks it.
+def _add_file(pool: Any, name: str, registered: Mapping[str, Any]) -> None:
+    """Add a file and its imports to a pool that lacks them.
+
+    Args:
+        registered: descriptors of files by name. An import that is missing here, such as
+            `google/protobuf/any.proto`, is a file of an installed package.
 
     Raises:
-        _MissingImportError: no installed package has the file.
+        _MissingImportError: a file is neither registered nor in an installed package.
     """
     try:
         pool.FindFileByName(name)
     except KeyError:
-        file = _installed_file(name)
+        file = registered[name] if name in registered else _installed_file(name)
     else:
-        return  # it is a reference, or was added as the import of another file
+        return  # it was added as the import of another file
     for dependency in file.dependency:
-        _add_imported(pool, dependency)
-    pool.Add(file)
+        _add_file(pool, dependency, registered)
+    pool.AddSerializedFile(file.SerializeToString())
 
 
 def _installed_file(name: str) -> Any:
