@@ -224,6 +224,24 @@ def test_ending_offsets_are_refused(source):
         _stream(source, subscribe="t", endingOffsets="latest")
 
 
+def test_a_topic_that_is_deleted_after_its_partitions_are_listed_is_omitted(
+    broker, source, monkeypatch
+):
+    _fill(broker, "lasting", 1, 2)
+    _fill(broker, "ended", 1, 2)
+    options = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+    stream = _stream(source, subscribePattern="lasting|ended", **options)
+    start = stream.initialOffset()
+    listed = [stream._cluster.partitions(stream._options.selection)]
+    latest = stream._cluster.latest
+    existing = [partition for partition in listed[0] if partition.topic == "lasting"]
+    monkeypatch.setattr(
+        stream._cluster, "partitions", lambda _: listed.pop() if listed else existing
+    )
+    monkeypatch.setattr(stream._cluster, "latest", lambda _: latest(existing))
+    assert stream.latestOffset(start, _ALL)["lasting"] == {"0": 2}
+
+
 def test_a_partition_without_an_end_offset_is_an_error(broker, source, monkeypatch):
     """A new leader may not know its partition yet."""
     _fill(broker, "led", 2, 4)

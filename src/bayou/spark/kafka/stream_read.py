@@ -170,12 +170,20 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the current end offset of each existing partition.
 
+        Args:
+            partitions: partitions that existed when they were listed. If their topic has been
+                deleted since then, they are omitted.
+
         Raises:
             KafkaError: the brokers report no end offset of a partition. If the partition were
                 omitted, `Trigger.AvailableNow` would end without its records, and a later batch
                 could read it from its first record again.
         """
-        return self._cluster.require_offsets(self._cluster.latest(partitions), partitions)
+        ends = self._cluster.latest(partitions)
+        if any(partition not in ends for partition in partitions):
+            existing = set(self._cluster.partitions(self._options.selection))
+            partitions = [partition for partition in partitions if partition in existing]
+        return self._cluster.require_offsets(ends, partitions)
 
     def _must_wait(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
         """Whether `min_offsets_per_trigger` requires the next batch to wait for more offsets."""
