@@ -11,6 +11,8 @@ def main() -> None:
         from bayou.cli.main import main as run
 
         run()
+    except KeyboardInterrupt:  # while modules are imported; commands handle it themselves
+        raise SystemExit(130) from None
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("", "bayou"):
