@@ -54,7 +54,7 @@ def _memory(what: str, case: str, goal: float) -> Goal:
     return Goal(f"{what}, memory", f"{case} / memory", goal)
 
 
-_APPENDED = "1,000,000 records, {} a batch / bayou / {}"
+_APPENDED = "{} records, {} a batch / bayou / {}"
 _SMALL = "100,000 records, 10,000 a batch / bayou / {}"
 _UPSERTED = "{} records, upserted, {} a batch / bayou / {}"
 _WRITE = "{} / bayou / time"
@@ -74,7 +74,7 @@ SECTIONS: Mapping[str, tuple[str, Sequence[Goal]]] = {
                 1.05,
             ),
             Goal(
-                "8 questions on TPC-DS's tables",
+                "5 questions on TPC-DS's tables",
                 "Questions on TPC-DS, scale factor 0.01 / all queries / time",
                 0.15,
             ),
@@ -136,8 +136,15 @@ SECTIONS: Mapping[str, tuple[str, Sequence[Goal]]] = {
         "Spark's connector and delta-spark",
         (
             Goal("10,000 a batch", _SMALL.format("speed"), 8, at_least=True),
-            Goal("100,000 a batch", _APPENDED.format("100,000", "speed"), 6, at_least=True),
-            Goal("1,000,000 a batch", _APPENDED.format("1,000,000", "speed"), 3, at_least=True),
+            Goal(
+                "100,000 a batch", _APPENDED.format("500,000", "100,000", "speed"), 6, at_least=True
+            ),
+            Goal(
+                "1,000,000 a batch",
+                _APPENDED.format("1,000,000", "1,000,000", "speed"),
+                3,
+                at_least=True,
+            ),
             _memory("1,000,000 a batch", "1,000,000 records, 1,000,000 a batch / bayou", 1.0),
             Goal(
                 "upserts, 100,000 a batch",

@@ -89,9 +89,9 @@ def _medians(name: str, servers: str, runs: int) -> list[float]:
 def _once(name: str, servers: str) -> tuple[float, ...]:
     python, script = PROGRAMS[name]
     with tempfile.TemporaryDirectory() as folder:
-        command = [python, script, servers, str(RECORDS), folder, str(IDLE_SECONDS)]
+        command = [python, script, servers, folder, str(IDLE_SECONDS)]
         done = run_watched(
-            [*command, "first", "second"],
+            [*command, f"first:{RECORDS}", f"second:{RECORDS}"],
             {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
         )
     cold, warm, idle = (json.loads(line) for line in done.lines[-3:])
@@ -113,7 +113,7 @@ def _bayou_run(servers: str, folder: Path) -> tuple[float, float]:
     file = write_configuration(servers, "first", folder, RECORDS)
     command = [sys.executable, "-m", "bayou.cli", "run", str(file), "--once"]
     first = run_watched(command)
-    (commit,) = (folder / "first" / "table" / "_delta_log").glob("*.json")
+    (commit,) = (folder / f"first-{RECORDS}" / "table" / "_delta_log").glob("*.json")
     return commit.stat().st_mtime - first.began, run_watched(command).seconds
 
 

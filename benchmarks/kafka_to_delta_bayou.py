@@ -1,6 +1,6 @@
 """Bayou's program in `kafka_to_delta.py`: runs the code of `bayou run --once`.
 
-usage: kafka_to_delta_bayou.py SERVERS BATCH_SIZE FOLDER SECONDS_OF_IDLENESS TOPIC...
+usage: kafka_to_delta_bayou.py SERVERS FOLDER SECONDS_OF_IDLENESS TOPIC:BATCH_SIZE...
 
 For each topic it prints a line of JSON after all its records are in the table.
 """
@@ -35,7 +35,7 @@ connector:
       kafka-topic: "{topic}"
       schema-file: "schema.json"
       destination:
-        table-path: "{folder}/{topic}/table"
+        table-path: "{folder}/{topic}-{batch_size}/table"
 {upsert}      processing:
         batch-size: {batch_size}
 """
@@ -47,7 +47,7 @@ UPSERT = """\
 
 def write_configuration(servers: str, topic: str, folder: Path, batch_size: int) -> Path:
     """Write the configuration of a topic and its JSON Schema; return the path of the YAML file."""
-    file = folder / f"{topic}.yaml"
+    file = folder / f"{topic}-{batch_size}.yaml"
     key = os.environ.get(KEY)
     text = CONFIGURATION.format(
         servers=servers,
@@ -63,17 +63,18 @@ def write_configuration(servers: str, topic: str, folder: Path, batch_size: int)
 
 def main(arguments: Sequence[str]) -> None:
     """Ingest the topics of the arguments."""
-    servers, batch_size, place, idle, *topics = arguments
+    servers, place, idle, *batches = arguments
     folder = Path(place)
     spark = pipeline_session(folder / "state", master="local[2]", conf={})
-    for topic in topics:
+    for batch in batches:
+        topic, _, batch_size = batch.partition(":")
         began = time.perf_counter()
         _append(spark, write_configuration(servers, topic, folder, int(batch_size)))
         seconds = time.perf_counter() - began
         print(json.dumps({"seconds": seconds, "ended": time.time()}), flush=True)
     if float(idle):
         reader = spark.readStream.format("bayou-kafka").option("kafka.bootstrap.servers", servers)
-        print_idle_trigger(reader.option("subscribe", topics[-1]), f"{folder}/idle", float(idle))
+        print_idle_trigger(reader.option("subscribe", topic), f"{folder}/idle", float(idle))
     spark.stop()
 
 

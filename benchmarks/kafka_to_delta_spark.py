@@ -1,6 +1,6 @@
 """The peer's program in `kafka_to_delta.py`: Spark's Kafka connector and delta-spark's sink.
 
-usage: kafka_to_delta_spark.py SERVERS BATCH_SIZE FOLDER SECONDS_OF_IDLENESS TOPIC...
+usage: kafka_to_delta_spark.py SERVERS FOLDER SECONDS_OF_IDLENESS TOPIC:BATCH_SIZE...
 
 It runs in the environment `.venv-peers-kafka` and doesn't need Bayou. For each topic it prints a
 line of JSON after all its records are in the table.
@@ -34,19 +34,20 @@ CONF = {
 
 def main(arguments: Sequence[str]) -> None:
     """Ingest the topics of the arguments."""
-    servers, batch_size, folder, idle, *topics = arguments
+    servers, folder, idle, *batches = arguments
     builder = SparkSession.builder.master("local[2]")
     for key, value in CONF.items():
         builder = builder.config(key, value)
     spark = configure_spark_with_delta_pip(builder, [CONNECTOR]).getOrCreate()
     source = {"kafka.bootstrap.servers": servers, "startingOffsets": "earliest"}
-    for topic in topics:
+    for batch in batches:
+        topic, _, size = batch.partition(":")
         began = time.perf_counter()
-        _append(spark, {**source, "subscribe": topic}, int(batch_size), f"{folder}/{topic}")
+        _append(spark, {**source, "subscribe": topic}, int(size), f"{folder}/{topic}-{size}")
         seconds = time.perf_counter() - began
         print(json.dumps({"seconds": seconds, "ended": time.time()}), flush=True)
     if float(idle):
-        reader = spark.readStream.format("kafka").options(**source, subscribe=topics[-1])
+        reader = spark.readStream.format("kafka").options(**source, subscribe=topic)
         print_idle_trigger(reader, f"{folder}/idle", float(idle))
     spark.stop()
 

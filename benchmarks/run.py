@@ -9,10 +9,12 @@ have the rest: larger tables, more cases and more runs.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 import goals
 import ingest
@@ -28,6 +30,7 @@ import scan_rows
 import spark_many_files
 import spark_replay
 import spark_scan
+import spark_sessions
 import spark_tables
 import spark_upkeep
 import spark_write
@@ -45,16 +48,16 @@ RESULTS = goals.FIGURES.with_name("results.txt")
 """What a run of all parts has printed."""
 
 FILES, FEWER_FILES = 1_000_000, 100_000
-COMMITS = 5_000  # without a checkpoint; each is a file on the disk
+COMMITS = 2_000  # without a checkpoint; each is a file on the disk
 SCANS = ("all", "one")
 INGESTS = ("bayou, one batch", "Spark from_json, from the topic")
 PLANS = ("1000000-point-cold", "1000000-every-file-warm")
-"""Measured once, in new sessions: the second one fills delta-spark's heap."""
+"""Measured once, in sessions of their own: the second one fills delta-spark's heap."""
 
 ROW_OPERATIONS = ("merge-half", "update")
-QUESTIONS = [f"d{number}" for number in range(1, 9)]  # delta-spark's first queries take minutes
+QUESTIONS = [f"d{number}" for number in range(1, 6)]  # delta-spark's first queries take minutes
 TOPICS, WRITERS = (1, 100), (1, 8)
-WRITES, WRITES_ONCE = ("append", "delete"), ("append-20", "merge", "vacuum")
+WRITES, WRITES_ONCE = ("append", "delete"), ("merge", "vacuum")
 LARGE = (100_000, 1_000_000)
 
 
@@ -65,8 +68,12 @@ def kafka(console: Console, *, upsert: bool = False) -> None:
             console, 1, records=200_000, first=50_000, upsert=True, batch_sizes=LARGE
         )
     else:
-        kafka_to_delta.run(console, 1, records=100_000, first=20_000, batch_sizes=(10_000,))
-        kafka_to_delta.run(console, 1, first=100_000, batch_sizes=LARGE)
+        for records, first, size in (
+            (100_000, 20_000, 10_000),
+            (500_000, 50_000, 100_000),
+            (1_000_000, 50_000, 1_000_000),
+        ):
+            kafka_to_delta.run(console, 1, records=records, first=first, batch_sizes=(size,))
 
 
 PARTS: dict[str, Callable[[Console, int], None]] = {
@@ -86,11 +93,11 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "start": lambda console, runs: start_time.run(console, 2 * runs),
     "write": lambda console, runs: write_rows.run(console, 1, runs, WRITES),
     "write-once": lambda console, _: write_rows.run(console, 1, 1, WRITES_ONCE),
+    "spark-plan": lambda console, _: spark_scan.run(console, 1, PLANS),
+    "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1, only=QUESTIONS),
+    "tpch": lambda console, _: tpc_suite.run(tpch.SUITE, console, 1),
     "spark": lambda console, runs: spark_scan.run(console, runs, SCANS),
     "spark-small": lambda console, _: spark_scan.run(console, 1, ("small",)),
-    "spark-plan": lambda console, _: spark_scan.run(console, 1, PLANS),
-    "tpch": lambda console, _: tpc_suite.run(tpch.SUITE, console, 1),
-    "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1, only=QUESTIONS),
     "spark-tables": lambda console, _: spark_tables.run(console, ROW_OPERATIONS, 1),
     "spark-upkeep": lambda console, _: spark_upkeep.run(console, ("zorder",)),
     "spark-write": lambda console, _: spark_write.run(console, spark_write.ROWS, 1),
@@ -109,6 +116,9 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     ),
 }
 
+SHARED = {"tpcds", "tpch", "spark", "spark-small", "spark-tables", "spark-upkeep", "spark-write"}
+"""These parts share their Spark sessions if they run one after another."""
+
 
 def main(arguments: Sequence[str]) -> None:
     """Parse the arguments and run the benchmarks."""
@@ -122,24 +132,34 @@ def main(arguments: Sequence[str]) -> None:
     console = Console(width=measure.WIDTH, record=True)
     failed = []
     began = time.perf_counter()
-    for name in options.part or PARTS:
-        start = time.perf_counter()
-        try:
-            PARTS[name](console, options.runs)
-        except (Exception, SystemExit):  # noqa: BLE001 - the parts do not depend on each other
-            console.print_exception(max_frames=5)
-            failed.append(name)
-        if not options.part:
-            goals.FIGURES.parent.mkdir(parents=True, exist_ok=True)
-            goals.FIGURES.write_text(json.dumps(measure.figures, indent=1), encoding="utf-8")
-        console.print(f"{name}: {time.perf_counter() - start:.0f} s altogether\n")
-        _store_results(console, options.part)
+    for shared, names in itertools.groupby(options.part or PARTS, SHARED.__contains__):
+        with spark_sessions.shared() if shared else nullcontext():
+            failed += [
+                name for name in names if not _run(name, console, options.runs, options.part)
+            ]
     if not options.part:
         console.print(goals.grid(measure.figures))
     console.print(f"all: {(time.perf_counter() - began) / 60:.0f} minutes")
     _store_results(console, options.part)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def _run(name: str, console: Console, runs: int, parts: Sequence[str]) -> bool:
+    """Run a part, and store what has been measured so far; return whether the part succeeded."""
+    start = time.perf_counter()
+    succeeded = True
+    try:
+        PARTS[name](console, runs)
+    except (Exception, SystemExit):  # noqa: BLE001 - the parts do not depend on each other
+        console.print_exception(max_frames=5)
+        succeeded = False
+    if not parts:
+        goals.FIGURES.parent.mkdir(parents=True, exist_ok=True)
+        goals.FIGURES.write_text(json.dumps(measure.figures, indent=1), encoding="utf-8")
+    console.print(f"{name}: {time.perf_counter() - start:.0f} s altogether\n")
+    _store_results(console, parts)
+    return succeeded
 
 
 def _store_results(console: Console, parts: Sequence[str]) -> None:

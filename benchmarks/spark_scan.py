@@ -37,7 +37,7 @@ class Case:
 
     Attributes:
         title: the name of the case in the results.
-        query: a key of `spark_scan_session.CASES`.
+        query: a key of `spark_scan_work.CASES`.
         table: returns the path of the table; creates the table if it doesn't exist.
         budgets: maximum multiple of the peer's time, by variant.
         variants: the variants to measure.
@@ -169,7 +169,7 @@ def run(console: Console, runs: int, only: Sequence[str] = (), peers: Path = PEE
     """Measure the cases, and print a table for each case."""
     chosen = {name: case for name, case in CASES.items() if not only or name in only}
     tables = {name: str(case.table()) for name, case in chosen.items()}
-    with Sessions("spark_scan_session.py", peers) as sessions:
+    with Sessions(peers) as sessions:
         for name, case in chosen.items():
             taken: dict[str, list[float]] = {
                 variant: [] for variant in sessions.variants(case.variants)
@@ -177,9 +177,10 @@ def run(console: Console, runs: int, only: Sequence[str] = (), peers: Path = PEE
             results = set()
             for number in range(runs if case.cold else runs + 1):
                 for variant, seconds in taken.items():
-                    session = sessions.fresh(variant) if case.cold else sessions[variant]
-                    answer = session.ask(case=case.query, table=tables[name])
-                    if case.cold:
+                    again = case.cold and variant in sessions
+                    session = sessions.fresh(variant) if again else sessions[variant]
+                    answer = session.ask("spark_scan_work", case=case.query, table=tables[name])
+                    if again:
                         session.close()
                     if number or case.cold:
                         seconds.append(answer["seconds"])

@@ -1,7 +1,8 @@
 """Runs a Spark session per variant in a separate process, and prints a table of their times.
 
-Each session runs a script in this folder, which uses `spark_variant`. Only one session works at a
-time, so it has both cores.
+Each process runs `spark_session.py`. Only one session works at a time, so it has both cores.
+Benchmarks that run one after another can use the same sessions (`shared`), because a session takes
+long to start and to become fast.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -22,7 +24,17 @@ import measure
 from rich.table import Table as Grid
 from spark_variant import ANSWER, PEER
 
-__all__ = ["PEER", "PEERS", "Result", "Session", "Sessions", "environment", "grid", "python"]
+__all__ = [
+    "PEER",
+    "PEERS",
+    "Result",
+    "Session",
+    "Sessions",
+    "environment",
+    "grid",
+    "python",
+    "shared",
+]
 
 PEERS = Path(__file__).resolve().parent.parent / ".venv-peers"
 """The folder of the peer's environment, which `make test-peers` creates."""
@@ -42,19 +54,18 @@ def environment(variant: str) -> dict[str, str]:
 
 
 class Session:
-    """A process that runs a script and answers each request, a line of JSON, with a line of JSON.
+    """A process of `spark_session.py`, which answers each line of JSON with a line of JSON.
 
     Args:
-        script: the file name of the script.
-        variant: the first argument of the script.
+        variant: the argument of the script.
         interpreter: the Python interpreter that runs the script.
     """
 
-    def __init__(self, script: str, variant: str, interpreter: str) -> None:
+    def __init__(self, variant: str, interpreter: str) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # as long as the session
         self._process = subprocess.Popen(
-            [interpreter, str(Path(__file__).with_name(script)), variant],
+            [interpreter, str(Path(__file__).with_name("spark_session.py")), variant],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -69,14 +80,14 @@ class Session:
         """The id of the process; the JVM is one of its children."""
         return self._process.pid
 
-    def ask(self, **question: Any) -> dict[str, Any]:
-        """Send a request and return the response.
+    def ask(self, program: str, **question: Any) -> dict[str, Any]:
+        """Send a request for a program and return the response.
 
         Raises:
             SystemExit: the session failed; the message has the end of its stderr.
         """
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.write(json.dumps({"program": program, **question}) + "\n")
         self._process.stdin.flush()
         return self._answer()
 
@@ -98,22 +109,41 @@ class Session:
         sys.exit(f"a session failed:\n{self._errors.read()[-4000:]}")
 
 
+_shared: dict[str, Session] | None = None
+"""The open sessions by variant while `shared` is active."""
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """Let all `Sessions` that are created meanwhile use the same sessions; end them afterwards."""
+    global _shared  # noqa: PLW0603
+    _shared = {}
+    try:
+        yield
+    finally:
+        for session in _shared.values():
+            session.close()
+        _shared = None
+
+
 class Sessions:
-    """Sessions of one script by variant. Each is started on first use and stays open.
+    """Sessions by variant. Each is started on first use and stays open.
 
     Args:
-        script: the file name of the script.
         peers: folder of the peer's environment; if it doesn't exist, `variants` omits the peer.
     """
 
-    def __init__(self, script: str, peers: Path = PEERS) -> None:
-        self._script = script
+    def __init__(self, peers: Path = PEERS) -> None:
         self._peers = peers
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, Session] = {} if _shared is None else _shared
 
     def __enter__(self) -> Self:
         """Return this object; sessions are started later."""
         return self
+
+    def __contains__(self, variant: str) -> bool:
+        """Whether the session of a variant is open."""
+        return variant in self._open
 
     def __exit__(
         self,
@@ -121,9 +151,11 @@ class Sessions:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End all sessions."""
-        for session in self._open.values():
-            session.close()
+        """End all sessions; shared ones only after an error, because one of them may have died."""
+        if self._open is not _shared or kind is not None:
+            for session in self._open.values():
+                session.close()
+            self._open.clear()
 
     def __getitem__(self, variant: str) -> Session:
         """Return the open session of a variant; start it if necessary."""
@@ -135,7 +167,7 @@ class Sessions:
         """Start another session of a variant, which the caller must close."""
         interpreter = python(variant, self._peers)
         assert interpreter is not None, f"there is no {self._peers}"
-        return Session(self._script, variant, interpreter)
+        return Session(variant, interpreter)
 
     def variants(self, wanted: Iterable[str]) -> tuple[str, ...]:
         """Return the variants of `wanted` whose environment exists."""

@@ -44,7 +44,7 @@ VARIANTS = ("enable", PEER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A change of a table; its key is also a key of `spark_tables_session.CASES`.
+    """A change of a table; its key is also a key of `spark_tables_work.CASES`.
 
     Attributes:
         title: the name of the case in the results.
@@ -111,7 +111,7 @@ def run(
     CACHE.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir=CACHE) as folder,
-        Sessions("spark_tables_session.py", peers) as sessions,
+        Sessions(peers) as sessions,
     ):
         for case, size in itertools.product(cases, sizes):
             kind = CASES[case].table
@@ -124,7 +124,9 @@ def run(
                     copy = Path(folder, "copy")
                     rows = size if number else size // WARM_UP
                     shutil.copytree(table if number else small, copy, copy_function=os.link)
-                    answer = sessions[variant].ask(case=case, table=str(copy), rows=rows)
+                    answer = sessions[variant].ask(
+                        "spark_tables_work", case=case, table=str(copy), rows=rows
+                    )
                     shutil.rmtree(copy)
                     if number:
                         taken.append(answer["seconds"])
@@ -140,7 +142,7 @@ def _size(table: Path) -> str:
 
 
 def _rows(part: int, count: int) -> pa.Table:
-    """Return rows that are similar to those of `spark_write_session.COLUMNS`."""
+    """Return rows that are similar to those of `spark_write_work.COLUMNS`."""
     ids: Any = pa.array(range(part * count, (part + 1) * count), pa.int64())
     mixed = pc.bit_wise_and(pc.multiply(ids, 2_654_435_761), 0xFFFFFF)
     moments = pc.add(pc.multiply(ids, 1000), 1_700_000_000_000_000)

@@ -56,7 +56,7 @@ def run(
     }
     with (
         tempfile.TemporaryDirectory() as name,
-        Sessions("spark_upkeep_session.py", peers) as sessions,
+        Sessions(peers) as sessions,
     ):
         folder = Path(name)
         variants = sessions.variants(variants)
@@ -65,7 +65,7 @@ def run(
             for statement in {made[case][0] for case in cases}:
                 table = folder / f"{variant}-warm-{statement}"
                 shutil.copytree(folder / "warm", table)
-                sessions[variant].ask(case=statement, table=str(table))
+                sessions[variant].ask("spark_upkeep_work", case=statement, table=str(table))
         for case in cases:
             statement, title, make = made[case]
             make(folder / case)
@@ -74,7 +74,9 @@ def run(
             for variant in variants:
                 table = folder / f"{variant}-{case}"
                 shutil.copytree(folder / case, table)
-                answer = sessions[variant].ask(case=statement, table=str(table))
+                answer = sessions[variant].ask(
+                    "spark_upkeep_work", case=statement, table=str(table)
+                )
                 seconds[variant] = [answer["seconds"]]
                 found[variant] = f"{answer['files']} files"
                 shutil.rmtree(table)

@@ -19,6 +19,7 @@ from rich.console import Console
 from spark_sessions import PEER, PEERS, Result, Sessions, grid
 
 ROWS = 8_000_000
+WARM_UP = 8  # divisor of the number of rows for the run that isn't counted
 BUDGETS = {"enable": 0.8, "source": 1.0}
 CASES = {
     "unpartitioned": "one folder",
@@ -35,13 +36,15 @@ def run(
 ) -> None:
     """Measure the cases, and print a table."""
     results = []
-    with Sessions("spark_write_session.py", peers) as sessions:
+    with Sessions(peers) as sessions:
         for case in only:
             seconds: dict[str, list[float]] = {d: [] for d in sessions.variants((*BUDGETS, PEER))}
             files = {}
             for number in range(runs + 1):
                 for variant, taken in seconds.items():
-                    answer = sessions[variant].ask(case=case, rows=rows if number else rows // 8)
+                    answer = sessions[variant].ask(
+                        "spark_write_work", case=case, rows=rows if number else rows // WARM_UP
+                    )
                     files[variant] = f"{answer['files']} files"
                     if number:
                         taken.append(answer["seconds"])

@@ -111,19 +111,19 @@ def run(  # noqa: PLR0917 - as the other benchmarks
     small = str(tables_folder(suite, scale / 10)) if suite.warm else ""
     warm_up = suite.queries(scale / 10)
     measured: dict[str, dict[str, Times]] = {}
-    with Sessions("tpc_session.py", peers) as sessions:
+    with Sessions(peers) as sessions:
         variants = sessions.variants((PEER, BAYOU))
         for name, sql in chosen.items():
             times = measured[name] = {variant: Times() for variant in variants}
             results = set()
             tables = [table for table in suite.tables if re.search(rf"\b{table}\b", sql)]
             for variant in variants if suite.warm else ():
-                sessions[variant].ask(sql=warm_up[name], tables=tables, folder=small)
+                sessions[variant].ask("tpc_work", sql=warm_up[name], tables=tables, folder=small)
             for _ in range(runs):
                 for variant in variants:
                     session = sessions[variant]
                     cpu = cpu_seconds(session.pid)
-                    answer = session.ask(sql=sql, tables=tables, folder=folder)
+                    answer = session.ask("tpc_work", sql=sql, tables=tables, folder=folder)
                     times[variant].wall.append(answer["seconds"])
                     times[variant].cpu.append(cpu_seconds(session.pid) - cpu)
                     results.add((answer["rows"], answer["digest"]))

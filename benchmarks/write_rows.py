@@ -11,9 +11,11 @@ deletion vectors, which `deltalake` doesn't write.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -281,11 +283,14 @@ def _log(folder: Path, scale: float) -> Path:
 def _littered(folder: Path, scale: float) -> Path:
     table = folder / "t"
     bayou.write(str(table), scan_rows.rows_from(0, 1000), mode="error")
+    before = time.time() - 60  # VACUUM keeps files of the second in which it starts
     for n in range(FOLDERS):
         inside = table / f"day={n}"
         inside.mkdir()
         for k in range(int(UNREFERENCED * scale) // FOLDERS):
-            (inside / f"part-{k:05d}.parquet").touch()
+            file = inside / f"part-{k:05d}.parquet"
+            file.touch()
+            os.utime(file, (before, before))
     return table
 
 

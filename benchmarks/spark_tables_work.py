@@ -1,21 +1,18 @@
-"""A Spark session that executes requested changes of a table, for `spark_tables.py`.
+"""Executes the changes of `spark_tables.py` in a session of `spark_session.py`.
 
-usage: spark_tables_session.py VARIANT
-
-VARIANT is `enable` (Bayou with default settings), `driver` or `executors` (work forced there),
+The variant is `enable` (Bayou with default settings), `driver` or `executors` (work forced there),
 `plan` (rows joined by Spark) or `delta-spark`. A request has a case, a table and its number of
 rows; the response has the seconds.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spark_variant import PEER, answer, session
-from spark_write_session import COLUMNS
+from spark_variant import PEER
+from spark_write_work import COLUMNS
 
 WIDE_SHARE, WIDE_COLUMNS = 8, 100
 CHANGED = [*COLUMNS[:3], "-1D AS amount", *COLUMNS[4:]]
@@ -75,26 +72,15 @@ CASES: dict[str, Change] = {
 }
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Answer requests until the input ends."""
-    (variant,) = arguments
-    spark = session(variant if variant == PEER else "enable")
+def work(spark: Any, variant: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Answer a request."""
     if variant == PEER:
         from delta.tables import DeltaTable
     else:
         from bayou.spark import DeltaTable
     for key, value in CONF.get(variant, {}).items():
         spark.conf.set(key, value)
-
-    def work(asked: dict[str, Any]) -> dict[str, Any]:
-        table = DeltaTable.forPath(spark, asked["table"])
-        began = time.perf_counter()
-        CASES[asked["case"]](spark, table, asked["rows"])
-        return {"seconds": time.perf_counter() - began}
-
-    answer(work)
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    table = DeltaTable.forPath(spark, asked["table"])
+    began = time.perf_counter()
+    CASES[asked["case"]](spark, table, asked["rows"])
+    return {"seconds": time.perf_counter() - began}

@@ -1,18 +1,13 @@
-"""A Spark session that runs requested queries for `spark_scan.py`, in either environment.
-
-usage: spark_scan_session.py VARIANT
+"""Runs the queries of `spark_scan.py` in a session of `spark_session.py`.
 
 A request has a case and a table; the response has the seconds and the result of the query.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
-
-from spark_variant import answer, session
 
 
 def every_column(frame: Any) -> int:
@@ -58,20 +53,8 @@ CASES: dict[str, Callable[[Any], int]] = {
 }
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Answer requests until the input ends."""
-    (variant,) = arguments
-    spark = session(variant, memory="4g")
-    spark.range(1000).selectExpr("sum(id)").collect()
-
-    def query(asked: dict[str, Any]) -> dict[str, Any]:
-        began = time.perf_counter()
-        result = CASES[asked["case"]](spark.read.format("delta").load(asked["table"]))
-        return {"seconds": time.perf_counter() - began, "result": result}
-
-    answer(query)
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def work(spark: Any, _: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Answer a request."""
+    began = time.perf_counter()
+    result = CASES[asked["case"]](spark.read.format("delta").load(asked["table"]))
+    return {"seconds": time.perf_counter() - began, "result": result}

@@ -1,6 +1,4 @@
-"""A Spark session that executes requested appends for `spark_write.py`, in either environment.
-
-usage: spark_write_session.py VARIANT
+"""Executes the appends of `spark_write.py` in a session of `spark_session.py`.
 
 A request has a case and a number of rows; the response has the seconds and the number of files. The
 table is in the working directory.
@@ -9,13 +7,9 @@ table is in the working directory.
 from __future__ import annotations
 
 import shutil
-import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from spark_variant import answer, session
 
 COLUMNS = [
     "id",
@@ -54,19 +48,8 @@ def make(table: str, frame: Any, case: str) -> None:
     bayou.write(table, empty, partition_by=["day"] if case == "partitioned" else None)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Answer requests until the input ends."""
-    (variant,) = arguments
-    spark = session(variant)
-
-    def work(asked: dict[str, Any]) -> dict[str, Any]:
-        seconds = append(spark, variant, asked["case"], asked["rows"], Path.cwd())
-        files = sum(1 for _ in Path("table").rglob("part-*.parquet"))
-        return {"seconds": seconds, "files": files}
-
-    answer(work)
-    spark.stop()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def work(spark: Any, variant: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Answer a request."""
+    seconds = append(spark, variant, asked["case"], asked["rows"], Path.cwd())
+    files = sum(1 for _ in Path("table").rglob("part-*.parquet"))
+    return {"seconds": seconds, "files": files}
