@@ -55,7 +55,7 @@ PLANS = ("1000000-point-cold", "1000000-every-file-warm")
 """Measured once, in sessions of their own: the second one fills delta-spark's heap."""
 
 ROW_OPERATIONS = ("merge-half", "update")
-QUESTIONS = [f"d{number}" for number in range(1, 6)]  # delta-spark's first queries take minutes
+QUESTIONS = [f"q{number}" for number in range(1, 6)]  # delta-spark's first queries take minutes
 TOPICS, WRITERS = (1, 100), (1, 8)
 WRITES, WRITES_ONCE = ("append", "delete"), ("merge", "vacuum")
 LARGE = (100_000, 1_000_000)
