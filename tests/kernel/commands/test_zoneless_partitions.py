@@ -166,6 +166,20 @@ def test_a_delete_finds_rows_by_their_time_in_its_zone(tmp_path, properties):
     ]
 
 
+@pytest.mark.parametrize("zone", ["JST", "GMT+9", "+9"])
+def test_a_delete_by_time_or_id_supports_every_name_of_its_zone(tmp_path, zone):
+    engine, path = table_of(str(tmp_path), {})
+    operation = begin_delete(
+        engine,
+        Snapshot.load(engine, path),
+        f"{ZONED_CONDITION} OR id = 8",
+        engine_info="test",
+        time_zone=zone,
+    )
+    commit_delete(engine, operation, operation.run(engine))
+    assert rows_in(engine, path, zone) == [(7, UTC_MIDNIGHT), (9, UTC_MIDNIGHT)]
+
+
 @pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
 def test_an_update_computes_times_in_its_zone(tmp_path, properties):
     engine, path = table_of(str(tmp_path), properties)

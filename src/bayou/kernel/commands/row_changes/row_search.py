@@ -15,6 +15,7 @@ from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.deletion_vectors.deleted_rows import num_rows, to_bitmap
 from bayou.kernel.engine import Engine
+from bayou.kernel.expressions.literals import normalize_time_zone
 from bayou.kernel.expressions.model import IsNull, Not, Or, Predicate, referenced_columns
 from bayou.kernel.expressions.resolution import resolve
 from bayou.kernel.log.table_state import TableState
@@ -120,7 +121,8 @@ class CandidateFiles:
         if residual is not None and _has_exact_bounds(residual, state):
             otherwise = resolve(Or((Not(residual), IsNull(residual))), state.schema)
             plan = SkippingPlan.build(otherwise, state.schema, state.partition_columns)
-            self._uncertain = Pruning(state.path, state.schema, plan, time_zone=time_zone)
+            zone = normalize_time_zone(time_zone)
+            self._uncertain = Pruning(state.path, state.schema, plan, time_zone=zone)
 
     @closeable
     def candidates(self, engine: Engine) -> Iterator[Candidate]:
