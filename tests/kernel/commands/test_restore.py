@@ -147,6 +147,26 @@ def test_row_ids_are_unique_after_a_restore_of_a_version_with_disabled_row_track
     assert sorted(found) == [0, 1, 2, 3, 4]
 
 
+def test_row_ids_are_unique_if_rows_of_a_restored_version_with_suspended_row_tracking_were_moved(
+    path, written
+):
+    written(rows(1, 2), rows(3, 4), configuration={"delta.enableRowTracking": "true"})
+    table = bayou.table(path)
+    table.update({"id": "id + 10"}, predicate="id = 1")
+    suspended = {"delta.enableRowTracking": "false", "delta.rowTrackingSuspended": "true"}
+    table.alter.set_table_properties(suspended)
+    version = table.snapshot().version
+    table.alter.drop_feature("rowTracking")
+    table.delete("id IN (2, 11)")
+    table.alter.set_table_properties({"delta.enableRowTracking": "true"})
+    table.restore(version)
+    table.alter.set_table_properties({"delta.rowTrackingSuspended": "false"})
+    table.alter.set_table_properties({"delta.enableRowTracking": "true"})
+    found = table.to_arrow(columns=["id", "_metadata.row_id"]).to_pylist()
+    assert sorted(r["id"] for r in found) == [2, 3, 4, 11]
+    assert len({r["_metadata.row_id"] for r in found}) == 4
+
+
 def test_times_name_versions_though_in_commit_timestamps_were_off_in_between(path, written):
     written(rows(1), rows(2), configuration={"delta.enableInCommitTimestamps": "true"})
     table = bayou.table(path)

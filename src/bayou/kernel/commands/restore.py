@@ -38,12 +38,13 @@ from bayou.kernel.scan.scan_file import ScanFile, ScanFileBatch
 from bayou.kernel.transaction.builder import TransactionBuilder
 from bayou.kernel.transaction.commit_table_actions import current_time_ms, to_remove
 from bayou.kernel.transaction.conflict_checker import operation_of
-from bayou.protocol import features
+from bayou.protocol import features, properties
 from bayou.protocol.actions import Action, AddFile, CommitInfo
 from bayou.protocol.column_metadata import CLUSTERING_DOMAIN
 from bayou.protocol.file_names import canonical_path
 
 _MAX_VACUUM_MS = 86_400_000
+_MATERIALIZED_COLUMNS = (properties.ROW_ID_COLUMN.key, properties.ROW_COMMIT_VERSION_COLUMN.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +133,7 @@ def _builder(
 ) -> TransactionBuilder:
     schema = with_high_water_marks(target.schema, latest.schema)
     metadata = msgspec.structs.replace(
-        target.metadata, configuration=with_enablement_of(target.properties, latest.properties)
+        target.metadata, configuration=_configuration(target, latest)
     )
     if schema != target.schema:
         metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
@@ -157,6 +158,20 @@ def _builder(
     if before is None or before == after:
         return builder
     return builder.with_delta_domain(CLUSTERING_DOMAIN, after)
+
+
+def _configuration(target: TableState, latest: TableState) -> dict[str, str]:
+    """Return the table properties of `target`, without properties that must not be restored.
+
+    If row tracking is suspended in `target`, and was dropped since, the restore omits the names of
+    the materialized row tracking columns. Row ids in these columns of restored files could equal
+    the row ids of files that stay. If row tracking is enabled later, the columns get new names.
+    """
+    configuration = with_enablement_of(target.properties, latest.properties)
+    dropped = any(configuration.get(k) != latest.properties.get(k) for k in _MATERIALIZED_COLUMNS)
+    if not (dropped and target.table_properties.row_tracking_suspended):
+        return configuration
+    return {k: v for k, v in configuration.items() if k not in _MATERIALIZED_COLUMNS}
 
 
 def _difference(
