@@ -185,10 +185,24 @@ def check_schema_can_be_read(table: str, metadata: Metadata) -> None:
         ) from error
 
 
-def check_row_tracking_columns(
-    table: str, configuration: Mapping[str, str], schema: StructType
+def check_row_tracking(
+    table: str, state: TableState | None, configuration: Mapping[str, str], schema: StructType
 ) -> None:
-    """Check that no column has the name of a materialized row tracking column."""
+    """Check the properties of row tracking, and that no column has a name that it reserves.
+
+    Args:
+        state: the table before the commit; None if it doesn't exist. If its row tracking is both
+            enabled and suspended, this isn't an error, so that other properties can be changed.
+    """
+    if _suspends_enabled_row_tracking(configuration) and (
+        state is None or not _suspends_enabled_row_tracking(state.properties)
+    ):
+        raise TablePropertyError(
+            f"{table}: row tracking can't be both enabled (delta.enableRowTracking) and suspended "
+            "(delta.rowTrackingSuspended). Set one of them.",
+            table=table,
+            key=properties.ROW_TRACKING_SUSPENDED.key,
+        )
     reserved = {
         name.lower()
         for key in (properties.ROW_ID_COLUMN, properties.ROW_COMMIT_VERSION_COLUMN)
@@ -202,6 +216,11 @@ def check_row_tracking_columns(
                 table=table,
                 column=field.name,
             )
+
+
+def _suspends_enabled_row_tracking(configuration: Mapping[str, str]) -> bool:
+    enabled, suspended = properties.ROW_TRACKING, properties.ROW_TRACKING_SUSPENDED
+    return enabled.read(configuration) and suspended.read(configuration)
 
 
 _USED_IN_WRITES = (

@@ -24,7 +24,7 @@ from bayou.kernel.table_features.writer_support import (
     check_catalog,
     check_change_data_columns,
     check_properties,
-    check_row_tracking_columns,
+    check_row_tracking,
     check_schema_can_be_read,
     check_universal_format,
     check_writable,
@@ -482,7 +482,7 @@ class TransactionBuilder:
             check_schema_can_be_read(self._table, new_metadata)
             check_geospatial_columns(self._table, schema)
             check_change_data_columns(self._table, metadata.configuration, schema)
-            check_row_tracking_columns(self._table, metadata.configuration, schema)
+            check_row_tracking(self._table, state, metadata.configuration, schema)
             key = properties.SKIPPING_COLUMNS.key
             previous = None if state is None else state.properties.get(key)
             if metadata.configuration.get(key) != previous:

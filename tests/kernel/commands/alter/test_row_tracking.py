@@ -7,7 +7,7 @@ import pytest
 
 import bayou
 from bayou.engines.memory import MemoryEngine
-from bayou.errors import MetadataChangedError, ProtocolChangedError
+from bayou.errors import MetadataChangedError, ProtocolChangedError, TablePropertyError
 from bayou.kernel import Operation, Table, write_data
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.commands.alter import row_tracking
@@ -126,3 +126,27 @@ def test_a_deletion_vector_survives_the_backfill(engine, table):
     handle.delete("n = 2")
     handle.alter.set_table_properties(ENABLE)
     assert sorted(row_ids(engine, table)) == [1, 3, 4, 5]
+
+
+SUSPENDED = {"delta.rowTrackingSuspended": "true"}
+
+
+@pytest.mark.parametrize("name", ["create", "write", "set", "suspend", "enable", "clone"])
+def test_row_tracking_is_not_both_enabled_and_suspended(path, tmp_path, name):
+    before = SUSPENDED if name in ("enable", "clone") else ENABLE if name == "suspend" else {}
+    if name not in ("create", "write"):
+        bayou.write(path, pa.table({"id": [1]}), configuration=before)
+    changes = {
+        "create": lambda: bayou.create(path, {"id": "long"}, configuration=ENABLE | SUSPENDED),
+        "write": lambda: bayou.write(path, pa.table({"id": [1]}), configuration=ENABLE | SUSPENDED),
+        "set": lambda: bayou.table(path).alter.set_table_properties(ENABLE | SUSPENDED),
+        "suspend": lambda: bayou.table(path).alter.set_table_properties(SUSPENDED),
+        "enable": lambda: bayou.table(path).alter.set_table_properties(ENABLE),
+        "clone": lambda: bayou.table(path).clone(
+            str(tmp_path / "clone"), shallow=False, configuration=ENABLE
+        ),
+    }
+    with pytest.raises(TablePropertyError, match="both enabled .* and suspended"):
+        changes[name]()
+    if name not in ("create", "write"):
+        assert bayou.table(path).version() == 0

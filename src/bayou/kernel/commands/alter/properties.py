@@ -40,13 +40,6 @@ def set_properties(
     commits = 1
     tags: dict[str, str] = {}
     row_tracking = properties.ROW_TRACKING.read(requested)
-    if row_tracking and properties.ROW_TRACKING_SUSPENDED.read({**state.properties, **requested}):
-        raise TablePropertyError(
-            f"{state.path}: row tracking can't be both enabled (delta.enableRowTracking) and "
-            "suspended (delta.rowTrackingSuspended). Set one of them.",
-            table=state.path,
-            key=properties.ROW_TRACKING_SUSPENDED.key,
-        )
     table_properties = {key: value for key, value in requested.items() if key != _COMMENT}
 
     def change(builder: TransactionBuilder) -> TransactionBuilder:
