@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from bayou.kernel import CommitBoundary, Snapshot, Table, TransactionState, read
 from bayou.kernel.arrow.types import from_arrow_schema
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource
 from bayou.kernel.commands.merge.execution import merge
+from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
+from bayou.kernel.commands.optimize.purge import plan_purge
 from bayou.kernel.commands.row_changes.delete import begin_delete, commit_delete
 from bayou.kernel.commands.row_changes.update import begin_update, commit_update
 from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
@@ -178,6 +181,19 @@ def test_a_delete_by_time_or_id_supports_every_name_of_its_zone(tmp_path, zone):
     )
     commit_delete(engine, operation, operation.run(engine))
     assert rows_in(engine, path, zone) == [(7, UTC_MIDNIGHT), (9, UTC_MIDNIGHT)]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [plan_optimize, plan_purge, partial(plan_zorder, columns=["id"])],
+    ids=["optimize", "purge", "zorder"],
+)
+def test_a_rewrite_selects_partitions_by_their_time_in_its_zone(tmp_path, plan):
+    engine, path = table_of(str(tmp_path), {})
+    state = Snapshot.load(engine, path)
+    for zone, files in (("JST", 2), ("UTC", 0)):
+        planned = plan(engine, state, "test", where=ZONED_CONDITION, time_zone=zone)
+        assert planned.considered == files
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])

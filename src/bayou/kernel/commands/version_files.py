@@ -33,14 +33,20 @@ class FileCounts:
 
 
 def live_files(
-    engine: Engine, state: TableState, predicate: Predicate | None = None
+    engine: Engine,
+    state: TableState,
+    predicate: Predicate | None = None,
+    *,
+    time_zone: str = "UTC",
 ) -> CloseableIterator[ScanFile]:
     """Return the live files of a version with their whole `add` actions.
 
     Args:
         predicate: resolved condition on partition columns that selects files.
+        time_zone: time zone of partition timestamps that have no time zone in the log.
     """
-    scan = ScanBuilder(state).with_filter(predicate).with_whole_adds().build()
+    builder = ScanBuilder(state).with_filter(predicate).with_time_zone(time_zone)
+    scan = builder.with_whole_adds().build()
     return scan.scan_files(engine).flat_map(lambda batch: batch.rows())
 
 

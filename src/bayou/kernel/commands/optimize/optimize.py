@@ -44,6 +44,7 @@ def plan_optimize(
     target_bytes: int | None = None,
     min_bytes: int | None = None,
     max_deleted_rows_ratio: float = 0.05,
+    time_zone: str = "UTC",
 ) -> RewritePlan:
     """Plan the compaction of small files and of files with many deleted rows.
 
@@ -53,6 +54,7 @@ def plan_optimize(
             `delta.targetFileSize` or, if that isn't set, `DEFAULT_TARGET_BYTES`.
         min_bytes: files smaller than this are compacted. If None, this is `target_bytes`.
         max_deleted_rows_ratio: files with a higher ratio of deleted rows are rewritten.
+        time_zone: time zone of partition timestamps that have no time zone in the log.
     """
     started = current_time_ms()
     target = target_size(state, target_bytes)
@@ -62,7 +64,7 @@ def plan_optimize(
     candidates = _Candidates(min_size)
     files = [
         file
-        for file in candidates.of(engine, state, predicate)
+        for file in candidates.of(engine, state, predicate, time_zone)
         if file.size < min_size or _has_many_deleted(file, max_deleted_rows_ratio)
     ]
     items: list[RewriteTask] = []
@@ -83,6 +85,7 @@ def plan_optimize(
         operation=Operation.OPTIMIZE,
         parameters=optimize_parameters(where),
         where=predicate,
+        time_zone=time_zone,
         items=tuple(items),
         considered=candidates.considered,
         partitions=partitions,
@@ -98,11 +101,13 @@ def plan_zorder(
     *,
     where: Predicate | str | None = None,
     target_bytes: int | None = None,
+    time_zone: str = "UTC",
 ) -> RewritePlan:
     """Plan the rewrite of whole partitions, with rows sorted in Z-order of some data columns.
 
     Args:
         columns: names of columns, or dotted paths of nested fields.
+        time_zone: time zone of partition timestamps that have no time zone in the log.
     """
     started = current_time_ms()
     if state.clustering_columns:
@@ -122,7 +127,7 @@ def plan_zorder(
     paths = tuple(_column_path(state, name) for name in columns)
     _check_ordering_columns(state, write_state, paths)
     predicate = partition_filter(state, where)
-    files = list(live_files(engine, state, predicate))
+    files = list(live_files(engine, state, predicate, time_zone=time_zone))
     groups = by_partition(write_state, files)
     items = [
         RewriteTask(
@@ -139,6 +144,7 @@ def plan_zorder(
         operation=Operation.OPTIMIZE,
         parameters=optimize_parameters(where, zorder_by=[".".join(path) for path in paths]),
         where=predicate,
+        time_zone=time_zone,
         items=tuple(items),
         considered=len(files),
         partitions=len(groups),
@@ -238,9 +244,10 @@ class _Candidates:
         self.considered = 0
 
     def of(
-        self, engine: Engine, state: TableState, predicate: Predicate | None
+        self, engine: Engine, state: TableState, predicate: Predicate | None, time_zone: str
     ) -> Iterator[ScanFile]:
-        scan = ScanBuilder(state).with_filter(predicate).with_whole_adds().build()
+        builder = ScanBuilder(state).with_filter(predicate).with_time_zone(time_zone)
+        scan = builder.with_whole_adds().build()
         with scan.scan_files(engine) as batches:
             for scan_batch in batches:
                 batch = scan_batch.selected()

@@ -39,6 +39,7 @@ def plan_purge(
     *,
     where: Predicate | str | None = None,
     target_bytes: int | None = None,
+    time_zone: str = "UTC",
 ) -> RewritePlan:
     """Plan the rewrite of files with deletion vectors or dropped columns.
 
@@ -47,6 +48,7 @@ def plan_purge(
     Args:
         where: condition on partition columns that selects partitions. If None, all are selected.
         target_bytes: maximum size of a new file. If None, this is the table's target file size.
+        time_zone: time zone of partition timestamps that have no time zone in the log.
     """
 
     def select(files: Sequence[ScanFile], row_tracking: frozenset[str]) -> Iterator[ScanFile]:
@@ -59,6 +61,7 @@ def plan_purge(
         where=where,
         purges=True,
         target_bytes=target_bytes,
+        time_zone=time_zone,
         select=select,
     )
 
@@ -71,6 +74,7 @@ def plan_reorg(
     where: Predicate | str | None = None,
     purges: bool,
     target_bytes: int | None,
+    time_zone: str = "UTC",
     select: Callable[[Sequence[ScanFile], frozenset[str]], Iterable[ScanFile]],
 ) -> RewritePlan:
     """Plan the rewrite of some files of a table, for any form of REORG.
@@ -78,6 +82,7 @@ def plan_reorg(
     Args:
         where: condition on partition columns that selects partitions. If None, all are selected.
         purges: value of the operation parameter `applyPurge` in the history.
+        time_zone: time zone of partition timestamps that have no time zone in the log.
         select: function that returns the files to rewrite. Its arguments are the live files of the
             partitions that `where` selects, and the names of the materialized row tracking columns.
     """
@@ -85,7 +90,7 @@ def plan_reorg(
     target = target_size(state, target_bytes)
     write_state, scan_state = rewrite_states(engine, state, engine_info)
     predicate = partition_filter(state, where)
-    files = list(live_files(engine, state, predicate))
+    files = list(live_files(engine, state, predicate, time_zone=time_zone))
     selected = select(files, frozenset(scan_state.row_tracking or ()))
     groups = by_partition(write_state, selected)
     items = [
@@ -98,6 +103,7 @@ def plan_reorg(
         operation=Operation.REORG,
         parameters={"predicate": predicate_parameter(where), "applyPurge": purges},
         where=predicate,
+        time_zone=time_zone,
         items=tuple(items),
         considered=len(files),
         partitions=len(groups),

@@ -66,6 +66,7 @@ class RewritePlan:
 
     Attributes:
         where: condition that selected the partitions. If None, all partitions were selected.
+        time_zone: time zone of partition timestamps that have no time zone in the log.
         items: disjoint groups of files. The files of a group are rewritten together.
         considered: number of live files in the selected partitions.
         partitions: number of partitions with rewritten files.
@@ -82,6 +83,7 @@ class RewritePlan:
     started: int
     is_zorder: bool = False
     clustering: ClusteringStats | None = None
+    time_zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +205,8 @@ def _still_fits(
     ):
         return False
     missing = {add.key for add in removed}
-    scan = ScanBuilder(latest).with_filter(plan.where).with_whole_adds().build()
+    builder = ScanBuilder(latest).with_filter(plan.where).with_time_zone(plan.time_zone)
+    scan = builder.with_whole_adds().build()
     with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
         missing.difference_update(file.add.key for file in files)
     return not missing
