@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
+from bayou.errors import ArgumentError, PredicateError
 from bayou.spark import DeltaTable
 from bayou.spark.target_table import TargetTable
 
@@ -95,3 +96,38 @@ def test_row_operations_have_the_zone_of_reads(settings, zone):
     conf = SimpleNamespace(get=lambda key, default=None: settings.get(key, default))
     target = TargetTable(spark=SimpleNamespace(conf=conf), location="/t")
     assert target.time_zone == zone
+
+
+@pytest.mark.parametrize(
+    ("command", "considered", "removed"),
+    [
+        ("OPTIMIZE {} WHERE p = TIMESTAMP'2024-01-01 00:00:00'", 3, 3),
+        ("OPTIMIZE {} WHERE p = '2024-01-01' ZORDER BY (id)", 3, 3),
+        ("REORG TABLE {} WHERE p = TIMESTAMP'2023-12-31T15:00:00Z' APPLY (PURGE)", 3, 1),
+        ("OPTIMIZE {} WHERE p > TIMESTAMP'2024-01-01 00:00:00' ZORDER BY (id)", 0, 0),
+    ],
+)
+def test_maintenance_selects_partitions_by_their_time_in_the_session_s_zone(
+    in_tokyo, table, command, considered, removed
+):
+    in_tokyo.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    in_tokyo.sql(f"DELETE FROM {table} WHERE id = 3")
+    for number in (4, 5):
+        in_tokyo.sql(f"INSERT INTO {table} VALUES ({number}, NULL, TIMESTAMP'{LOCAL}')")
+    metrics = in_tokyo.sql(command.format(table)).first()["metrics"]
+    assert (metrics["totalConsideredFiles"], metrics["numFilesRemoved"]) == (considered, removed)
+    assert shown(in_tokyo, table) == [(number, LOCAL, None) for number in (1, 2, 4, 5)]
+
+
+def test_conditions_that_need_the_session_s_zone_are_refused_only_for_timestamps(
+    in_tokyo, table, tmp_path
+):
+    with pytest.raises(ArgumentError, match=f"WHERE: .* time zone {ZONE}"):
+        in_tokyo.sql(f"OPTIMIZE {table} WHERE CAST(p AS DATE) = DATE'2024-01-01'")
+    with pytest.raises(PredicateError, match="non-partition column 'copy'"):
+        in_tokyo.sql(f"OPTIMIZE {table} WHERE CAST(copy AS DATE) = DATE'2024-01-01'")
+    by_day = f"delta.`{tmp_path}/days`"
+    in_tokyo.sql(f"CREATE TABLE {by_day} (id INT, day DATE) USING delta PARTITIONED BY (day)")
+    in_tokyo.sql(f"INSERT INTO {by_day} VALUES (1, DATE'2024-01-01'), (2, DATE'2025-01-01')")
+    metrics = in_tokyo.sql(f"OPTIMIZE {by_day} WHERE year(day) = 2024").first()["metrics"]
+    assert metrics["totalConsideredFiles"] == 1

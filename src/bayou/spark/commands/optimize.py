@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from bayou.api.rows.parallel_iteration import available_cores
 from bayou.engines import from_description
-from bayou.errors import ArgumentError, BayouError
+from bayou.errors import ArgumentError, BayouError, PredicateError
 from bayou.kernel import Engine, EngineDescription, Snapshot, Table
 from bayou.kernel.commands.optimize.clustering import plan_clustering
 from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
@@ -47,8 +47,10 @@ from bayou.kernel.commands.optimize.sorted_rewrite import (
     write_ordered,
 )
 from bayou.kernel.commands.optimize.upgrade_uniform import upgrade_uniform
-from bayou.kernel.expressions.model import Predicate
+from bayou.kernel.expressions.model import Predicate, referenced_columns
+from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions
+from bayou.protocol.schema import TIMESTAMP
 from bayou.spark.executors.executor_tasks import (
     decode_batch,
     encode_batch,
@@ -56,6 +58,7 @@ from bayou.spark.executors.executor_tasks import (
     run_tasks,
     split_by_size,
 )
+from bayou.spark.expressions.session_semantics import with_zone
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import (
     OPTIMIZE_BATCH_BYTES,
@@ -228,11 +231,16 @@ _LOCAL_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeCommands:
-    """OPTIMIZE, Z-order and purge of a table, in a classic or Connect session."""
+    """OPTIMIZE, Z-order and purge of a table, in a classic or Connect session.
+
+    Attributes:
+        time_zone: time zone of timestamps without a time zone, in partition values and in `where`.
+    """
 
     spark: Any
     engine: Engine
     table: Table
+    time_zone: str = "UTC"
 
     def optimize(
         self,
@@ -244,7 +252,9 @@ class OptimizeCommands:
         """Compact small files; if the table has clustering columns, cluster it instead.
 
         Args:
-            where: condition over partition columns; only matching partitions are compacted.
+            where: condition over partition columns; only matching partitions are compacted. If a
+                condition on a timestamp depends on the time zone in a way that the kernel doesn't
+                support, `ArgumentError` is raised.
             min_bytes: files smaller than this are compacted. If None, the session's setting
                 applies.
             full: for a clustered table, whether to also rewrite files that are already clustered.
@@ -276,7 +286,8 @@ class OptimizeCommands:
                 self.engine,
                 state,
                 SPARK_ENGINE_INFO,
-                where=where,
+                where=self._in_time_zone(state, where),
+                time_zone=self.time_zone,
                 target_bytes=target,
                 min_bytes=min_bytes,
                 max_deleted_rows_ratio=OPTIMIZE_DELETED_ROWS_RATIO.fraction(self.spark, 0.05),
@@ -295,7 +306,8 @@ class OptimizeCommands:
                 state,
                 SPARK_ENGINE_INFO,
                 list(columns),
-                where=where,
+                where=self._in_time_zone(state, where),
+                time_zone=self.time_zone,
                 target_bytes=target,
             )
         )
@@ -305,7 +317,14 @@ class OptimizeCommands:
         target = OPTIMIZE_MAX_FILE_SIZE.integer(spark=self.spark)
         state = self._latest()
         return self._run(
-            plan_purge(self.engine, state, SPARK_ENGINE_INFO, where=where, target_bytes=target)
+            plan_purge(
+                self.engine,
+                state,
+                SPARK_ENGINE_INFO,
+                where=self._in_time_zone(state, where),
+                time_zone=self.time_zone,
+                target_bytes=target,
+            )
         )
 
     def upgrade_uniform(self, version: int) -> OptimizeMetrics:
@@ -321,6 +340,23 @@ class OptimizeCommands:
 
     def _latest(self) -> Snapshot:
         return self.table.latest_snapshot(self.engine)
+
+    def _in_time_zone(
+        self, state: Snapshot, where: Predicate | str | None
+    ) -> Predicate | str | None:
+        """Add the time zone to timestamps that are compared with timestamp columns in `where`."""
+        if not isinstance(where, str):
+            return where
+        try:
+            paths = referenced_columns(parse_predicate(where))
+        except PredicateError:
+            return where  # the kernel reports the error with the table
+        partitions = state.schema.select(state.partition_columns)
+        columns = [partitions.get(path[0]) for path in paths]
+        types = [None if column is None else column.data_type for column in columns]
+        if None in types or TIMESTAMP not in types:  # the kernel reports other columns as errors
+            return where
+        return with_zone(where, state.schema, self.time_zone, name="WHERE")
 
     def _run(self, plan: RewritePlan) -> OptimizeMetrics:
         limits = RewriteLimits(

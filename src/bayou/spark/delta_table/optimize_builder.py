@@ -110,4 +110,9 @@ class DeltaReorgBuilder:
 
 
 def _commands(target: TargetTable) -> OptimizeCommands:
-    return OptimizeCommands(spark=target.spark, engine=target.engine, table=target.table)
+    return OptimizeCommands(
+        spark=target.spark,
+        engine=target.engine,
+        table=target.table,
+        time_zone=target.time_zone,
+    )
