@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -136,7 +137,14 @@ def _concat_with(values: Sequence[Datum], result: Any) -> Datum:
     separator, *strings = values
     if not strings:
         return pc.if_else(pc.is_valid(separator), pa.scalar("", result), separator)
-    return pc.binary_join_element_wise(*strings, separator, null_handling="skip")
+    # Arrow omits rows in which the separator or all strings are null from the result.
+    empty = pa.scalar(b"" if pa.types.is_binary(result) else "", result)
+    all_null = functools.reduce(pc.and_, map(pc.is_null, strings))
+    first, *others = strings
+    first = pc.if_else(all_null, empty, first)
+    filled = pc.fill_null(separator, empty)
+    joined = pc.binary_join_element_wise(first, *others, filled, null_handling="skip")
+    return pc.if_else(pc.is_valid(separator), joined, pa.scalar(None, joined.type))
 
 
 def _pair(kernel: Any, function: Callable[[str, str], bool]) -> Any:
