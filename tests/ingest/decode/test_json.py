@@ -265,6 +265,36 @@ def test_new_fields_inside_of_known_ones_come_back_in_a_column_of_their_own(
     assert (field.name, str(field.data_type)) == (name, partial)
 
 
+@pytest.mark.parametrize("new", [b'"new": 1', b'"place": {"new": 1}'])
+@pytest.mark.parametrize(
+    "invalid",
+    [b'"id": null', b'"id": 1, "at": "yesterday"', b'"id": 1, "price": 1e400', b'"id": 1, "ID": 2'],
+)
+def test_a_refused_record_adds_no_column_beside_records_that_add_one(invalid, new):
+    values = [good(n) for n in range(100)]
+    values[42] = b"{" + invalid + b", " + new + b"}"
+    values[50] = b'{"id": 50, "place": {"state": "LA"}}'
+    decoded = decode(values, discover=True, reserved=frozenset({"id"}))
+    assert str(decoded.new_fields) == "struct<place:struct<state:string>>"
+    assert decoded.bad_positions.to_pylist() == [42]
+
+
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.one_of(_plausible, _plausible, _records, _broken), max_size=80),
+    st.booleans(),
+)
+def test_new_fields_do_not_depend_on_the_path(values, with_schema):
+    settings = {"schema": SCHEMA if with_schema else None, "discover": True}
+    reserved = frozenset({"other", "place.other"})
+    fast, slow = (decoder(**settings, reserved=reserved) for _ in range(2))
+    slow._reader.usable = False
+    array = pa.array(values, pa.binary())
+    whole, alone = fast.decode(array), slow.decode(array)
+    assert {f.name: f for f in whole.new_fields} == {f.name: f for f in alone.new_fields}
+    assert sorted(whole.bad_positions.to_pylist()) == sorted(alone.bad_positions.to_pylist())
+
+
 @pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize(
     ("value", "path"),

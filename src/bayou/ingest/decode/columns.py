@@ -115,10 +115,19 @@ class ColumnReader:
             NotColumnarError: a string isn't a valid value of its date or timestamp column, a number
                 exceeds the range of doubles, or a double may be a rounded integer.
         """
+        columns = self._exact_columns(table)
+        return [_converted(c, f.data_type) for c, f in zip(columns, self._columns, strict=True)]
+
+    def check(self, table: pa.Table) -> None:
+        """Raise the errors of `convert` for a table whose structs may have more fields."""
+        for column, field in zip(self._exact_columns(table), self._columns, strict=True):
+            _check(column, field.data_type)
+
+    def _exact_columns(self, table: pa.Table) -> list[pa.Array[Any]]:
         columns = [_one_chunk(table.column(f.name)) for f in self._columns]
         if any(map(_may_be_rounded, columns)) and _LONG_INTEGER.search(self._lines):
             raise NotColumnarError
-        return [_converted(c, f.data_type) for c, f in zip(columns, self._columns, strict=True)]
+        return columns
 
 
 def may_hold_large_integers(column: Any) -> bool:
@@ -225,6 +234,18 @@ def _converted(column: pa.Array[Any], kind: DataType) -> pa.Array[Any]:
         if not pc.all(within, min_count=0).as_py():
             raise NotColumnarError
     return result
+
+
+def _check(column: Any, kind: DataType) -> None:
+    match kind:
+        case StructType():
+            for field in kind:
+                _check(column.field(field.name), field.data_type)
+        case ArrayType():
+            _check(column.values, kind.element_type)
+        case _:
+            if _needs_check(kind):
+                _converted(column, kind)
 
 
 def _needs_check(kind: DataType) -> bool:

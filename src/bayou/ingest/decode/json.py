@@ -111,9 +111,10 @@ class Decoded:
         positions: for each row, the index of its record in the batch, int64.
         bad_positions: the indexes of the refused records in the batch, int64.
         reasons: for each of `bad_positions`, why the record was refused.
-        new_fields: columns for fields that the plan doesn't have. A nested field is inside its
-            top-level column. If there are new fields, `columns` may lack rows, and the caller
-            decodes the batch again with these fields in the plan.
+        new_fields: columns for fields that the plan doesn't have, from records that aren't refused.
+            A nested field is inside its top-level column. If there are new fields, `columns` may
+            lack rows, and the caller decodes the batch again with these fields in the plan.
+            `bad_positions` has all refused records in any case.
         ignored: paths of fields that were dropped because of `DecodePlan.ignore`.
         filtered: the indexes of the records that `processing.where` filters out, int64.
     """
@@ -207,22 +208,26 @@ class JsonDecoder:
             raise NotColumnarError from error
         table = self._reader.parse(values)
         nested = self._reader.nested_fields(table)
+        valid = [True] * len(records)
+        if self._validator is not None:
+            valid = [self._validator.is_valid(r) for r in records]
         if nested.fields:
             added = additions(self._plan.columns, nested)
             if not all(self._plan.discovers(path, partial.name) for path, partial in added):
                 raise NotColumnarError
-            if not self._plan.has_room_for(nested):
+            # A record that is refused must not add a column.
+            all_new = (*nested, *self._top_level_fields(table))
+            if not (all(valid) and self._plan.has_room_for(all_new)):
                 raise NotColumnarError
-            result.new_fields = merge_fields(result.new_fields, nested)
+            self._reader.check(table)
+            result.new_fields = merge_fields(result.new_fields, all_new)
             return  # the caller decodes the records again, with these fields in the plan
         columns = self._reader.convert(table)
         good: pa.Array[Any] | None = None
         refused: list[tuple[int, str]] = []
-        if self._validator is not None:
-            valid = [self._validator.is_valid(r) for r in records]
-            if not all(valid):
-                good = pa.array(valid)
-                refused = [(i, self._violation(records[i])) for i, ok in enumerate(valid) if not ok]
+        if not all(valid):
+            good = pa.array(valid)
+            refused = [(i, self._violation(records[i])) for i, ok in enumerate(valid) if not ok]
         new_fields = []
         room = self._plan.max_new_fields
         for name in table.column_names[len(self._plan.columns) :]:
@@ -252,6 +257,8 @@ class JsonDecoder:
                 (i, reason) for i in pc.indices_nonzero(present).to_pylist() if i not in known
             ]
             good = pc.invert(present) if good is None else pc.and_not(good, present)
+        if refused and new_fields:
+            raise NotColumnarError  # a refused record must not add a column
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         if good is not None:
             for i, reason in refused:
@@ -260,6 +267,27 @@ class JsonDecoder:
             batch = batch.filter(good) if columns else batch
         result.new_fields = merge_fields(result.new_fields, new_fields)
         result.accept(batch, positions)
+
+    def _top_level_fields(self, table: pa.Table) -> list[StructField]:
+        """Return the new top-level fields of a parsed table.
+
+        Raises:
+            NotColumnarError: the type of a new field is unknown, or a record may be refused because
+                of an unknown field.
+        """
+        new_fields: list[StructField] = []
+        for name in table.column_names[len(self._plan.columns) :]:
+            column = table.column(name)
+            if not self._plan.reads(name) or self._plan.ignores(name):
+                continue
+            if not self._plan.discovers(name, name):
+                if _may_be_empty(column.type) or column.null_count < len(column):
+                    raise NotColumnarError
+            elif may_hold_large_integers(column):
+                raise NotColumnarError
+            elif (unknown := infer_arrow_field(name, column.type)) is not None:
+                new_fields.append(unknown)
+        return new_fields
 
     def _decode_each(
         self, values: pa.Array[Any], positions: pa.Array[Any], result: _Result
