@@ -85,6 +85,62 @@ def test_an_invalid_record_is_a_dead_letter_unless_the_condition_is_false(proces
     assert proof(pipeline).holds
 
 
+def test_an_invalid_record_beside_new_nested_fields_is_a_dead_letter_if_the_condition_is_null(
+    processed,
+):
+    place = {"type": "object", "properties": {"city": {"type": "string"}}}
+    schema = {
+        **EVENTS,
+        "required": ["id"],
+        "properties": {**EVENTS["properties"], "place": place},
+    }
+    pipeline = processed("where: \"event_type <> 'x'\"", schema=schema, evolves=True)
+    pipeline.produce(event(1, color="red"), {"place": {"city": "a", "state": "LA"}})
+    report = pipeline.take_in()
+    assert (report.rows, report.filtered, report.dead_letters) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "tags IS NULL OR array_contains(tags, 'x') OR a = 1 OR b = 2",
+        "a IS NULL OR b = 1 OR size(tags) > 0 OR size(more) > 0 OR c LIKE 'x%'",
+        "tags IS NULL OR tags[0].name = 'x'",
+        "tags IS NULL OR tags[0].inner.name[1] = 'x'",
+        "coalesce(tags[0].name, 'none') = 'none'",
+        "NOT coalesce(array_contains(flags, true), false)",
+    ],
+)
+def test_a_condition_that_is_true_without_its_fields_selects_records(processed, condition):
+    pipeline = processed(f'where: "{condition}"', schema=None, evolves=True)
+    pipeline.produce({"id": 1}, {"id": 2})
+    report = pipeline.take_in()
+    assert (report.rows, report.filtered) == (2, 0)
+    assert proof(pipeline).holds
+
+
+def test_joined_names_are_empty_if_a_record_has_no_names(processed):
+    pipeline = processed("""columns: {name: "concat_ws(' ', event_type, amount)"}""")
+    pipeline.produce(event(1, amount="a"), {"id": 2}, event(3))
+    report = pipeline.take_in()
+    assert (report.rows, report.dead_letters) == (3, 0)
+    assert rows(pipeline, "id", "name") == [(1, "click a"), (2, ""), (3, "click")]
+
+
+def test_a_derived_column_of_unknown_fields_has_the_type_of_its_cast(processed):
+    pipeline = processed(
+        """columns: {first: "CAST(tags[0].name AS STRING)", second: "tags[1].name"}""",
+        schema=None,
+        evolves=True,
+    )
+    pipeline.produce({"id": 1})
+    pipeline.take_in()
+    assert rows(pipeline, "id", "first") == [(1, None)]
+    pipeline.produce({"id": 2, "tags": [{"name": "x"}, {"name": "y"}]})
+    pipeline.take_in()
+    assert rows(pipeline, "id", "first", "second") == [(1, None, None), (2, "x", "y")]
+
+
 def test_an_expression_sees_the_derived_columns_above_it_and_a_field_that_it_replaces(processed):
     pipeline = processed("""
 columns:

@@ -19,6 +19,12 @@ from bayou.ingest.batch.failing_rows import FailingRows
 from bayou.ingest.batch.masks import apply_masks
 from bayou.ingest.batch.metadata_columns import HEADERS
 from bayou.ingest.batch.row_layout import kafka_times
+from bayou.ingest.batch.unseen_fields import (
+    UNSEEN,
+    possible_types,
+    with_types,
+    without_unresolvable,
+)
 from bayou.ingest.config import TopicConfig
 from bayou.ingest.dead_letters.records import header_lists
 from bayou.ingest.decode import Decoded
@@ -27,14 +33,12 @@ from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
 from bayou.kernel.expressions.casts import can_cast
 from bayou.kernel.expressions.model import (
     Cast,
-    Column,
     Expression,
     Literal,
     Predicate,
     referenced_columns,
 )
 from bayou.kernel.expressions.resolution import (
-    replace_columns,
     resolve,
     resolve_expression,
     type_of,
@@ -42,16 +46,12 @@ from bayou.kernel.expressions.resolution import (
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
-    DATE,
-    DOUBLE,
     INTEGER,
     LONG,
     STRING,
     TIMESTAMP,
     VOID,
-    ArrayType,
     DataType,
-    MapType,
     StructField,
     StructType,
 )
@@ -69,23 +69,7 @@ KAFKA_INPUTS = StructType(
 )
 """The columns of Kafka metadata that expressions can read."""
 
-_POSSIBLE_TYPES: tuple[DataType, ...] = (
-    STRING,
-    LONG,
-    DOUBLE,
-    BOOLEAN,
-    TIMESTAMP,
-    DATE,
-    BINARY,
-    ArrayType(element_type=STRING),
-    ArrayType(element_type=LONG),
-    MapType(key_type=STRING, value_type=STRING),
-    MapType(key_type=STRING, value_type=LONG),
-)
-"""Types that are tried to resolve an expression with a field that no record has contained yet."""
 _MAX_ATTEMPTS = 200
-_UNSEEN = "\0unseen "
-"""Name prefix of the NULL columns that replace fields that no record has contained yet."""
 _MAX_REASON = 300
 
 
@@ -288,7 +272,7 @@ class RowExpression:
         """
         data_type = BOOLEAN if self.data_type is None else self.data_type
         for unseen in self.schema:
-            if unseen.name.startswith(_UNSEEN):
+            if unseen.name.startswith(UNSEEN):
                 nulls = _nulls(inputs.num_rows, to_arrow_type(unseen.data_type))
                 inputs = inputs.append_column(unseen.name, nulls)
         evaluation = FailingRows(self.schema, self.expression, to_arrow_type(data_type))
@@ -427,22 +411,14 @@ def _resolved(
     schema = StructType(read)
     missing = [] if complete else list(dict.fromkeys(_missing_paths(expression, readable)))
     unseen = frozenset(".".join(path).lower() for path in missing)
+    expression = without_unresolvable(expression, schema, missing)
+    types = possible_types(expression, schema, missing)
     first: RowExpression | None = None
     first_error: PredicateError | None = None
-    attempts = itertools.product(_POSSIBLE_TYPES, repeat=len(missing))
-    for types in itertools.islice(attempts, _MAX_ATTEMPTS):
-        by_path = {
-            path: StructField(name=f"{_UNSEEN}{number}", data_type=kind)
-            for number, (path, kind) in enumerate(zip(missing, types, strict=True))
-        }
-        whole = StructType((*schema, *by_path.values()))
-
-        def stand_in(column: Column, by_path: Mapping[Any, StructField] = by_path) -> Expression:
-            field = by_path.get(column.path)
-            return column if field is None else Column((field.name,))
-
+    for kinds in itertools.islice(itertools.product(*types.values()), _MAX_ATTEMPTS):
+        attempt, whole = with_types(expression, schema, dict(zip(types, kinds, strict=True)))
         try:
-            result = resolve_as(replace_columns(expression, stand_in), whole)
+            result = resolve_as(attempt, whole)
         except PredicateError as error:
             first_error = first_error or error
             continue
@@ -471,6 +447,8 @@ def _resolved(
     if first is None:
         assert first_error is not None
         raise PredicateError(f"{setting}: {first_error.message}", expression=setting)
+    if first.data_type == VOID and missing:
+        return replace(first, data_type=None)
     if first.data_type == VOID:
         raise PredicateError(
             f"{setting}: the expression is always NULL, so it has no type. Cast it to a type.",

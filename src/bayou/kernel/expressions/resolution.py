@@ -404,6 +404,22 @@ def replace_columns(expression: Expression, replace: Callable[[Column], Expressi
     return replaced
 
 
+def map_operands(
+    expression: Expression, function: Callable[[Expression], Expression]
+) -> Expression:
+    """Replace each operand of an expression by the result of `function`."""
+    node: Any = type(expression)
+    parts = {f.name: getattr(expression, f.name) for f in dataclasses.fields(node)}
+    mapped: Expression = node(**{n: _mapped(part, function) for n, part in parts.items()})
+    return mapped
+
+
+def _mapped(part: Any, function: Callable[[Expression], Expression]) -> Any:
+    if isinstance(part, tuple):
+        return tuple(_mapped(item, function) for item in part)
+    return function(part) if isinstance(part, Expression) else part
+
+
 def map_literals(expression: _ExpressionT, replace: Callable[[Literal], Literal]) -> _ExpressionT:
     """Replace each literal in an expression by the result of `replace`."""
     replaced: Any = _replaced(expression, Literal, replace)
