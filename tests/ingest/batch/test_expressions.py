@@ -127,6 +127,26 @@ def test_joined_names_are_empty_if_a_record_has_no_names(processed):
     assert rows(pipeline, "id", "name") == [(1, "click a"), (2, ""), (3, "click")]
 
 
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_frozen_table_has_no_derived_value_of_a_field_that_it_ignores(processed, drop):
+    lines = 'columns: {total: "CAST(price * qty AS BIGINT)"}'
+    pipeline = processed(lines + ("\ndrop: [qty]" if drop else ""), schema=None)
+    text = pipeline.file.read_text().replace("          enable-schema-evolution: false\n", "")
+    pipeline.file.write_text(
+        text.replace("      destination:", "      schema-policy: freeze\n      destination:")
+    )
+    pipeline.produce({"id": 1, "price": 2})
+    pipeline.take_in()
+    pipeline.produce({"id": 2, "price": 2, "qty": 5, "color": "red"}, {"id": 3, "price": 2})
+    report = pipeline.take_in()
+    expected = [(1, None), (2, 10), (3, None)] if drop else [(1, None), (3, None)]
+    assert rows(pipeline, "id", "total") == expected
+    assert report.dead_letters == (0 if drop else 1)
+    result = replay_dead_letters(pipeline.configuration, pipeline.topic)
+    assert (result.replayed, result.refused) == (0, report.dead_letters)
+    assert "qty" not in pipeline.table.snapshot().schema.names
+
+
 def test_a_derived_column_of_unknown_fields_has_the_type_of_its_cast(processed):
     pipeline = processed(
         """columns: {first: "CAST(tags[0].name AS STRING)", second: "tags[1].name"}""",

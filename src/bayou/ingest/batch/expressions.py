@@ -376,6 +376,11 @@ def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
     return tuple(dict.fromkeys(".".join(path) for path in itertools.chain(*missing)))
 
 
+def needed_fields(config: TopicConfig, columns: StructType) -> frozenset[str]:
+    """Return the lowercase paths of `unseen_fields`, for `DecodePlan.needed`."""
+    return frozenset(path.lower() for path in unseen_fields(config, columns))
+
+
 def _readable_columns(columns: StructType) -> StructType:
     """Return the columns that expressions can read: record fields and `KAFKA_INPUTS`."""
     fields = (f for f in columns if KAFKA_INPUTS.get(f.name) is None)

@@ -39,9 +39,6 @@ class FilteredDecoder:
 
     def __init__(self, format: RecordFormat, plan: DecodePlan, expressions: RowExpressions) -> None:
         where = expressions.where
-        if where is not None:
-            # The condition can only be evaluated if these fields aren't dropped.
-            plan = replace(plan, needed=where.unseen)
         self.decoder = RecordDecoder(format, plan)
         self._expressions = expressions
         if where is not None:
@@ -54,6 +51,7 @@ class FilteredDecoder:
                 plan,
                 columns=columns,
                 json_schema=None,
+                needed=where.unseen,
                 only=read,
                 discover=discover,
                 ignore=not discover,

@@ -13,6 +13,7 @@ from bayou.api import SnapshotHandle, TableHandle, table
 from bayou.api.conditions import combine_with_and
 from bayou.engines import for_path
 from bayou.errors import PipelineError, SchemaError
+from bayou.ingest.batch.expressions import needed_fields
 from bayou.ingest.batch.filter_history import filter_properties
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.batch.row_layout import RowLayout
@@ -462,6 +463,7 @@ class AppendReplay:
             json_schema=self._schema.validated_by,
             discover=config.policy == "evolve" if discover is None else discover,
             ignore=config.policy == "freeze",
+            needed=needed_fields(config, layout.record),
             reserved=layout.reserved_names - config.processing.unstored,
             inputs=frozenset() if discover is False else config.input_fields,
             skipped=config.skipped_fields,

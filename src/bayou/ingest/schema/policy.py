@@ -17,6 +17,7 @@ from bayou.ingest.batch.expressions import (
     RowExpression,
     RowExpressions,
     derived_columns,
+    needed_fields,
     route_value,
     row_filter,
 )
@@ -309,6 +310,7 @@ class SchemaPolicy:
             json_schema=self._schema.validated_by,
             discover=(policy == "evolve" and not self._full) or infers,
             ignore=policy == "freeze" and not infers,
+            needed=needed_fields(self._topic.config, layout.record),
             widens=policy == "evolve" and self._target.widens,
             reserved=reserved
             | self._refused_names
