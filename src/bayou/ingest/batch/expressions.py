@@ -7,6 +7,7 @@ becomes a dead letter, whose reason contains the expression's setting and the er
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -281,7 +282,28 @@ class RowExpression:
             row: f"{self.setting}: {message}"[:_MAX_REASON]
             for row, message in evaluation.failures.items()
         }
+        outside = _outside_years(values)
+        for row in () if outside is None else pc.indices_nonzero(outside).to_pylist():
+            failures[row] = f"{self.setting}: the result is outside of the years 1 to 9999"
+        if outside is not None:
+            values = pc.if_else(outside, pa.scalar(None, values.type), values)
         return values, failures
+
+
+def _outside_years(values: Any) -> Any:
+    """Return a mask of dates and timestamps that Python doesn't support; None if there are none.
+
+    Functions such as `timestamp_seconds` compute them from numbers in another unit.
+    """
+    limits: tuple[dt.date, dt.date] = (dt.date.min, dt.date.max)
+    if pa.types.is_timestamp(values.type):
+        zone = None if values.type.tz is None else dt.UTC
+        limits = (dt.datetime.min.replace(tzinfo=zone), dt.datetime.max.replace(tzinfo=zone))
+    elif not pa.types.is_date(values.type):
+        return None
+    low, high = (pa.scalar(limit, values.type) for limit in limits)
+    outside = pc.fill_null(pc.or_(pc.less(values, low), pc.greater(values, high)), False)
+    return outside if pc.any(outside, min_count=0).as_py() else None
 
 
 def _nulls(count: int, kind: Any) -> pa.Array[Any]:
