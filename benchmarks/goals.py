@@ -256,13 +256,16 @@ def _cells(goal: Goal, figures: Mapping[str, float]) -> tuple[str, str, str]:
     if now is None:
         return "", _text(goal.goal, goal.unit), "not measured"
     reached = "reached" if goal.reached(now) else "missed"
-    return _text(now, goal.unit), _text(goal.goal, goal.unit), reached
+    shown, limit = _text(now, goal.unit), _text(goal.goal, goal.unit)
+    if shown == limit and now != goal.goal:
+        shown = _text(now, goal.unit, digits=3)
+    return shown, limit, reached
 
 
-def _text(figure: float, unit: str) -> str:
+def _text(figure: float, unit: str, digits: int = 2) -> str:
     if unit == "ms":
         return f"{figure:.0f} ms"
-    return f"{figure:.2f}{unit if unit == 'x' else f' {unit}'}"
+    return f"{figure:.{digits}f}{unit if unit == 'x' else f' {unit}'}"
 
 
 def main(arguments: Sequence[str]) -> None:

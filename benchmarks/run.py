@@ -106,7 +106,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "ingest": lambda console, _: ingest.run(console, 1, INGESTS),
     "kafka": lambda console, _: kafka(console),
     "upsert": lambda console, _: kafka(console, upsert=True),
-    "steady": lambda console, _: steady_latency.run(console, 5_000, 25, 15),
+    "steady": lambda console, _: steady_latency.run(console, 5_000, 30, 20),
     "latency": lambda console, _: ingest_latency.run(console, 1),
     "scale": lambda console, _: scale.run(
         console, ("topics", "writers"), topics=TOPICS, writers=WRITERS
