@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel import LogSlice, Scan, Snapshot
+from bayou.kernel.checkpoint import add_files
 from bayou.kernel.checkpoint.parsed_stats import full_stats_type, stats_to_json
 from bayou.kernel.checkpoint.write import checkpoint
 from bayou.protocol.schema import StructType
@@ -187,6 +188,22 @@ def test_a_checkpoint_built_on_statistics_that_are_columns_loses_none(log):
     checkpoint(log.engine, log.table)
     assert kept(log, "id = 1") == "b"
     assert kept(log, "at >= TIMESTAMP '2024-01-02 12:00:00'") == "c"
+
+
+@pytest.mark.parametrize("struct", [False, True], ids=["json", "struct"])
+def test_statistics_after_files_without_statistics_are_read_and_copied(log, monkeypatch, struct):
+    monkeypatch.setattr(add_files, "_BATCH_ROWS", 1)
+    head = (protocol(), metadata(COLUMNS, ["p"]))
+    without = entry("a", 0, text=False, struct=False)
+    others = [entry(p, n, text=not struct, struct=struct) for n, p in enumerate("bcd", 1)]
+    log.checkpoint(1, [*head, without, *others], parsed=ADD_FIELDS, row_group_size=3)
+    log.commit(remove("d"), version=2)
+    assert kept(log, "id = 1") == "ab"
+    checkpoint(log.engine, log.table)
+    assert kept(log, "id = 1") == "ab"
+    scan = Snapshot.load(log.engine, log.table).scan_builder().with_statistics().build()
+    files = [f for b in scan.scan_files(log.engine) for f in b.rows()]
+    assert [f.num_records for f in files] == [None, 1, 1]
 
 
 SCHEMA = StructType.from_json(

@@ -80,7 +80,8 @@ def read_checkpoint_adds(
         columns: fields of `ADD_TYPE` to read. If they contain `stats`, statistics are read too.
         parsed: type of `stats_parsed` to read, with physical names; None to read only JSON.
         forms: forms of statistics to look for, in order of preference. The statistics are read in
-            the first form that has values in the first batch.
+            the first form that has values in the first batch. If no form has, the form is selected
+            for each batch.
         as_json: whether to convert `stats_parsed` to JSON.
     """
     fields = [f for f in ADD_TYPE if f.name in columns and f.name != "stats"]
@@ -89,26 +90,47 @@ def read_checkpoint_adds(
             yield from batches
         return
     candidates = [form for form in forms if form == "json" or parsed is not None] or ["json"]
+    readable: list[StatsForm] = []
     for form in candidates:
-        with _read(engine, table, split, _with_stats(fields, form, parsed)) as batches:
+        with _read(engine, table, split, _with_stats(fields, [form], parsed)) as batches:
             try:
                 first = next(batches, None)
             except SchemaError:  # the types of these columns differ in the checkpoint
                 continue
             if first is None:
                 return
-            if form == candidates[-1] or _has_stats(first):
+            if candidates == [form] or _has_stats(first):
                 yield _stats_to_json(first) if as_json else first
                 yield from batches.map(_stats_to_json) if as_json else batches
                 return
-    with _read(engine, table, split, fields) as batches:
-        yield from batches
+        readable.append(form)
+    # The files of the first batch have no statistics, but other files may have some.
+    with _read(engine, table, split, _with_stats(fields, readable, parsed)) as batches:
+        for batch in batches:
+            chosen = _with_first_form(batch, readable)
+            yield _stats_to_json(chosen) if as_json else chosen
 
 
-def _with_stats(fields: list[Any], form: StatsForm, parsed: Any) -> list[Any]:
-    if form == "json":
-        return [*fields, pa.field("stats", pa.string())]
-    return [*fields, pa.field("stats_parsed", parsed)]
+def _with_stats(fields: list[Any], forms: Sequence[StatsForm], parsed: Any) -> list[Any]:
+    return [
+        *fields,
+        *(
+            pa.field("stats", pa.string()) if form == "json" else pa.field("stats_parsed", parsed)
+            for form in forms
+        ),
+    ]
+
+
+def _with_first_form(batch: CheckpointAdds, forms: Sequence[StatsForm]) -> CheckpointAdds:
+    """Return a batch that was read with several forms of statistics with one of them.
+
+    This is the first of `forms` that has values in the batch. If none has values, it is the JSON.
+    """
+    as_json = CheckpointAdds(batch.adds)
+    if batch.parsed is None:
+        return as_json
+    one_form = {"json": as_json, "struct": CheckpointAdds(batch.adds, batch.parsed)}
+    return next((one_form[form] for form in forms if _has_stats(one_form[form])), as_json)
 
 
 def _has_stats(batch: CheckpointAdds) -> bool:
