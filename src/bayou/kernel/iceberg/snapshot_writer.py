@@ -159,16 +159,20 @@ class SnapshotWriter:
         )
         totals = SnapshotTotals()
         added, removed_data, removed_vectors = self._split(converter, changes)
-        optional = {
+        # A commit may add a live file again without removing it, for example with other tags. The
+        # entries of the file and of its deletion vector are then replaced. A file with changed data
+        # is new if it was written after the previous snapshot. All other files are searched.
+        before = -1 if snapshot is None else snapshot["timestamp-ms"]
+        readded = {
             path
             for path, add in added.data.items()
-            if path not in removed_data and not add.data_change
+            if path not in removed_data and (not add.data_change or add.modification_time <= before)
         }
-        partitions = self._partitions(converter, changes, [*removed_data, *optional])
+        partitions = self._partitions(converter, changes, [*removed_data, *readded])
         retained, matches = self._without(
             metadata,
             manifests,
-            removed_data | (optional if self._writer.format_version < 3 else set()),
+            removed_data | readded,
             content=DATA_MANIFEST,
             new=new,
             totals=totals,
@@ -176,16 +180,10 @@ class SnapshotWriter:
         )
         if not removed_data <= matches:
             raise DivergedError(next(iter(removed_data - matches)))
-        if optional and self._writer.format_version >= 3:
-            # If such a file is already in the table, its `add` action only changes its tags, for
-            # example, and the file's entry stays as it is.
-            for match in self._matches(metadata, manifests, optional, DATA_MANIFEST, partitions):
-                for path in match.locations:
-                    del added.data[path]
         retained, _ = self._without(
             metadata,
             retained,
-            removed_vectors,
+            removed_vectors | readded,
             content=DELETE_MANIFEST,
             new=new,
             totals=totals,
