@@ -14,7 +14,7 @@ import bayou
 from bayou.engines.arrow import ArrowEngine
 from bayou.kernel.iceberg.manifests.entries import DATA_MANIFEST, DELETE_MANIFEST, DataFile
 from bayou.kernel.iceberg.manifests.manifest_reader import live_entries
-from support.iceberg_tables import ICEBERG_V3, assert_equal_formats, manifests, write
+from support.iceberg_tables import ICEBERG_V3, assert_equal_formats, manifests, metadata, write
 
 
 def readd(path: Path, fields: Mapping[str, Any]) -> None:
@@ -64,3 +64,23 @@ def test_a_file_that_is_added_again_with_other_row_ids_gets_them(path: Path) -> 
     write(path, {"id": pa.array(range(3), pa.int64())}, configuration=ICEBERG_V3)
     readd(path, {"dataChange": False, "baseRowId": 100})
     assert [file.first_row_id for file in files(path, DATA_MANIFEST)] == [100]
+
+
+def test_a_partition_column_of_another_type_removes_the_earlier_snapshots(
+    path: Path, configuration: dict[str, str]
+) -> None:
+    text = {"id": pa.array([1, 2], pa.int64()), "p": pa.array(["a", None])}
+    for _ in range(2):
+        write(path, text, partition_by=["p"], configuration=configuration)
+    number = {"id": pa.array([3, 4], pa.int64()), "p": pa.array([5, None], pa.int32())}
+    write(path, number, mode="overwrite", overwrite_schema=True, partition_by=["p"])
+    assert_equal_formats(path)
+    found = metadata(path)
+    schema = next(s for s in found["schemas"] if s["schema-id"] == found["current-schema-id"])
+    columns = {field["id"] for field in schema["fields"]}
+    assert {f["source-id"] for spec in found["partition-specs"] for f in spec["fields"]} <= columns
+    assert len(found["snapshots"]) == 1
+    write(path, number)
+    bayou.table(path).delete("id = 3")
+    assert_equal_formats(path)
+    assert len(metadata(path)["snapshots"]) == 3

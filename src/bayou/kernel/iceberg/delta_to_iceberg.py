@@ -10,6 +10,7 @@ In these cases, the whole table is converted as one snapshot:
 - A later commit disabled the conversion to Iceberg.
 - There are more than `_MAX_COMMITS` later commits.
 - A later commit removes a file that the Iceberg metadata doesn't have.
+- The type of a partition column was changed. The earlier snapshots are then removed.
 - The caller requests it (`full`).
 """
 
@@ -38,11 +39,13 @@ from bayou.kernel.iceberg.snapshot_writer import (
 from bayou.kernel.iceberg.table_metadata import (
     DeltaTable,
     converted_version,
+    lacks_partition_source,
     new_table,
     retention_property,
     with_delta_metadata,
     with_delta_version,
     with_row_ids,
+    without_history,
 )
 from bayou.kernel.log.commit_times import commit_timestamp, in_commit_time
 from bayou.kernel.log.replay import CommitActions, read_commits
@@ -240,6 +243,9 @@ class _Run:
                 self._discard(snapshots)
                 return None
             metadata = with_row_ids(metadata, changes.row_id_high_water_mark)
+        if lacks_partition_source(metadata):
+            self._discard(snapshots)
+            return None
         return metadata
 
     def _full(self, snapshots: SnapshotWriter, previous: Json | None) -> Json:
@@ -251,6 +257,8 @@ class _Run:
             else previous
         )
         metadata = with_delta_metadata(metadata, table)
+        if lacks_partition_source(metadata):
+            metadata = with_delta_metadata(without_history(metadata), table)
         domain = self._state.domain_metadata.get(_ROW_TRACKING_DOMAIN)
         changes = FileChanges(
             version=self._state.version,

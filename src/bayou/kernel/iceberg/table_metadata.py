@@ -169,6 +169,33 @@ def without_snapshots(metadata: Json, expired: Collection[int]) -> Json:
     }
 
 
+def lacks_partition_source(metadata: Json) -> bool:
+    """Whether a partition spec has a source column that the current schema lacks.
+
+    Many readers can't load metadata with such a spec, even if only old snapshots use it.
+    """
+    columns = {field["id"] for field in _current_schema(metadata)["fields"]}
+    return any(
+        field["source-id"] not in columns
+        for spec in metadata["partition-specs"]
+        for field in spec["fields"]
+    )
+
+
+def without_history(metadata: Json) -> Json:
+    """Remove all snapshots and partition specs; ids and sequence numbers continue."""
+    emptied: Json = {
+        **metadata,
+        "partition-specs": [],
+        "default-spec-id": _NO_SNAPSHOT,
+        "snapshots": [],
+        "snapshot-log": [],
+        "refs": {},
+    }
+    emptied.pop("current-snapshot-id", None)
+    return emptied
+
+
 def with_delta_version(
     metadata: Json, version: int, timestamp: int, base_version: int | None
 ) -> Json:
@@ -274,11 +301,15 @@ def _with_spec(metadata: Json, fields: Sequence[Json]) -> Json:
     }
 
 
+def _current_schema(metadata: Json) -> Json:
+    current = metadata["current-schema-id"]
+    schema: Json = next(s for s in metadata["schemas"] if s["schema-id"] == current)
+    return schema
+
+
 def _with_current_names(metadata: Json) -> list[Json]:
     """Return the partition specs with the names that their columns have in the current schema."""
-    current = metadata["current-schema-id"]
-    schema = next(s for s in metadata["schemas"] if s["schema-id"] == current)
-    names = {field["id"]: field["name"] for field in schema["fields"]}
+    names = {field["id"]: field["name"] for field in _current_schema(metadata)["fields"]}
     return [
         {
             **spec,
