@@ -6,6 +6,7 @@ in `delta.columnMapping.nested.ids` of the column (PROTOCOL.md, Iceberg Compatib
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -77,10 +78,20 @@ def to_iceberg_schema(table: str, schema: StructType, format_version: int) -> Js
     """Return the JSON of the Iceberg schema of a Delta schema, without `schema-id`.
 
     Raises:
-        UniversalFormatError: a column has no id, or the Iceberg format version doesn't support the
-            column's type.
+        UniversalFormatError: a column has no id, the Iceberg format version doesn't support the
+            column's type, or two columns have the same full name.
     """
-    return _Converter(table, format_version).struct(schema)
+    converted = _Converter(table, format_version).struct(schema)
+    names = Counter(_full_names(converted, ""))
+    name, count = next(iter(names.most_common(1)), ("", 0))
+    if count > 1:
+        raise UniversalFormatError(
+            f"{table}: the Iceberg metadata can't be written, because Iceberg doesn't distinguish "
+            f"the column {name!r} from a nested field with this path. Rename the column, or unset "
+            "delta.universalFormat.enabledFormats.",
+            table=table,
+        )
+    return converted
 
 
 def to_partition_fields(
@@ -274,6 +285,19 @@ def _nested_id(table: str, field: StructField, path: str) -> int:
         "(ICEBERG_COMPAT_VERSION = 2)).",
         table=table,
     )
+
+
+def _full_names(data_type: Any, prefix: str) -> Iterator[str]:
+    """Yield the full name of each field: the names from the top-level column on, joined by dots."""
+    if not isinstance(data_type, dict):
+        return
+    for field in data_type.get("fields", ()):
+        yield f"{prefix}{field['name']}"
+        yield from _full_names(field["type"], f"{prefix}{field['name']}.")
+    for step in ("element", "key", "value"):
+        if step in data_type:
+            yield f"{prefix}{step}"
+            yield from _full_names(data_type[step], f"{prefix}{step}.")
 
 
 def _field_ids(data_type: Any) -> Iterator[int]:
