@@ -63,11 +63,12 @@ def test_the_hint_never_moves_back(
     assert folder.hint() == 9
 
 
-def test_a_hint_that_is_not_a_number_is_replaced(
-    engine: MemoryEngine, folder: MetadataFolder, table_path: str
+@pytest.mark.parametrize("hint", [b"x", b"", b"-1", b"\xff", b"2", b"9" * 400], ids=repr)
+def test_a_hint_that_names_no_file_is_replaced(
+    engine: MemoryEngine, folder: MetadataFolder, table_path: str, hint: bytes
 ) -> None:
     folder.commit(1, b"{}")
-    engine.files.put(f"{table_path}/metadata/version-hint.text", b"x")
+    engine.files.put(f"{table_path}/metadata/version-hint.text", hint)
     folder.update_hint()
     assert folder.hint() == 1
 

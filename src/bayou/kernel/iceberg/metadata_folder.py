@@ -27,6 +27,7 @@ _HINT = "version-hint.text"
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _WRITTEN = re.compile(rf"{_UUID}-m0\.avro|snap-[0-9]+-1-{_UUID}\.avro|{_UUID}-deletes\.puffin")
 _METADATA_FILE = re.compile(r"v([0-9]{1,18})\.metadata\.json")
+_NUMBER = re.compile(rb"\s*([0-9]{1,18})\s*")
 
 
 def _is_own(name: str) -> bool:
@@ -137,25 +138,26 @@ class MetadataFolder:
         return created
 
     def update_hint(self) -> None:
-        """Write the newest metadata file's number to `version-hint.text`; never decrease it."""
+        """Write the newest metadata file's number to `version-hint.text`.
+
+        The number is decreased only if the metadata file that it names doesn't exist.
+        """
         path = f"{self.path}/{_HINT}"
         while numbers := self.numbers():
             hinted = self.hint()
-            if hinted is not None and hinted >= numbers[-1]:
+            if hinted == numbers[-1]:
                 return
+            if hinted is not None and hinted > numbers[-1] and self._exists(hinted):
+                return  # the file is newer than the listing
             self._engine.files.put(path, str(numbers[-1]).encode())
 
     def hint(self) -> int | None:
         """Return the number in `version-hint.text`; None if there is none."""
-        path = f"{self.path}/{_HINT}"
         try:
-            text = self._read(path)
+            match = _NUMBER.fullmatch(self._read(f"{self.path}/{_HINT}"))
         except FileMissingError:
             return None
-        try:
-            return int(text.decode().strip())
-        except ValueError:
-            return None
+        return None if match is None else int(match[1])
 
     def has_other_metadata(self) -> bool:
         """Whether the folder has metadata files that no conversion has written.
@@ -208,6 +210,13 @@ class MetadataFolder:
         self._engine.files.delete_files(
             [path for path in paths if path.startswith(own) and _is_own(path.removeprefix(own))]
         )
+
+    def _exists(self, number: int) -> bool:
+        try:
+            self._engine.files.status(self.metadata_file(number))
+        except FileMissingError:
+            return False
+        return True
 
     def _has(self, path: str, data: bytes) -> bool:
         try:
