@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
@@ -127,3 +128,42 @@ def test_metadata_of_another_iceberg_writer_is_recognized(
 @pytest.mark.parametrize("path", ["/lake/a b%20#?", "s3://bucket/key", "memory://x/y"])
 def test_locations_are_inverted(path: str) -> None:
     assert engine_path(location(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("snapshots", [{}], "snapshot-id"),
+        ("snapshots", None, "snapshots"),
+        ("properties", {"delta-version": "3", "x": 1}, "properties"),
+        ("schemas", [], "schema 0 is missing"),
+        ("schemas", [{"schema-id": 0, "fields": [{"id": 1, "name": "a", "type": {}}]}], "column 1"),
+        ("current-schema-id", "0", "current-schema-id"),
+        ("default-spec-id", 5, "partition spec 5 is missing"),
+        ("last-sequence-number", 2**63, "last-sequence-number"),
+        ("format-version", "2", "format-version"),
+    ],
+)
+def test_damaged_metadata_of_a_conversion_is_named(
+    folder: MetadataFolder, key: str, value: object, problem: str
+) -> None:
+    metadata = {
+        "format-version": 2,
+        "last-sequence-number": 1,
+        "last-updated-ms": 1,
+        "last-column-id": 1,
+        "schemas": [{"schema-id": 0, "fields": [{"id": 1, "name": "a", "type": "int"}]}],
+        "current-schema-id": 0,
+        "partition-specs": [
+            {"spec-id": 0, "fields": [{"source-id": 1, "field-id": 1000, "name": "a"}]}
+        ],
+        "default-spec-id": 0,
+        "last-partition-id": 1000,
+        "properties": {"delta-version": "3"},
+    }
+    folder.commit(1, json.dumps(metadata).encode())
+    newest = folder.newest()
+    assert newest is not None
+    folder.commit(2, json.dumps({**metadata, key: value}).encode())
+    with pytest.raises(UniversalFormatError, match=rf"v2\.metadata\.json isn't .*{problem}"):
+        folder.newest()

@@ -20,6 +20,7 @@ from bayou.json_decoding import decode_json
 from bayou.kernel.engine import ByteRange, Engine
 from bayou.kernel.iceberg.iceberg_schema import Json
 from bayou.kernel.iceberg.manifests.manifest_writer import MetadataWriter
+from bayou.kernel.iceberg.metadata_checks import check_metadata
 from bayou.kernel.iceberg.table_metadata import converted_version, with_previous_file
 
 FOLDER = "metadata"
@@ -101,9 +102,23 @@ class MetadataFolder:
         return metadata
 
     def newest(self) -> tuple[int, Json] | None:
-        """Return number and contents of the newest metadata file; None if there is none."""
+        """Return number and contents of the newest metadata file; None if there is none.
+
+        Raises:
+            UniversalFormatError: the file isn't table metadata, or a conversion has written it and
+                it is damaged.
+        """
         numbers = self.numbers()
-        return (numbers[-1], self.read(numbers[-1])) if numbers else None
+        if not numbers:
+            return None
+        metadata = self.read(numbers[-1])
+        if converted_version(metadata) is not None and metadata["format-version"] != 1:
+            metadata.setdefault("snapshots", [])
+            try:
+                check_metadata(metadata)
+            except ValueError as error:
+                raise self._invalid(self.metadata_file(numbers[-1]), str(error)) from error
+        return numbers[-1], metadata
 
     def publish(
         self, number: int, previous: Json | None, metadata: Json, writer: MetadataWriter

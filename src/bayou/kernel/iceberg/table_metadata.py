@@ -6,11 +6,13 @@ Functions return new dictionaries and don't change their arguments.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bayou.errors import UniversalFormatError
 from bayou.kernel.iceberg.iceberg_schema import (
     FIRST_PARTITION_FIELD_ID,
     Json,
@@ -38,6 +40,7 @@ _SNAPSHOT_AGE = "history.expire.max-snapshot-age-ms"
 _DEFAULT_SNAPSHOT_AGE_MS = 5 * 86_400_000
 _METADATA_LOG_ENTRIES = 100
 _NO_SNAPSHOT = -1
+_VERSION = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +113,19 @@ def current_spec(metadata: Json) -> PartitionSpec:
 
 
 def partition_spec(metadata: Json, spec_id: int) -> PartitionSpec:
-    """Return a partition spec by id."""
-    spec = next(s for s in metadata["partition-specs"] if s["spec-id"] == spec_id)
+    """Return a partition spec by id.
+
+    Raises:
+        UniversalFormatError: the metadata has no such spec.
+    """
+    spec = next((s for s in metadata["partition-specs"] if s["spec-id"] == spec_id), None)
+    if spec is None:
+        table = metadata["location"].removeprefix("file://")
+        raise UniversalFormatError(
+            f"{table}: the Iceberg metadata can't be read: a manifest has the partition spec "
+            f"{spec_id}, which doesn't exist. Run bayou uniform sync {table} --full.",
+            table=table,
+        )
     types: dict[int, str] = {}
     newest_last = sorted(
         metadata["schemas"], key=lambda s: s["schema-id"] == metadata["current-schema-id"]
@@ -242,14 +256,17 @@ def with_previous_file(metadata: Json, location: str, last_updated: int) -> Json
 
 def converted_version(metadata: Json) -> int | None:
     """Return the last converted version of the Delta table; None if there is none."""
-    version = metadata.get("properties", {}).get(VERSION_KEY)
-    return int(version) if isinstance(version, str) and version.isdecimal() else None
+    return _version(metadata.get("properties"))
 
 
 def snapshot_delta_version(snapshot: Json) -> int | None:
     """Return the Delta version of a snapshot; None if a conversion didn't write the snapshot."""
-    version = snapshot.get("summary", {}).get(VERSION_KEY)
-    return int(version) if isinstance(version, str) and version.isdecimal() else None
+    return _version(snapshot.get("summary"))
+
+
+def _version(properties: object) -> int | None:
+    version = properties.get(VERSION_KEY) if isinstance(properties, dict) else None
+    return int(version) if isinstance(version, str) and _VERSION.fullmatch(version) else None
 
 
 def _with_schema(metadata: Json, schema: Json) -> Json:
