@@ -7,6 +7,7 @@ under `__CHAR_VARCHAR_TYPE_STRING`.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Iterator
@@ -240,6 +241,13 @@ def length_limits(field: StructField) -> tuple[LengthLimit, ...]:
     limits = parser.type().limits
     parser.end()
     return limits
+
+
+def has_char(field: StructField) -> bool:
+    """Whether a column is a `char` or contains one; False if its type string is invalid."""
+    with contextlib.suppress(SchemaJsonError):
+        return any(limit.kind == "char" for limit in length_limits(field))
+    return False
 
 
 def quote_identifier(name: str) -> str:

@@ -146,6 +146,21 @@ def test_insert_overwrite_replaces_char_partitions_with_and_without_padding(run)
         run("INSERT OVERWRITE {t} PARTITION (p = 'abcd') SELECT 9")
 
 
+def test_dynamic_overwrite_replaces_char_partitions_with_and_without_padding(run):
+    run("CREATE TABLE {t} (id INT, p CHAR(3), q INT) USING delta PARTITIONED BY (p, q)")
+    rows = {"id": [1, 2, 3, 4], "p": ["a", "a  ", "b", None], "q": [0, 0, 0, 0]}
+    types = pa.schema({"id": pa.int32(), "p": pa.string(), "q": pa.int32()})
+    bayou.write(run.path, pa.table(rows, schema=types))
+    run.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        run("INSERT OVERWRITE {t} SELECT id + 10, p, q FROM {t} WHERE id = 1")  # Spark pads p
+        assert [(i, p and p.rstrip()) for i, p, _ in run.rows()] == [(3, "b"), (4, None), (11, "a")]
+        run("INSERT OVERWRITE {t} VALUES (21, 'a', 0), (22, 'a', 1), (24, NULL, 0)")
+    finally:
+        run.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert run.rows() == [(3, "b", 0), (21, "a", 0), (22, "a", 1), (24, None, 0)]
+
+
 def test_an_overwrite_of_one_partition_is_dynamic_where_the_session_says_so(numbers):
     run = numbers(4, partition_by=["day"])
     conf, enabled = run.spark.conf, "spark.databricks.delta.dynamicPartitionOverwrite.enabled"

@@ -25,10 +25,9 @@ from bayou.protocol.schema import (
     SHORT,
     STRING,
     DecimalType,
-    StructField,
     StructType,
 )
-from bayou.protocol.sql import length_limits, quote_identifier, tokenize
+from bayou.protocol.sql import has_char, quote_identifier, tokenize
 from bayou.spark.commands.replace_matching import (
     Replacement,
     check_aligned,
@@ -287,7 +286,7 @@ def _equality(context: StatementContext, snapshot: Snapshot, name: str, value: s
     """
     field, column = snapshot.schema.get(name), quote_identifier(name)
     assert field is not None  # partition columns are columns of the table
-    if _is_char(field):
+    if has_char(field):
         (string,) = context.query(f"SELECT rtrim({value})").first()
         literal = "NULL" if string is None else session_literal(context.spark, string)
         return f"rtrim({column}) <=> {literal}"
@@ -329,11 +328,7 @@ def _compare_bytes(snapshot: Snapshot, partition: Mapping[str, str]) -> bool:
     collation.
     """
     fields = [f for name in partition if (f := snapshot.schema.get(name)) is not None]
-    return any(map(_is_char, fields)) and not any(COLLATIONS_KEY in f.metadata for f in fields)
-
-
-def _is_char(field: StructField) -> bool:
-    return any(limit.kind == "char" for limit in length_limits(field))
+    return any(map(has_char, fields)) and not any(COLLATIONS_KEY in f.metadata for f in fields)
 
 
 def parse_insert(cursor: TokenCursor) -> Insert:

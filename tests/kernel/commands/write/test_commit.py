@@ -261,6 +261,29 @@ def test_dynamic_overwrite_replaces_the_partition_of_nan(path, kind):
     assert found(path) == [1, 2]
 
 
+def test_dynamic_overwrite_replaces_a_char_partition_with_and_without_trailing_spaces(path):
+    rows = pa.table({"id": [1, 2, 3], "p": ["a", "a  ", "b"]})
+    bayou.create(path, {"id": "bigint", "p": "char(3)"}, partition_by=["p"])
+    bayou.write(path, rows)
+    write(
+        path,
+        pa.table({"id": [4], "p": ["a "]}),
+        OVERWRITE,
+        dynamic_partitions=True,
+        between=lambda: bayou.write(path, table([5], "b")),
+    )
+    assert found(path) == [3, 4, 5]
+    with pytest.raises(ConcurrentAppendError):
+        write(
+            path,
+            table([6], "a"),
+            OVERWRITE,
+            dynamic_partitions=True,
+            between=lambda: bayou.write(path, table([7], "a  ")),
+        )
+    assert found(path) == [3, 4, 5, 7]
+
+
 def test_dynamic_overwrite_goes_with_appends_to_other_partitions(partitioned):
     write(
         partitioned,

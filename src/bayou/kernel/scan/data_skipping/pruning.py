@@ -15,7 +15,17 @@ from bayou.kernel.arrow.types import to_arrow_type, with_schema
 from bayou.kernel.checkpoint.add_files import CheckpointAdds
 from bayou.kernel.checkpoint.parsed_stats import parsed_stats_schema
 from bayou.kernel.engine import Engine
-from bayou.kernel.expressions.model import And, Column, In, IsNull, Literal, Or, Predicate
+from bayou.kernel.expressions.model import (
+    And,
+    Column,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Or,
+    Predicate,
+    call,
+)
 from bayou.kernel.log.file_action_keys import FileActionKeys
 from bayou.kernel.metrics import ScanCounts
 from bayou.kernel.scan.data_skipping.skipping import SkippingPlan
@@ -23,6 +33,7 @@ from bayou.kernel.table_features.column_mapping import physical_name, physical_s
 from bayou.protocol import partition_values
 from bayou.protocol.partition_values import PartitionValue
 from bayou.protocol.schema import DataType, StructField, StructType
+from bayou.protocol.sql import has_char
 
 _MAX_CACHED_VALUES = 100_000
 """Maximum number of parsed partition values that are cached per column."""
@@ -271,16 +282,25 @@ def partition_key(
         ValueError: a serialized value is invalid for its column's type.
     """
     return tuple(
-        _normalize_nan(
-            partition_values.parse(values.get(physical_name(field)), field.data_type, time_zone)
+        _normalize(
+            partition_values.parse(values.get(physical_name(field)), field.data_type, time_zone),
+            field,
         )
         for field in columns
     )
 
 
-def _normalize_nan(value: PartitionValue) -> PartitionValue:
-    """Replace NaN by the object `math.nan`: tuples with different NaN objects aren't equal."""
-    return math.nan if isinstance(value, float) and math.isnan(value) else value
+def _normalize(value: PartitionValue, field: StructField) -> PartitionValue:
+    """Return the same result for all representations of a value.
+
+    NaN becomes the object `math.nan`, because tuples with different NaN objects aren't equal.
+    Trailing spaces of a CHAR value are removed, because some writers store them.
+    """
+    if isinstance(value, float) and math.isnan(value):
+        return math.nan
+    if isinstance(value, str) and has_char(field):
+        return value.rstrip(" ")
+    return value
 
 
 def partition_predicate(
@@ -293,9 +313,10 @@ def partition_predicate(
     conditions: list[Predicate] = []
     for index, field in enumerate(columns):
         column = Column((field.name,))
+        compared: Expression = call("rtrim", column) if has_char(field) else column
         values = {key[index] for key in keys}
         literals = tuple(Literal(v, field.data_type) for v in values if v is not None)
-        options: list[Predicate] = [In(column, literals)] if literals else []
+        options: list[Predicate] = [In(compared, literals)] if literals else []
         if None in values:
             options.append(IsNull(column))
         conditions.append(options[0] if len(options) == 1 else Or(tuple(options)))
