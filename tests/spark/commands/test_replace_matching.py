@@ -122,3 +122,14 @@ def test_a_column_at_another_position_is_refused(spark, students):
 def test_append_mode_is_refused(students, newcomers):
     with pytest.raises(ValueError, match="overwrite"):
         newcomers.write.format("delta").mode("append").option("replaceUsing", "name").save(students)
+
+
+def test_char_keys_are_compared_without_the_spaces_that_spark_pads(spark, tmp_path):
+    path = str(tmp_path / "t")
+    spark.sql(f"CREATE TABLE delta.`{path}` (id INT, k CHAR(3)) USING delta")
+    spark.sql(f"INSERT INTO delta.`{path}` VALUES (1, 'a'), (2, 'b'), (3, NULL)")
+    spark.sql(f"INSERT INTO delta.`{path}` REPLACE USING (k) VALUES (4, 'a')")
+    rows = spark.read.format("delta").load(path).where("id = 4").selectExpr("5 AS id", "k")
+    rows.write.format("delta").mode("overwrite").option("replaceUsing", "k").save(path)
+    found = bayou.table(path).to_arrow().sort_by("id").to_pydict()
+    assert found["id"] == [2, 3, 5]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayou.errors import ArgumentError, SchemaError
-from bayou.protocol.schema import StructType
-from bayou.protocol.sql import quote_identifier, tokenize
+from bayou.protocol.schema import STRING, StructField, StructType
+from bayou.protocol.sql import has_char, quote_identifier, tokenize
 from bayou.spark.catalog_tables import named_table
 from bayou.spark.commands.merge import run_merge, source_alias
 from bayou.spark.commands.merge_request import MergeRequest, RequestedClause
@@ -70,7 +70,8 @@ def replace_matching(
         pairs = _pairs(target, schema, columns, replacement.using)
         sides = (quote_identifier(target_alias), quote_identifier(source))
         condition = " AND ".join(
-            f"{sides[0]}.{of_target} = {sides[1]}.{c}" for of_target, c in pairs
+            _equality(field, f"{sides[0]}.{of_target}", f"{sides[1]}.{c}")
+            for field, of_target, c in pairs
         )
         parameters = {"replaceUsingCols": f"({', '.join(replacement.using)})"}
     else:
@@ -161,8 +162,8 @@ def check_aligned(
 
 def _pairs(
     target: TargetTable, schema: StructType, columns: Mapping[str, str], using: Sequence[str]
-) -> list[tuple[str, str]]:
-    """For each column of `using`, return its quoted names in the table and in the rows."""
+) -> list[tuple[StructField, str, str]]:
+    """For each column of `using`, return its field and its quoted names in table and rows."""
     assigned = {name.lower(): column for name, column in columns.items()}
     pairs = []
     for name in using:
@@ -176,8 +177,19 @@ def _pairs(
                 table=target.path,
                 column=name,
             )
-        pairs.append((quote_identifier(field.name), quote_identifier(assigned[name.lower()])))
+        source = quote_identifier(assigned[name.lower()])
+        pairs.append((field, quote_identifier(field.name), source))
     return pairs
+
+
+def _equality(field: StructField, of_target: str, of_rows: str) -> str:
+    """Return the SQL condition that a column of the table equals a column of the written rows.
+
+    CHAR values are compared without trailing spaces, because Spark pads the values of the table.
+    """
+    if field.data_type == STRING and has_char(field):
+        return f"rtrim({of_target}) = rtrim(CAST({of_rows} AS STRING))"
+    return f"{of_target} = {of_rows}"
 
 
 def _other_qualifier(condition: str, known: set[str]) -> str | None:
