@@ -29,6 +29,7 @@ from bayou.errors import (
 )
 from bayou.kernel import Operation, Table
 from bayou.unity import UnityCatalog, register_table
+from bayou.unity import tables as unity_tables
 from bayou.unity.client import UnityClient
 from bayou.unity.settings import UnitySettings
 from support.unity_server import TOKEN, ids, rows
@@ -418,6 +419,33 @@ def test_a_refused_entry_says_that_the_rows_are_written(server, double, tmp_path
         bayou.write(server.name(), rows(0, 3), location=str(tmp_path / "events"))
     register_table(server.name(), str(tmp_path / "events"))
     assert ids(server.name()) == [0, 1, 2]
+
+
+def test_every_error_of_the_entry_says_that_the_rows_are_written(server, tmp_path, monkeypatch):
+    location = str(tmp_path / "events")
+    bayou.write(server.name(), rows(0, 3), location=location)
+
+    def recreated(*_):
+        raise ArgumentError(f"{server.name()}: another table. Use it.", argument="location")
+
+    monkeypatch.setattr(unity_tables, "update_entry", recreated)
+    with pytest.raises(CatalogError, match="committed as version 1 of .*register_table"):
+        bayou.write(server.name(), rows(10, 1), location=location)
+    assert ids(location) == [0, 1, 2, 10]
+
+
+def test_the_entry_of_a_managed_table_without_ratified_commits_is_not_updated(
+    server, double, tmp_path
+):
+    bayou.write(server.name(), rows(0, 3), location=str(tmp_path / "events"))
+    entry = next(iter(double.tables.values()))
+    loaded = double._loaded
+    entry.kind = "MANAGED"
+    double._loaded = lambda table: {**loaded(table), "latest-table-version": None}
+    sent = len(double.requests)
+    assert bayou.write(server.name(), rows(10, 1)) == 1
+    assert not [method for method, _, _ in double.requests[sent:] if method == "POST"]
+    assert ids(server.name()) == [0, 1, 2, 10]
 
 
 def test_the_error_of_a_table_that_cannot_be_read_says_that_the_rows_are_written(

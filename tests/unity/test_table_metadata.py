@@ -144,6 +144,20 @@ def test_domains_are_compared_with_the_properties_that_show_them(shown):
     assert change([], removed=True) == []
 
 
+def test_domains_and_properties_that_are_not_json_are_tolerated():
+    def domain(configuration):
+        return DomainMetadata(domain="delta.clustering", configuration=configuration, removed=False)
+
+    known = entry(properties={"clusteringColumns": "id, v"})
+    change = MetadataChange(domains=(domain('{"clusteringColumns":[["id"]]}'),))
+    assert [u["action"] for u in change.updates(known, removes=False)] == ["set-domain-metadata"]
+    for damaged in ("", "id", "[]", '{"columns":[]}', "[" * 100_000):
+        change = MetadataChange(metadata=METADATA, protocol=PROTOCOL, domains=(domain(damaged),))
+        assert "domain-metadata" not in change.create_body("t", "file:///t", "EXTERNAL", 5)
+        actions = [u["action"] for u in change.updates(known, removes=False)]
+        assert "set-domain-metadata" not in actions
+
+
 def test_a_commit_of_data_changes_no_metadata(tmp_path):
     properties = {"delta.enableInCommitTimestamps": "true"}
     bayou.write(tmp_path / "t", pa.table({"id": [1]}), configuration=properties)

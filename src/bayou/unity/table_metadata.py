@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from bayou.json_decoding import decode_json
 from bayou.kernel.snapshot import Snapshot
 from bayou.protocol.actions import DomainMetadata, Metadata, Protocol, decode_actions
 from bayou.unity.wire import TableMetadata, columns_body
@@ -105,7 +106,11 @@ class MetadataChange:
         }
         if self.metadata.description is not None:
             body["comment"] = self.metadata.description
-        domains = {d.domain: _domain_body(d) for d in self.domains if not d.removed}
+        domains = {
+            d.domain: configuration
+            for d in self.domains
+            if not d.removed and (configuration := _domain_body(d)) is not None
+        }
         if domains:
             body["domain-metadata"] = domains
         return body
@@ -166,14 +171,15 @@ class MetadataChange:
 
     def _domain_updates(self, known: Mapping[str, str]) -> Iterator[dict[str, object]]:
         shown = {
-            domain: {_DOMAINS[domain]: msgspec.json.decode(known[key])}
+            domain: {_DOMAINS[domain]: _decoded(known[key])}
             for key, domain in _DOMAIN_PROPERTIES.items()
             if key in known
         }
         changed = {
             domain.domain: body
             for domain in self.domains
-            if not domain.removed and (body := _domain_body(domain)) != shown.get(domain.domain)
+            if not domain.removed
+            and (body := _domain_body(domain)) not in (None, shown.get(domain.domain))
         }
         if changed:
             yield {"action": "set-domain-metadata", "updates": changed}
@@ -203,10 +209,21 @@ def _protocol_body(protocol: Protocol) -> dict[str, object]:
     return body
 
 
-def _domain_body(domain: DomainMetadata) -> dict[str, Any]:
-    """Return a domain's configuration as the API defines it."""
+def _domain_body(domain: DomainMetadata) -> dict[str, Any] | None:
+    """Return a domain's configuration as the API defines it; None if it isn't valid."""
     field = _DOMAINS[domain.domain]
-    return {field: msgspec.json.decode(domain.configuration)[field]}
+    configuration = _decoded(domain.configuration)
+    if not isinstance(configuration, dict) or field not in configuration:
+        return None
+    return {field: configuration[field]}
+
+
+def _decoded(text: str) -> Any:
+    """Decode JSON; return None if the text isn't JSON."""
+    try:
+        return decode_json(text, object)
+    except msgspec.DecodeError:
+        return None
 
 
 def in_commit_timestamp(lines: Iterable[bytes]) -> int:

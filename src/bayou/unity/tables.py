@@ -28,6 +28,7 @@ class UnityTable:
         table: the kernel's `Table` for the location of the table.
         properties: properties that the catalog requires for a new table; empty for an existing
             table.
+        is_external: whether the catalog's entry is updated after each commit.
     """
 
     client: UnityClient
@@ -35,6 +36,7 @@ class UnityTable:
     engine: Engine
     table: Table
     properties: Mapping[str, str]
+    is_external: bool
 
     def after_commit(self) -> None:
         """Register an external table, or update its entry; no effect on managed tables.
@@ -43,7 +45,7 @@ class UnityTable:
             CatalogError: the table can't be read, or the catalog doesn't accept the entry. The rows
                 are committed nevertheless.
         """
-        if self.table.catalog is None:
+        if self.is_external:
             try:
                 snapshot = self.table.latest_snapshot(self.engine)
             except BayouError as error:
@@ -55,14 +57,14 @@ class UnityTable:
                 ) from error
             try:
                 update_entry(self.client, self.name, snapshot)
-            except CatalogError as error:
+            except BayouError as error:
                 raise CatalogError(
                     f"{error.message} The rows are committed as version {snapshot.version} of "
                     f"{snapshot.path}, but the catalog's entry isn't current. Register the table "
                     "with bayou.unity.register_table instead of repeating the write.",
-                    path=error.path,
-                    status=error.status,
-                    code=error.code,
+                    path=str(self.name),
+                    status=error.status if isinstance(error, CatalogError) else None,
+                    code=error.code if isinstance(error, CatalogError) else None,
                 ) from error
 
 
@@ -199,6 +201,7 @@ def _existing(
         engine=engine,
         table=Table.for_path(engine, location, catalog),
         properties={},
+        is_external=loaded.metadata.table_type == "EXTERNAL",
     )
 
 
@@ -221,7 +224,14 @@ def _new_managed(
         options,
     )
     table = Table.for_path(engine, staging.location, catalog)
-    return UnityTable(client=client, name=name, engine=engine, table=table, properties=properties)
+    return UnityTable(
+        client=client,
+        name=name,
+        engine=engine,
+        table=table,
+        properties=properties,
+        is_external=False,
+    )
 
 
 def _new_external(
@@ -231,7 +241,9 @@ def _new_external(
         name, location, lambda _: client.path_credentials(name, location), options
     )
     table = Table.for_path(engine, location)
-    return UnityTable(client=client, name=name, engine=engine, table=table, properties={})
+    return UnityTable(
+        client=client, name=name, engine=engine, table=table, properties={}, is_external=True
+    )
 
 
 def _required_properties(staging: StagingTable) -> dict[str, str]:
