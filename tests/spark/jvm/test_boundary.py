@@ -59,6 +59,7 @@ NOT_IN_THE_JVM = {
         "parquet_writer.WrittenFile",
         "readers_writers.ReaderState",
         "readers_writers.WriterState",
+        "streaming.MicroBatch",
         "views.ViewColumn",
     )
 }

@@ -1,19 +1,69 @@
-"""Sources and start offsets of streaming queries."""
+"""Sources, start offsets and micro-batches of streaming queries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayou.spark.jvm.objects import (
     JavaObject,
     JvmError,
+    class_name,
     java_class,
     scala_items,
     tested_with,
 )
 
-__all__ = ["set_start_offset", "streaming_options"]
+__all__ = [
+    "MicroBatch",
+    "current_micro_batch",
+    "runs_micro_batch",
+    "set_start_offset",
+    "streaming_options",
+]
+
+
+class MicroBatch(NamedTuple):
+    """Identifies a micro-batch of a streaming query.
+
+    Attributes:
+        query: id of the query.
+        run: id of the query's run, which changes when the query is restarted.
+        number: id of the micro-batch.
+    """
+
+    query: str
+    run: str
+    number: str
+
+
+@tested_with("4.3")
+def current_micro_batch(spark: Any) -> MicroBatch | None:
+    """The micro-batch that the JVM's current thread plans or runs; None if there is none.
+
+    The function of `foreachBatch` also runs in the thread of its micro-batch.
+    """
+    context = spark.sparkContext
+    number = context.getLocalProperty("streaming.sql.batchId")
+    if number is None:
+        return None
+    query = context.getLocalProperty("sql.streaming.queryId")
+    run = context.getLocalProperty("spark.jobGroup.id")
+    return MicroBatch(str(query), str(run), str(number))
+
+
+@tested_with("4.3")
+def runs_micro_batch(spark: Any) -> bool:
+    """Whether the JVM's current thread runs the plan of a micro-batch.
+
+    False for other plans, such as queries in the function of `foreachBatch`.
+    """
+    execution = spark.sparkContext.getLocalProperty("spark.sql.execution.id")
+    if execution is None:
+        return False
+    executions = java_class(spark._jvm, "org.apache.spark.sql.execution.SQLExecution")
+    query = executions.getQueryExecution(int(execution))
+    return query is not None and class_name(query) == "IncrementalExecution"
 
 
 @tested_with("4.2", "4.3")

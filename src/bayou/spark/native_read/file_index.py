@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from bayou.errors import ArgumentError, EvaluationError
+from bayou.errors import ArgumentError, BayouError, EvaluationError
 from bayou.kernel import Engine, Predicate, Snapshot
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.expressions.literals import normalize_time_zone
@@ -23,6 +24,11 @@ from bayou.spark.jvm.expressions import CatalystFilter
 from bayou.spark.jvm.file_index import SqlConf
 from bayou.spark.jvm.java_files import hadoop_uris
 from bayou.spark.log_replay.builder import DistributedScanBuilder
+from bayou.spark.native_read.micro_batches import (
+    check_readable,
+    deletion_vector_error,
+    micro_batch_snapshot,
+)
 
 
 class DeltaFileIndex:
@@ -34,6 +40,8 @@ class DeltaFileIndex:
         conf: the session's settings at `load()`. Spark passes the settings of a query to `files`;
             they can differ from `conf`.
         ignored_columns: physical names of columns whose filters aren't used to skip files.
+        follows_streams: whether the latest version is listed in a micro-batch of a stream; see
+            `micro_batches`. If so, no file of the listed version has a deletion vector.
     """
 
     def __init__(
@@ -43,11 +51,14 @@ class DeltaFileIndex:
         conf: SqlConf,
         *,
         ignored_columns: frozenset[str] = frozenset(),
+        follows_streams: bool = False,
     ) -> None:
         snapshot = listing.snapshot
         self._listing = listing
         self._conf = conf
         self._ignored_columns = ignored_columns
+        self._follows_streams = follows_streams
+        self._latest: FileListing | None = None
         self.root: str = hadoop_uris(pa.array([snapshot.path]))[0].as_py()
         self.partition_schema = partition_schema
         self.description = (
@@ -57,25 +68,54 @@ class DeltaFileIndex:
 
     @property
     def size(self) -> int:
+        # `files` raises the error of a query that it concerns.
+        with contextlib.suppress(BayouError):
+            latest = self._latest_listing(planned=True)
+            if latest is not None:
+                return latest.size
         return self._listing.size
 
     def files(
         self, filters: Sequence[CatalystFilter], conf: SqlConf
     ) -> tuple[pa.RecordBatch, FileGroups]:
+        loaded, latest = self._listing, self._latest_listing()
+        if latest is not None:
+            check_readable(loaded.snapshot, latest.snapshot)
+        listing = latest or loaded
         predicate = to_predicate(
             filters,
-            self._listing.snapshot.schema,
+            listing.snapshot.schema,
             time_zone=_kernel_zone(conf.time_zone),
             ansi=conf.ansi and self._conf.ansi,
             ignored_columns=self._ignored_columns,
         )
-        listed = self._listing.files(predicate)
+        listed = listing.files(predicate)
+        if (
+            latest is not None
+            and pc.any(pc.is_valid(listed.files.column("deletion_vector"))).as_py()
+        ):
+            raise deletion_vector_error(loaded.snapshot, latest.snapshot)
         names = self.partition_schema.names
         columns: dict[str, Any] = dict(zip(names, listed.partition_values.columns, strict=False))
-        numbers = self._listing.numbers(listed.files)
+        numbers = listing.numbers(listed.files)
         if numbers is not None:
             columns[names[-1]] = numbers
         return listed.files, grouped(pa.table(columns), listed.files.column("size"))
+
+    def _latest_listing(self, *, planned: bool = False) -> FileListing | None:
+        """Return the listing of the latest version in a micro-batch; None in other queries."""
+        if not self._follows_streams:
+            return None
+        loaded = self._listing
+        snapshot = micro_batch_snapshot(
+            loaded.spark, loaded.engine, loaded.snapshot.path, planned=planned
+        )
+        if snapshot is None:
+            return None
+        latest = self._latest
+        if latest is None or latest.snapshot is not snapshot:
+            self._latest = latest = replace(loaded, snapshot=snapshot)
+        return latest
 
 
 def _kernel_zone(name: str) -> str:

@@ -115,6 +115,7 @@ def load(request: ReadRequest) -> Any:
                     **recorded,
                     **{k: v for k, v in request.options.items() if k.startswith("fs.")},
                 },
+                follows_streams=not has_time_travel,
             )
         except JvmError as error:
             _warn_once(

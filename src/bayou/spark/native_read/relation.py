@@ -33,6 +33,7 @@ from bayou.protocol.schema import VOID
 from bayou.protocol.schema import StructType as TableSchema
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.jvm.file_index import file_index_frame, sql_conf
+from bayou.spark.jvm.streaming import current_micro_batch
 from bayou.spark.native_read.deletion_vectors import FileVectors, deleted_rows_frame, file_vectors
 from bayou.spark.native_read.file_index import DeltaFileIndex, FileListing
 from bayou.spark.read.char_padding import CharPadding, pads_char
@@ -113,15 +114,21 @@ def native_frame(
     time_zone: str,
     max_deleted_rows: int,
     options: Mapping[str, str],
+    follows_streams: bool = False,
 ) -> DataFrame:
     """Return the rows of a version as a DataFrame.
 
     Args:
         max_deleted_rows: maximum number of deleted rows to broadcast; see `file_vectors`.
+        follows_streams: whether the latest version is read in each micro-batch of a stream that is
+            joined with the DataFrame. Has no effect if the table supports deletion vectors, because
+            the plan contains the deleted rows of the version. Has no effect in the function of
+            `foreachBatch` either: its DataFrames aren't part of the stream.
         options: options of Hadoop's file system, and options that are recorded in the plan.
     """
     vectors = None
-    if snapshot.scan_builder().build().scan_state(engine).deletion_vectors:
+    may_have_vectors = snapshot.scan_builder().build().scan_state(engine).deletion_vectors
+    if may_have_vectors:
         vectors = file_vectors(engine, snapshot, max_deleted_rows)
     listing = FileListing(
         spark=spark,
@@ -140,7 +147,13 @@ def native_frame(
     if vectors is not None:
         partitions = partitions.add(StructField(number, IntegerType(), nullable=False))
     index = DeltaFileIndex(
-        listing, partitions, sql_conf(spark), ignored_columns=frozenset(_collated(physical.fields))
+        listing,
+        partitions,
+        sql_conf(spark),
+        ignored_columns=frozenset(_collated(physical.fields)),
+        follows_streams=follows_streams
+        and not may_have_vectors
+        and current_micro_batch(spark) is None,
     )
     options = dict(options)
     if snapshot.column_mapping == "id":

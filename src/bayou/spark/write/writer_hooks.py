@@ -102,8 +102,8 @@ def start(request: StreamWriteRequest) -> Any:
 def _check_static_reads(request: StreamWriteRequest, path: str) -> None:
     """Raise `ArgumentError` if a query reads the table that it writes, other than as a stream.
 
-    A batch DataFrame in a join with a stream reads the version of `load` in every micro-batch. The
-    rows of earlier micro-batches would be missing. Under Spark Connect, nothing is checked.
+    The commit of a micro-batch doesn't know which version the query has read. Therefore it can't
+    conflict with commits after this version. Under Spark Connect, nothing is checked.
     """
     if request.connect:
         return
@@ -111,14 +111,14 @@ def _check_static_reads(request: StreamWriteRequest, path: str) -> None:
         if not any(relation_options(request.df, LOADED_VERSION)):
             return
         table = Table.for_path(session_engine(request.spark, path, request.options), path).path
-        version = version_read(request.df, table)
+        is_read = version_read(request.df, table) is not None
     except JvmError:  # a Spark version with other plans
         return
-    if version is not None:
+    if is_read:
         raise ArgumentError(
-            f"{table}: the streaming query writes to this table, and joins the stream with version "
-            f"{version} of it. Every micro-batch would read this version, without the rows of the "
-            "micro-batches before it. Use foreachBatch, and load the table inside the function.",
+            f"{table}: the streaming query writes to this table, and joins the stream with "
+            "its rows. The query would not notice rows that other commits add while a micro-batch "
+            "runs. Use foreachBatch, and load the table inside the function.",
             argument="path",
         )
 
