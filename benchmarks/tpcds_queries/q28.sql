@@ -8,7 +8,7 @@ WITH ranges AS (
     (4, 16, 20, 135, 6000, 38),
     (5, 21, 25, 122, 800, 17),
     (6, 26, 30, 154, 7300, 7)
-    AS (number, lowest, highest, price, coupon, cost)
+    AS bounds (number, lowest, highest, price, coupon, cost)
 )
 SELECT
   number,

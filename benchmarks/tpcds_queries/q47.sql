@@ -7,7 +7,7 @@ WITH monthly AS (
   JOIN date_dim ON d_date_sk = ss_sold_date_sk
   JOIN item ON i_item_sk = ss_item_sk
   JOIN store ON s_store_sk = ss_store_sk
-  WHERE d_month_seq BETWEEN (12 * (1999 - 1900) - 1) AND (12 * (2000 - 1900))
+  WHERE d_month_seq BETWEEN 1187 AND 1200
   GROUP BY i_category, i_brand, s_store_name, s_company_name, d_year, d_moy
 ),
 compared AS (

@@ -9,7 +9,7 @@ WITH area AS (
   JOIN customer_address ON ca_address_sk = c_current_addr_sk
   WHERE c_preferred_cust_flag = 'Y'
   GROUP BY left(ca_zip, 2)
-  HAVING count(*) > 5
+  HAVING count(*) > 1
 )
 SELECT s_store_name, sum(ss_net_profit) AS profit
 FROM store_sales
