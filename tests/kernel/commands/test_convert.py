@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import json
 import math
+import struct
 from pathlib import Path
 
 import pyarrow as pa
@@ -183,6 +184,49 @@ def test_statistics_lose_no_row(folder):
     table = bayou.table(folder)
     for text in ("x = double('NaN')", "x > 5", f"s = '{long}'", "u = 2147483648"):
         assert table.to_arrow(filter=text).num_rows == 1, text
+
+
+@pytest.mark.parametrize("first", [[5.0, 9.0], [5.0, math.nan]], ids=["numbers", "NaN"])
+@pytest.mark.parametrize("writer", ["parquet-cpp-arrow", "parquet-mr"])
+def test_a_row_group_without_bounds_loses_no_row(folder, first, writer):
+    """Other writers than pyarrow may omit the bounds of a row group that has NaN and numbers."""
+    put(
+        folder,
+        "a.parquet",
+        {"x": [*first, math.nan, math.nan]},
+        row_group_size=2,
+        use_dictionary=False,
+        compression="none",
+    )
+    file = folder / "a.parquet"
+    nan, data = struct.pack("<d", math.nan), file.read_bytes()
+    at = data.rindex(nan + nan)
+    data = data[:at] + struct.pack("<d", 1.0) + data[at + 8 :]
+    if writer == "parquet-mr":  # the bytes are of equal length
+        data = data.replace(b"parquet-cpp-arrow version", b"parquet-mr version 1.15.0")
+    file.write_bytes(data)
+    table = bayou.table(folder)
+    table.convert()
+    (stats,) = table.snapshot().files()["stats"].to_pylist()
+    assert not json.loads(stats).get("minValues")
+    assert table.to_arrow(filter="x < 3")["x"].to_pylist() == [1.0]
+    assert table.to_arrow(filter="x > 100").num_rows == 1 + sum(map(math.isnan, first))
+
+
+def test_a_nan_minimum_of_an_unknown_writer_is_no_bound(folder):
+    """Old writers compared each value with the first one, also if that was NaN."""
+    put(folder, "a.parquet", {"x": [5.0, 9.0, 2.0, 8.0]}, row_group_size=2, use_dictionary=False)
+    file = folder / "a.parquet"
+    data = file.read_bytes()
+    at = data.rindex(b"PAR1") - 4
+    footer = len(data) - 8 - int.from_bytes(data[at : at + 4], "little")
+    changed = data[footer:]
+    for bound in (2.0, 8.0):
+        changed = changed.replace(struct.pack("<d", bound), struct.pack("<d", math.nan))
+    file.write_bytes(data[:footer] + changed)
+    table = bayou.table(folder)
+    table.convert()
+    assert table.to_arrow(filter="x < 3")["x"].to_pylist() == [2.0]
 
 
 def test_statistics_are_those_of_the_indexed_columns(folder):

@@ -48,6 +48,8 @@ class _Leaf:
 
     Attributes:
         counts_nulls: whether nulls are counted in the rows instead of taken from the footer.
+        nan_groups: indexes of the row groups whose values are all NaN or null. These row groups
+            need no bounds.
         group_nulls: null counts of the row groups without statistics in the footer, by index of the
             row group.
         string_bounds: bounds of the row groups with long strings, by index of the row group.
@@ -60,8 +62,16 @@ class _Leaf:
     counts_nulls: bool = False
     has_nan: bool = False
     null_count: int = 0
+    nan_groups: set[int] = field(default_factory=set)
     group_nulls: dict[int, int] = field(default_factory=dict)
     string_bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def add_nan(self, row_group: int, column: pa.ChunkedArray[Any]) -> None:
+        """Record whether a row group contains NaN, and whether it contains only NaN."""
+        is_nan = pc.min_max(pc.is_nan(column))
+        self.has_nan = self.has_nan or is_nan["max"].as_py() is True
+        if is_nan["min"].as_py() is True:
+            self.nan_groups.add(row_group)
 
     def add_string_bounds(self, row_group: int, column: pa.ChunkedArray[Any]) -> None:
         """Store the minimum and maximum of a column in a row group.
@@ -97,6 +107,7 @@ class StatisticsCollector:
     ) -> None:
         self._prefix_length = prefix_length
         self._without_bounds = without_bounds
+        self._counts_nan = counts_nan
         self._num_row_groups = 0
         selected: dict[tuple[str, ...], _Leaf] = {}
         for leaf in _leaves(list(schema), (), (), 0):
@@ -116,8 +127,7 @@ class StatisticsCollector:
         for leaf in self._leaves:
             kind = leaf.data_type
             if pa.types.is_floating(kind):
-                if not leaf.has_nan:
-                    leaf.has_nan = bool(pc.any(pc.is_nan(_column(group, leaf))).as_py())
+                leaf.add_nan(self._num_row_groups, _column(group, leaf))
             elif _is_string(kind):
                 column = _column(group, leaf)
                 if (pc.max(pc.binary_length(column)).as_py() or 0) >= _LONG_STRING:
@@ -190,15 +200,32 @@ class StatisticsCollector:
             bounds = leaf.string_bounds.get(i)
             if bounds is None and statistics is not None:
                 bounds = footer_bounds(statistics)
-            if bounds is not None and any(_is_nan(bound) for bound in bounds):
-                leaf.has_nan = True
-                bounds = None if _is_nan(bounds[0]) else (bounds[0], bounds[0])
+            if bounds is not None:
+                bounds = self._without_nan(leaf, i, bounds)
             if bounds is not None:
                 lows.append(bounds[0])
                 highs.append(bounds[1])
-            elif not leaf.has_nan:  # else the row group may have only NaN, and needs no bounds
+            elif i not in leaf.nan_groups:
                 usable = False
         return null_count, (min(lows), max(highs)) if usable and lows else None
+
+    def _without_nan(
+        self, leaf: _Leaf, row_group: int, bounds: tuple[Any, Any]
+    ) -> tuple[Any, Any] | None:
+        """Return bounds from the footer without NaN; None if the minimum is NaN.
+
+        A writer that orders NaN above all numbers has a NaN minimum if all values are NaN. Other
+        writers may have it in any row group that contains NaN.
+        """
+        low, high = bounds
+        if not _is_nan(low) and not _is_nan(high):
+            return bounds
+        leaf.has_nan = True
+        if not _is_nan(low):
+            return low, low
+        if self._counts_nan:
+            leaf.nan_groups.add(row_group)
+        return None
 
     def _upper_bound(self, string: str) -> str | None:
         """Return a short upper bound of `string`, in the order of UTF-8.
