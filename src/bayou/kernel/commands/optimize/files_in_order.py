@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.closeable import CloseableIterator, closeable
+from bayou.kernel.arrow.closeable import closeable
+from bayou.kernel.arrow.joined_batches import joined_batches
 from bayou.kernel.engine import Engine
 from bayou.kernel.scan.scan_file import ScanFile
 from bayou.kernel.scan.scan_state import ScanState
 from bayou.kernel.scan.transform import read_scan_file
 
-_concat: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
-
 _MAX_SMALL_SIZE = 4 << 20
 """Maximum size in bytes of files that are read ahead."""
-
-_BATCH_ROWS = 1 << 16
 
 _FILES_AHEAD = 8
 """Maximum number of files that are read ahead.
@@ -40,8 +36,8 @@ def read_in_order(
     if len(files) == 1:
         yield from read_scan_file(engine, state, files[0])
         return
-    with CloseableIterator(_in_order(engine, state, files)) as batches:
-        yield from _merge_small(batches)
+    with joined_batches(_in_order(engine, state, files)) as batches:
+        yield from batches
 
 
 def _in_order(
@@ -68,16 +64,3 @@ def _in_order(
                     yield from batches
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _merge_small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    buffer: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        if buffer and rows + batch.num_rows > _BATCH_ROWS:
-            yield buffer[0] if len(buffer) == 1 else _concat(buffer)
-            buffer, rows = [], 0
-        buffer.append(batch)
-        rows += batch.num_rows
-    if buffer:
-        yield buffer[0] if len(buffer) == 1 else _concat(buffer)

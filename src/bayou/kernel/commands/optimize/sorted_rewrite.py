@@ -81,7 +81,8 @@ def split_item(
     """Group the rows of a rewrite's files into buckets; yield each bucket's number and rows.
 
     The last column contains the positions of the rows on the space-filling curve. Empty buckets are
-    omitted. Rows that exceed `memory_bytes` are spilled to the local disk.
+    omitted. A bucket with more than 2 GiB of strings has several batches. Rows that exceed
+    `memory_bytes` are spilled to the local disk.
     """
     with (
         read_in_order(engine, task.scan_state, task.files) as batches,
@@ -92,7 +93,8 @@ def split_item(
             table, bucket_positions = buckets.take(number)
             if table.num_rows:
                 rows = table.append_column("position", bucket_positions).combine_chunks()
-                yield number, rows.to_batches(max_chunksize=max(1, rows.num_rows))[0]
+                for batch in rows.to_batches():
+                    yield number, batch
 
 
 def write_ordered(
