@@ -167,3 +167,13 @@ def test_a_verified_migration_counts_a_record_with_a_row_only_once(processed):
     pipeline.table.delete("id = 3")
     (check,) = table.verify_migration(str(folder))
     assert (check.rows, check.problem) == (2, "1 of its records aren't in the table")
+
+
+def test_a_proof_counts_filtered_records_with_fields_that_only_derived_columns_read(processed):
+    lines = 'columns: {label: "upper(title)"}\nwhere: "kind <> \'x\'"'
+    pipeline = processed(lines, schema=None, evolves=True)
+    pipeline.produce({"id": 1, "kind": "a"}, {"id": 2, "title": "t"})  # the condition is NULL
+    report = pipeline.take_in()
+    assert (report.rows, report.filtered) == (1, 1)
+    found = proof(pipeline)
+    assert (found.holds, found.partitions[0].filtered) == (True, 1)

@@ -549,3 +549,17 @@ def test_each_format_can_be_routed(routed, settings, expression, values):
     assert pipeline.take_in().rows == len(values)
     assert tables(pipeline) == [*("e_a", "e_b")[: len(values)], "events"]
     assert proof(pipeline).holds
+
+
+def test_a_field_that_only_a_derived_column_reads_becomes_a_column_of_its_table(routed):
+    pipeline = routed(
+        'expression: meta.kind\ntable-path: "lake/events_{value}"',
+        more='      processing: {columns: {total: "meta.qty * 2"}}\n',
+    )
+    pipeline.produce({"id": 1, "meta": {"kind": "a"}})
+    pipeline.take_in()
+    pipeline.produce({"id": 2, "meta": {"kind": "a", "qty": 3}})
+    report = pipeline.take_in()
+    assert (report.rows, report.dead_letters) == (1, 0)
+    found = routed_table(pipeline, "events_a").to_arrow(columns=["id", "total"]).to_pylist()
+    assert {row["id"]: row["total"] for row in found} == {1: None, 2: 6}

@@ -109,7 +109,14 @@ class FilterHistory:
             policy = SchemaPolicy(topic, target, schema)
             layout = policy.layout(policy.columns())
             reading = policy.reading(layout, time.time_ns() // 1000)
-            # Ignore fields without a column: neither the keys nor the condition depend on them.
-            plan = replace(reading.plan, discover=False, ignore=True, inputs=frozenset())
+            # Ignore fields without a column, unless the condition reads them.
+            where = reading.expressions.where
+            plan = replace(
+                reading.plan,
+                discover=False,
+                ignore=True,
+                needed=frozenset() if where is None else where.unseen,
+                inputs=frozenset(),
+            )
             self._readings[index] = replace(reading, plan=plan)
         return self._readings[index]

@@ -251,6 +251,7 @@ def record_routing(
             only=frozenset(read),
             discover=discover,
             ignore=not discover,
+            needed=frozenset(),  # if an expression of the router needs a field, it is discovered
             widens=False,
             inputs=frozenset(),
             max_new_fields=None,
