@@ -344,3 +344,19 @@ def test_decimals_of_all_digits_that_a_column_has_are_taken(digits):
     decoded = JsonDecoder(plan).decode(pa.array(values, pa.binary()))
     assert decoded.columns["n"].to_pylist() == [Decimal(text), Decimal(f"-{text}")]
     assert decoded.bad_positions.to_pylist() == [2]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_fields_that_are_discovered_in_spite_of_ignore_are_reported_together(fast):
+    plan = DecodePlan(
+        columns=COLUMNS,
+        json_schema=None,
+        discover=False,
+        ignore=True,
+        inputs=frozenset({"place", "taken"}),
+    )
+    json_decoder = JsonDecoder(plan)
+    json_decoder._reader.usable = fast
+    values = [b'{"id": 1, "place": {"state": "LA"}, "taken": "x", "color": "red"}']
+    decoded = json_decoder.decode(pa.array(values, pa.binary()))
+    assert [field.name for field in decoded.new_fields] == ["place", "taken"]

@@ -20,7 +20,12 @@ from bayou.ingest.decode.exact_json import decode_exact_json
 from bayou.ingest.decode.inference import NestedTooDeeplyError, infer_arrow_field, merge_fields
 from bayou.ingest.decode.json_schema import record_validator
 from bayou.ingest.decode.nesting import RecordTooDeepError, check_json_nesting
-from bayou.ingest.decode.unknown_fields import additions, leaf_count, unknown_fields
+from bayou.ingest.decode.unknown_fields import (
+    additions,
+    leaf_count,
+    nested_paths,
+    unknown_fields,
+)
 from bayou.ingest.decode.values import InvalidValueError, column_value
 from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
@@ -89,11 +94,16 @@ class DecodePlan:
         discover = self.discover or name.lower() in self.inputs
         return discover and self.reads(name) and path.lower() not in self.reserved
 
-    def ignores(self, path: str) -> bool:
-        """Whether the unknown field at `path` is dropped."""
-        path = path.lower()
+    def ignores(self, column: StructField) -> bool:
+        """Whether an unknown field is dropped.
+
+        Args:
+            column: the partial column of the field; see `unknown_fields`.
+        """
         return self.ignore and not any(
-            needed == path or needed.startswith(f"{path}.") for needed in self.needed
+            needed == path or (needed.startswith(f"{path}.") and not isinstance(kind, StructType))
+            for needed in self.needed
+            for path, kind in nested_paths(column)
         )
 
     def has_room_for(self, new_fields: Iterable[StructField]) -> bool:
@@ -247,7 +257,7 @@ class JsonDecoder:
             if _may_be_empty(table.schema.field(name).type):
                 raise NotColumnarError
             present = pc.is_valid(table.column(name)).combine_chunks()
-            if self._plan.ignores(name):
+            if self._plan.ignores(unknown):
                 if pc.any(present).as_py():
                     result.ignored |= {name}
                 continue
@@ -278,15 +288,17 @@ class JsonDecoder:
         new_fields: list[StructField] = []
         for name in table.column_names[len(self._plan.columns) :]:
             column = table.column(name)
-            if not self._plan.reads(name) or self._plan.ignores(name):
+            if not self._plan.reads(name):
                 continue
-            if not self._plan.discovers(name, name):
-                if _may_be_empty(column.type) or column.null_count < len(column):
+            unknown = infer_arrow_field(name, column.type)
+            if unknown is None:
+                continue
+            if self._plan.discovers(name, name):
+                if may_hold_large_integers(column):
                     raise NotColumnarError
-            elif may_hold_large_integers(column):
-                raise NotColumnarError
-            elif (unknown := infer_arrow_field(name, column.type)) is not None:
                 new_fields.append(unknown)
+            elif not self._plan.ignores(unknown):
+                raise NotColumnarError
         return new_fields
 
     def _decode_each(
@@ -325,16 +337,17 @@ class JsonDecoder:
         if self._validator is not None and not self._validator.is_valid(record):
             raise InvalidValueError(self._violation(record))
         unknown: list[tuple[str, StructField]] = []
-        others: set[str] = set()
+        ignored: set[str] = set()
+        refused: set[str] = set()
         read = {name: value for name, value in record.items() if self._plan.reads(name)}
         for path, partial in unknown_fields(read, self._plan.columns):
             if self._plan.discovers(path, partial.name):
                 unknown.append((path, partial))
             else:
-                others.add(path)
-        if refused := {path for path in others if not self._plan.ignores(path)}:
+                (ignored if self._plan.ignores(partial) else refused).add(path)
+        if refused:
             raise InvalidValueError(_unknown_reason(refused, self._plan))
-        result.ignored |= others
+        result.ignored |= ignored
         if unknown and not self._plan.has_room_for(partial for _, partial in unknown):
             raise InvalidValueError(
                 f"{sum(leaf_count(partial.data_type) for _, partial in unknown)} new fields, "

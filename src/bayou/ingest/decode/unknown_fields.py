@@ -30,6 +30,15 @@ def unknown_fields(
         yield path, kind.fields[0]
 
 
+def nested_paths(column: StructField) -> Iterator[tuple[str, DataType]]:
+    """Yield the lowercase path and the type of a column and of each field of its structs."""
+    yield column.name.lower(), column.data_type
+    if isinstance(column.data_type, StructType):
+        for field in column.data_type:
+            for path, kind in nested_paths(field):
+                yield f"{column.name.lower()}.{path}", kind
+
+
 def additions(
     columns: StructType, new_fields: Iterable[StructField]
 ) -> Iterator[tuple[str, StructField]]:
