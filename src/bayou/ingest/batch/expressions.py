@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,30 +20,15 @@ from bayou.ingest.batch.failing_rows import FailingRows
 from bayou.ingest.batch.masks import apply_masks
 from bayou.ingest.batch.metadata_columns import HEADERS
 from bayou.ingest.batch.row_layout import kafka_times
-from bayou.ingest.batch.unseen_fields import (
-    UNSEEN,
-    possible_types,
-    with_types,
-    without_unresolvable,
-)
+from bayou.ingest.batch.unseen_fields import UNSEEN, resolutions
 from bayou.ingest.config import TopicConfig
 from bayou.ingest.dead_letters.records import header_lists
 from bayou.ingest.decode import Decoded
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_schema, to_arrow_type
 from bayou.kernel.expressions.casts import can_cast
-from bayou.kernel.expressions.model import (
-    Cast,
-    Expression,
-    Literal,
-    Predicate,
-    referenced_columns,
-)
-from bayou.kernel.expressions.resolution import (
-    resolve,
-    resolve_expression,
-    type_of,
-)
+from bayou.kernel.expressions.model import Cast, Expression, Literal, referenced_columns
+from bayou.kernel.expressions.resolution import type_of
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -70,7 +55,6 @@ KAFKA_INPUTS = StructType(
 )
 """The columns of Kafka metadata that expressions can read."""
 
-_MAX_ATTEMPTS = 200
 _MAX_REASON = 300
 
 
@@ -351,9 +335,7 @@ def derived_columns(
             the attribute `expression` name the expression's setting.
     """
     return {
-        name: _resolved(
-            column_setting(name), expression, columns, resolve_expression, complete=complete
-        )
+        name: _resolved(column_setting(name), expression, columns, complete=complete)
         for name, expression in config.processing.expressions.items()
     }
 
@@ -369,12 +351,8 @@ def row_filter(
     if condition is None:
         return None
 
-    def resolve_condition(expression: Expression, schema: StructType) -> Expression:
-        assert isinstance(expression, Predicate)
-        return resolve(expression, schema)
-
     setting = "processing.where"
-    return _resolved(setting, condition, columns, resolve_condition, complete=complete)
+    return _resolved(setting, condition, columns, complete=complete, is_condition=True)
 
 
 def route_value(
@@ -386,7 +364,7 @@ def route_value(
         return None
     text = Cast(expression, STRING)
     setting = "destination.route-by"
-    return _resolved(setting, text, columns, resolve_expression, complete=complete)
+    return _resolved(setting, text, columns, complete=complete)
 
 
 def unseen_fields(config: TopicConfig, columns: StructType) -> tuple[str, ...]:
@@ -427,9 +405,9 @@ def _resolved(
     setting: str,
     expression: Expression,
     columns: StructType,
-    resolve_as: Callable[[Expression, StructType], Expression],
     *,
     complete: bool,
+    is_condition: bool = False,
 ) -> RowExpression:
     names = frozenset(path[0].lower() for path in referenced_columns(expression))
     readable = _readable_columns(columns)
@@ -437,48 +415,24 @@ def _resolved(
     read = tuple(f for f in readable if complete or f.name.lower() in names)
     schema = StructType(read)
     missing = [] if complete else list(dict.fromkeys(_missing_paths(expression, readable)))
-    unseen = frozenset(".".join(path).lower() for path in missing)
-    expression = without_unresolvable(expression, schema, missing)
-    types = possible_types(expression, schema, missing)
-    first: RowExpression | None = None
-    first_error: PredicateError | None = None
-    for kinds in itertools.islice(itertools.product(*types.values()), _MAX_ATTEMPTS):
-        attempt, whole = with_types(expression, schema, dict(zip(types, kinds, strict=True)))
-        try:
-            result = resolve_as(attempt, whole)
-        except PredicateError as error:
-            first_error = first_error or error
-            continue
-        kind = type_of(result, whole)
-        if first is None:
-            first = RowExpression(
-                setting=setting,
-                expression=result,
-                schema=whole,
-                data_type=kind,
-                fields=names,
-                unseen=unseen,
-            )
-        elif kind != first.data_type:
-            return replace(first, data_type=None)
-    if first is None and missing:  # resolved again when the types of these fields are known
-        null = Literal(None, BOOLEAN)
-        return RowExpression(
-            setting=setting,
-            expression=null,
-            schema=schema,
-            data_type=None,
-            fields=names,
-            unseen=unseen,
-        )
-    if first is None:
-        assert first_error is not None
-        raise PredicateError(f"{setting}: {first_error.message}", expression=setting)
-    if first.data_type == VOID and missing:
-        return replace(first, data_type=None)
-    if first.data_type == VOID:
+    try:
+        results = resolutions(expression, schema, missing, is_condition=is_condition)
+        result, whole = next(results)
+        kind: DataType | None = type_of(result, whole)
+        if not is_condition and any(type_of(*other) != kind for other in results):
+            kind = None
+    except PredicateError as error:
+        raise PredicateError(f"{setting}: {error.message}", expression=setting) from error
+    if kind == VOID:
         raise PredicateError(
             f"{setting}: the expression is always NULL, so it has no type. Cast it to a type.",
             expression=setting,
         )
-    return first
+    return RowExpression(
+        setting=setting,
+        expression=result,
+        schema=whole,
+        data_type=kind,
+        fields=names,
+        unseen=frozenset(".".join(path).lower() for path in missing),
+    )

@@ -1,24 +1,34 @@
 """Types of the fields that an expression reads but that no record has contained yet.
 
 These fields are NULL, but the expression can have a value: `tags IS NULL OR size(tags) = 0` is
-TRUE. To resolve the expression, each field gets a type with which the parts of the expression that
-read it can be resolved. A part that can't be resolved with any of these types is NULL.
+TRUE. To resolve the expression, each field is replaced by a NULL column with a type that fits. If
+no types fit a part of the expression, as in `tags[0].name`, the part is NULL, too, and is replaced
+in the same way, because its type isn't known either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from bayou.errors import PredicateError
 from bayou.kernel.expressions.model import (
+    And,
     Column,
     Expression,
     Literal,
+    Not,
+    Or,
+    Predicate,
     operands_of,
     referenced_columns,
 )
-from bayou.kernel.expressions.resolution import map_operands, replace_columns, resolve_expression
+from bayou.kernel.expressions.resolution import (
+    map_operands,
+    replace_columns,
+    resolve,
+    resolve_expression,
+)
 from bayou.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -36,7 +46,10 @@ from bayou.protocol.schema import (
 
 Path: TypeAlias = tuple[str, ...]
 
-POSSIBLE_TYPES: tuple[DataType, ...] = (
+UNSEEN = "\0unseen "
+"""Name prefix of the NULL columns that replace fields that no record has contained yet."""
+
+_POSSIBLE_TYPES: tuple[DataType, ...] = (
     STRING,
     LONG,
     DOUBLE,
@@ -51,11 +64,140 @@ POSSIBLE_TYPES: tuple[DataType, ...] = (
 )
 """The types that are tried for a field."""
 
-UNSEEN = "\0unseen "
-"""Name prefix of the NULL columns that replace fields that no record has contained yet."""
+_MAX_ATTEMPTS = 1000
 
 
-def with_types(
+def resolutions(
+    expression: Expression, schema: StructType, paths: Sequence[Path], *, is_condition: bool
+) -> Iterator[tuple[Expression, StructType]]:
+    """Resolve an expression with several types of the fields that no record has contained yet.
+
+    Yields the resolved expression, and the schema with the columns that replace the fields. In
+    turn, each field has each of the types that fit. If the type of the result depends on the type
+    of a field, the results differ in their types. Without fields, there is one result.
+
+    Args:
+        paths: the paths of the fields. They aren't in `schema`.
+        is_condition: whether the result must be a boolean.
+
+    Raises:
+        PredicateError: a part of the expression that reads none of the fields can't be resolved.
+    """
+    _check_seen_parts(expression, schema, paths, is_condition=is_condition)
+    unseen = list(paths)
+    expression = _with_resolvable_parts(expression, schema, unseen, is_condition=is_condition)
+    fields = _read_by(expression, unseen)
+    attempts: list[dict[Path, DataType]] = [{}]
+    attempts += [{path: kind} for path in fields for kind in _POSSIBLE_TYPES]
+    for fixed in attempts:
+        types = _fitting_types(expression, schema, fields, is_condition=is_condition, fixed=fixed)
+        if types is not None:
+            replaced, whole = _with_types(expression, schema, types)
+            yield _resolved(replaced, whole, is_condition=is_condition), whole
+
+
+def _check_seen_parts(
+    expression: Expression, schema: StructType, paths: Collection[Path], *, is_condition: bool
+) -> None:
+    """Resolve the parts of an expression that read no field of `paths`, to find their errors."""
+    if isinstance(expression, Literal):  # its type depends on the other operand
+        return
+    if not _read_by(expression, paths):
+        _resolved(expression, schema, is_condition=is_condition)
+        return
+    for operand in operands_of(expression):
+        _check_seen_parts(operand, schema, paths, is_condition=_has_conditions(expression))
+
+
+def _with_resolvable_parts(
+    expression: Expression, schema: StructType, paths: list[Path], *, is_condition: bool
+) -> Expression:
+    """Replace each part that reads a field and that no types fit by a column.
+
+    The paths of these columns are appended to `paths`.
+    """
+    if isinstance(expression, Column) or not _read_by(expression, paths):
+        return expression
+    inside = _has_conditions(expression)
+    expression = map_operands(
+        expression, lambda o: _with_resolvable_parts(o, schema, paths, is_condition=inside)
+    )
+    types = _fitting_types(expression, schema, paths, is_condition=is_condition, fixed={})
+    if types is not None:
+        return expression
+    path = (f"{UNSEEN}part {len(paths)}",)
+    paths.append(path)
+    return Column(path)
+
+
+def _fitting_types(
+    expression: Expression,
+    schema: StructType,
+    paths: Collection[Path],
+    *,
+    is_condition: bool,
+    fixed: Mapping[Path, DataType],
+) -> dict[Path, DataType] | None:
+    """Return types of the fields in `paths` with which an expression can be resolved.
+
+    The types are chosen field by field. A part of the expression is checked as soon as all of its
+    fields have types. The result is None if no types fit, or if the search takes too long.
+
+    Args:
+        fixed: the types of some fields. These types are tried first for the other fields.
+    """
+    fields = _read_by(expression, paths)
+    checks = _checks(expression, fields, is_condition=is_condition)
+    kinds = sorted(_POSSIBLE_TYPES, key=lambda kind: kind not in fixed.values())
+    types: dict[Path, DataType] = {}
+    attempts = 0
+
+    def extend(number: int) -> bool:
+        nonlocal attempts
+        if number == len(fields):
+            return True
+        path = fields[number]
+        for kind in (fixed[path],) if path in fixed else kinds:
+            attempts += 1
+            if attempts > _MAX_ATTEMPTS:
+                return False
+            types[path] = kind
+            fits = all(
+                _can_be_resolved(part, schema, types, is_condition=condition)
+                for part, condition in checks[number]
+            )
+            if fits and extend(number + 1):
+                return True
+        types.pop(path, None)
+        return False
+
+    return types if extend(0) else None
+
+
+def _checks(
+    expression: Expression, fields: Sequence[Path], *, is_condition: bool
+) -> list[list[tuple[Expression, bool]]]:
+    """For each field, return the parts that read this field, and otherwise only earlier fields.
+
+    A part of such a part isn't included. Each part is paired with whether it must be a boolean.
+    """
+    numbers = {path: number for number, path in enumerate(fields)}
+    checks: list[list[tuple[Expression, bool]]] = [[] for _ in fields]
+
+    def add(part: Expression, is_condition: bool, last_of_whole: int) -> None:
+        last = max((numbers[path] for path in _read_by(part, fields)), default=-1)
+        if last < 0:
+            return
+        if last < last_of_whole:
+            checks[last].append((part, is_condition))
+        for operand in operands_of(part):
+            add(operand, _has_conditions(part), last)
+
+    add(expression, is_condition, len(fields))
+    return checks
+
+
+def _with_types(
     expression: Expression, schema: StructType, types: Mapping[Path, DataType]
 ) -> tuple[Expression, StructType]:
     """Replace fields by new columns; return the expression, and the schema with these columns.
@@ -75,59 +217,31 @@ def with_types(
     return replace_columns(expression, stand_in), StructType((*schema, *by_path.values()))
 
 
-def without_unresolvable(
-    expression: Expression, schema: StructType, paths: Collection[Path]
-) -> Expression:
-    """Replace each part that reads a field and can't be resolved with any type by NULL.
-
-    Args:
-        paths: the paths of the fields. They aren't in `schema`.
-    """
-    if isinstance(expression, Column) or not _read_by(expression, paths):
-        return expression
-    expression = map_operands(expression, lambda o: without_unresolvable(o, schema, paths))
-    read = _read_by(expression, paths)
-    if len(read) > 1:
-        return expression
-    attempts = [{path: kind} for path in read for kind in POSSIBLE_TYPES] or [{}]
-    resolvable = any(_can_be_resolved(expression, schema, types) for types in attempts)
-    return expression if resolvable else Literal(None)
-
-
-def possible_types(
-    expression: Expression, schema: StructType, paths: Collection[Path]
-) -> dict[Path, tuple[DataType, ...]]:
-    """For each field that the expression reads, return the types that it can have.
-
-    With each of these types, all parts of the expression that read no other field of `paths` can be
-    resolved.
-
-    Args:
-        paths: the paths of the fields. They aren't in `schema`.
-    """
-    types = dict.fromkeys(_read_by(expression, paths), POSSIBLE_TYPES)
-    parts = [expression]
-    while parts:
-        part = parts.pop()
-        read = _read_by(part, paths)
-        if len(read) > 1:
-            parts += operands_of(part)
-        for path in read if len(read) == 1 else ():
-            types[path] = tuple(
-                kind for kind in types[path] if _can_be_resolved(part, schema, {path: kind})
-            )
-    return types
-
-
-def _read_by(expression: Expression, paths: Collection[Path]) -> Sequence[Path]:
-    return [path for path in dict.fromkeys(referenced_columns(expression)) if path in paths]
-
-
 def _can_be_resolved(
-    expression: Expression, schema: StructType, types: Mapping[Path, DataType]
+    expression: Expression,
+    schema: StructType,
+    types: Mapping[Path, DataType],
+    *,
+    is_condition: bool,
 ) -> bool:
     try:
-        resolve_expression(*with_types(expression, schema, types))
+        _resolved(*_with_types(expression, schema, types), is_condition=is_condition)
     except PredicateError:
         return False
     return True
+
+
+def _resolved(expression: Expression, schema: StructType, *, is_condition: bool) -> Expression:
+    if not is_condition:
+        return resolve_expression(expression, schema)
+    assert isinstance(expression, Predicate)  # the parser returns only subclasses of Predicate
+    return resolve(expression, schema)
+
+
+def _has_conditions(expression: Expression) -> bool:
+    """Whether the operands of an expression must be booleans."""
+    return isinstance(expression, And | Or | Not)
+
+
+def _read_by(expression: Expression, paths: Collection[Path]) -> list[Path]:
+    return [path for path in dict.fromkeys(referenced_columns(expression)) if path in paths]
