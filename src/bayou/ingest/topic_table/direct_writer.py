@@ -278,7 +278,7 @@ class DirectWriter:
             return set(), new_ids
         low, high = min(e["min"] for e in ends), max(e["max"] for e in ends)
         dead_letters = SnapshotHandle(self._engine, snapshot).to_arrow(
-            columns=_RECORD, filter=f"offset >= {low} AND offset <= {high}"
+            columns=_RECORD, filter=f"partition < 0 AND offset >= {low} AND offset <= {high}"
         )
         return _positions(_in_both(records, dead_letters.to_batches())), {}
 
