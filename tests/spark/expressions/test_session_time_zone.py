@@ -55,6 +55,10 @@ SCHEMA = StructType(
             "NOT isnan(n) AND ts < TIMESTAMP'2024-06-01'",
             "NOT isnan(n) AND ts < TIMESTAMP'2024-06-01 Europe/Berlin'",
         ),
+        (
+            "name LIKE 'a%' AND length(name) > n AND ts < TIMESTAMP'2024-06-01'",
+            "name LIKE 'a%' AND length(name) > n AND ts < TIMESTAMP'2024-06-01 Europe/Berlin'",
+        ),
         ("ts IS NULL", None),
         ("no condition at all", None),
     ],
@@ -73,6 +77,16 @@ def test_times_without_a_zone_get_that_of_the_session(condition, expected):
         ("ts >= DATE'2024-06-01'", "Compare the column with timestamps"),
         ("ts BETWEEN DATE'2024-06-01' AND '2024-06-02'", "Compare the column with timestamps"),
         ("n = 1 OR ts IN (DATE'2024-06-01')", "Compare the column with timestamps"),
+        (
+            "CAST(name AS TIMESTAMP) < '2024' AND ts > '2024'",
+            "Compare the column with timestamps",
+        ),
+        ("coalesce(ts < '2024', name LIKE 'a%')", "Compare the column with timestamps"),
+        ("year(day) = 2024 AND ts > '2024-06-01'", "Compare the column with timestamps"),
+        (
+            "upper(name) = '2024-06-01' AND ts > TIMESTAMP'2024-06-01'",
+            "time zone of '2024-06-01' .* is ambiguous",
+        ),
         ("ts < TIMESTAMP_NTZ'2024-06-01'", "Compare the column with timestamps"),
         ("ts < day", "Compare the column with timestamps"),
         ("NOT (local <=> ts)", "Compare the column with timestamps"),

@@ -102,6 +102,8 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
             ways:
 
             - It contains an operator or function other than comparisons, AND, OR, NOT and `isnan`.
+              A part without date and timestamp columns can contain others that don't depend on the
+              time zone, such as LIKE.
             - It compares a timestamp with a date, with a TIMESTAMP_NTZ or with a string column.
             - It contains an untyped string that looks like a timestamp without time zone, and a
               column that is neither a date nor a timestamp.
@@ -112,7 +114,7 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
         return condition  # the caller reports the error with the table
     if is_utc(zone) or not depends_on_zone(expression, [schema]):
         return condition
-    compares = _all(expression, lambda e: isinstance(e, _COMPARISONS) or is_nan_test(e))
+    compares = _compares_times(expression, schema)
     if not compares or _converts_timestamps(expression, schema):
         raise ArgumentError(
             f"{name}: {condition!r} depends on the session's time zone {zone}, but Bayou evaluates "
@@ -144,6 +146,21 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
             at = token.end - 1
         typed = value.upper() if token.kind == "word" else ""
     return "".join((*sql_parts, condition[at:]))
+
+
+def _compares_times(condition: Expression, schema: StructType) -> bool:
+    """Whether each part that may depend on the time zone contains only comparisons."""
+    if isinstance(condition, And | Or | Not):
+        return all(_compares_times(operand, schema) for operand in operands_of(condition))
+    if _all(condition, lambda e: isinstance(e, _COMPARISONS) or is_nan_test(e)):
+        return True
+    types = {f.name.lower(): f.data_type for f in schema}
+    read = [types.get(name) for name in _names(condition)]
+    return (
+        bool(read)
+        and not any(kind in (DATE, TIMESTAMP, TIMESTAMP_NTZ) for kind in read)
+        and not depends_on_zone(condition, [schema])
+    )
 
 
 def _converts_timestamps(condition: Predicate, schema: StructType) -> bool:
