@@ -48,8 +48,11 @@ def beside_goals(
     places = np.arange(len(measured))
     now, goals = (np.array(values) for values in zip(*measured.values(), strict=True))
     drawn = axes.barh(places, now, 0.6, label="now", color=_COLOURS[1])
-    axes.bar_label(drawn, fmt="{:,.2f}" if max(now) < 100 else "{:,.0f}", fontsize=8, padding=3)
     axes.vlines(goals, places - 0.42, places + 0.42, label="goal", color=_COLOURS[0], linewidth=2)
+    fmt = "{:,.2f}" if max(now) < 100 else "{:,.0f}"
+    labels = axes.bar_label(drawn, fmt=fmt, fontsize=8, padding=3)
+    for label in labels:  # readable where a goal's line is behind it
+        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
     axes.set_yticks(places, [name.replace("`", "") for name in measured])
     axes.invert_yaxis()
     axes.margins(x=0.1)
