@@ -19,6 +19,7 @@ from bayou.ingest.monitoring import Listeners
 from bayou.ingest.runtime import pipeline as pipeline_module
 from bayou.ingest.runtime.pipeline import _prepare
 from bayou.ingest.spark_errors import SparkEndedError
+from support.in_process_pipeline import InProcessContext
 
 
 @pytest.fixture
@@ -144,3 +145,60 @@ def test_a_run_that_is_stopped_while_a_batch_needs_spark_starts_spark(small_pipe
     configuration = small_pipeline.configuration
     with pytest.raises(PipelineError, match="Spark was started"):
         run_pipeline(configuration, once=True, reporter=Listeners(), stop=stop)
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("without_spark")
+def test_a_run_that_is_stopped_while_a_batch_runs_ends_after_it_without_spark(
+    small_pipeline, monkeypatch
+):
+    """The topic has more records, and the maintenance of its table needs Spark."""
+    text = small_pipeline.file.read_text()
+    text = text.replace("      destination", "      processing: {batch-size: 2}\n      destination")
+    due = "delta-config:\n          enable-optimize: true\n"
+    small_pipeline.file.write_text(text.replace("delta-config:\n", due))
+    small_pipeline.produce({"id": 0})
+    assert run_once(small_pipeline).rows == 1
+    monkeypatch.setattr(scheduler, "_MAX_BYTES_WITHOUT_SPARK", 100)
+    stop, stopped = threading.Event(), threading.Event()
+    end_scheduler = pipeline_module.Scheduler.stop
+
+    def stop_scheduler(self):
+        end_scheduler(self)
+        stopped.set()
+
+    monkeypatch.setattr(pipeline_module.Scheduler, "stop", stop_scheduler)
+    receive = startup_session.read_message
+
+    def receive_after_stop(stream):
+        stop.set()
+        assert stopped.wait(60)
+        return receive(stream)
+
+    monkeypatch.setattr(startup_session, "read_message", receive_after_stop)
+    small_pipeline.produce({"id": 1}, {"id": 2}, {"id": 3})
+    configuration = small_pipeline.configuration
+    (summary,) = run_pipeline(configuration, once=True, reporter=Listeners(), stop=stop)
+    assert (summary.rows, summary.commits, summary.error) == (2, 1, None)
+    assert len(small_pipeline.table.to_arrow()) == 3
+
+
+def test_a_stop_ends_the_batches_of_all_topics_before_it_waits_for_one(small_pipeline, monkeypatch):
+    calls = []
+    for owner, name in ((pipeline_module.Scheduler, "stop"), (pipeline_module.TopicRun, "finish")):
+        original = getattr(owner, name)
+
+        def called(*arguments, name=name, original=original, **options):
+            calls.append(name)
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, called)
+    stop = threading.Event()
+    stop.set()
+    session = InProcessContext()
+    configuration = small_pipeline.configuration
+    (summary,) = run_pipeline(
+        configuration, once=False, reporter=Listeners(), stop=stop, spark=session
+    )
+    assert summary.error is None
+    assert calls[:2] == ["stop", "finish"]

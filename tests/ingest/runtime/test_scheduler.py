@@ -485,3 +485,46 @@ def test_a_run_with_once_fails_if_a_partition_stays_unreported():
     assert "'t': the brokers know the topic but report no end offset of its partition 1" in str(
         run.error
     )
+
+
+def test_after_a_stop_the_running_batch_is_known_until_it_ends():
+    started, proceed = threading.Event(), threading.Event()
+
+    class Slow(Run):
+        def run_batch(self, spark, end):
+            started.set()
+            assert proceed.wait(20)
+
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    scheduler = Scheduler(SimpleNamespace(sparkContext=context), Ends(), once=True)
+    assert not scheduler.has_batches
+    scheduler.add(Slow())
+    scheduler.start()
+    assert started.wait(20)
+    for _ in range(2):
+        scheduler.stop()
+        assert scheduler.has_batches
+    proceed.set()
+    wait_until(lambda: not scheduler.has_batches)
+
+
+def test_a_stop_removes_the_queued_batches(monkeypatch):
+    monkeypatch.setattr(scheduler_module, "_THREADS", 1)
+    running, proceed = [], threading.Event()
+
+    class Slow(Run):
+        def run_batch(self, spark, end):
+            running.append(self)
+            assert proceed.wait(20)
+
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    scheduler = Scheduler(SimpleNamespace(sparkContext=context), Ends(), once=True)
+    for _ in range(2):
+        scheduler.add(Slow())
+    scheduler.start()
+    wait_until(lambda: scheduler._batches == 2)
+    scheduler.stop()
+    assert scheduler._batches == 1
+    proceed.set()
+    wait_until(lambda: not scheduler.has_batches)
+    assert len(running) == 1

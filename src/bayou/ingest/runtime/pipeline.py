@@ -110,7 +110,7 @@ def run_pipeline(
                     scheduler.add(run)
                 scheduler.start()
                 if startup is not None and not (
-                    once and _ends_without_spark(runs_with_work, startup, stop)
+                    once and _ends_without_spark(runs_with_work, scheduler, startup, stop)
                 ):
                     own_session = _session(configuration)
                     with translate_errors():
@@ -118,6 +118,8 @@ def run_pipeline(
                     scheduler.use(own_session)
                     startup.started(own_session)
             _wait(runs, scheduler, stop, restarts, discovery, once=once)
+            if scheduler is not None:
+                scheduler.stop()  # so that the running batches of all topics end at the same time
             restarts.end()
             discovery.end()
             return tuple(restarts.total_summary(run.finish()) for run in runs.values())
@@ -140,25 +142,35 @@ def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
 
 
 def _ends_without_spark(
-    runs: Sequence[TopicRun], startup: StartupSession, stop: threading.Event | None
+    runs: Sequence[TopicRun],
+    scheduler: Scheduler,
+    startup: StartupSession,
+    stop: threading.Event | None,
 ) -> bool:
     """Wait until all topics have ended, and return whether the run can end without Spark.
 
     Spark isn't started for a run with `once` and few records, because the start of Spark takes
     longer than reading these records, and slows the reading down. The result is False as soon as
     Spark is needed: if there are more records, for a catalog entry, for a batch, or for the
-    maintenance of a large table. It is also False if `stop` is set, because a running batch may
-    still need Spark, and after 10 seconds.
+    maintenance of a large table. It is also False after 10 seconds. If `stop` is set, no more
+    batches are started, and the running ones are awaited.
     """
     if sum(run.waiting for run in runs) > MAX_RECORDS or any(run.has_entries for run in runs):
         return False
     deadline = time.monotonic() + _MAX_SECONDS_WITHOUT_SPARK
     while any(run.active for run in runs):
-        is_stopped = stop is not None and stop.is_set()
-        if is_stopped or startup.is_spark_needed or time.monotonic() > deadline:
+        if startup.is_spark_needed:
+            return False
+        if _is_set(stop):
+            scheduler.stop()
+            if not scheduler.has_batches:
+                break
+        elif time.monotonic() > deadline:
             return False
         time.sleep(_POLL_SECONDS)
-    return not any(run.has_entries or run.needs_spark() for run in runs)
+    if any(run.has_entries for run in runs):
+        return False
+    return _is_set(stop) or not any(run.needs_spark() for run in runs)
 
 
 def _wait(
@@ -184,7 +196,7 @@ def _wait(
     while active or finds_topics:
         ended = [active.pop(key) for key, run in runs.items() if key in active and not run.active]
         for run in ended:
-            if once:
+            if once and not _is_set(stop):
                 run.complete()
             restarts.finish_run(run, may_restart=(bool(active) or finds_topics) and not once)
         if (active or finds_topics) and scheduler is not None:
@@ -200,9 +212,13 @@ def _wait(
                 scheduler.add(run)
         for run in active.values():
             run.maintain()
-        if not (active or finds_topics) or (stop is not None and stop.is_set()):
+        if not (active or finds_topics) or _is_set(stop):
             return
         time.sleep(_POLL_SECONDS)
+
+
+def _is_set(stop: threading.Event | None) -> bool:
+    return stop is not None and stop.is_set()
 
 
 def _startup_session(configuration: Configuration) -> StartupSession:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -68,6 +68,8 @@ class Scheduler:
         self._changed = threading.Event()
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="bayou-batch")
+        self._counting = threading.RLock()
+        self._batches = 0  # queued and running batches
         self._thread = threading.Thread(target=self._poll, name="bayou-scheduler", daemon=True)
 
     def start(self) -> None:
@@ -94,7 +96,14 @@ class Scheduler:
         """Start no more batches. Doesn't wait for running batches."""
         self._stopped.set()
         self._changed.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._counting:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether a batch is queued or running. After `stop`, no batch is added."""
+        with self._counting:
+            return self._batches > 0
 
     def _poll(self) -> None:
         while not self._stopped.is_set():
@@ -178,11 +187,15 @@ class Scheduler:
         topic.waiting_since = None
         if end is None:
             topic.prepared = self._clock()
-        try:
-            self._pool.submit(self._run_batch, topic, end)
-        except RuntimeError:
-            if not self._stopped.is_set():
-                raise  # otherwise `stop` has closed the pool in the meantime
+        with self._counting:
+            if not self._stopped.is_set():  # otherwise `stop` may have closed the pool
+                batch = self._pool.submit(self._run_batch, topic, end)
+                self._batches += 1
+                batch.add_done_callback(self._batch_ended)
+
+    def _batch_ended(self, _batch: Future[None]) -> None:
+        with self._counting:
+            self._batches -= 1
 
     def _run_batch(self, topic: _ScheduledTopic, end: Mapping[int, int] | None) -> None:
         try:
