@@ -17,7 +17,7 @@ from bayou.ingest.batch import startup_session
 from bayou.ingest.maintenance import scheduler
 from bayou.ingest.monitoring import Listeners
 from bayou.ingest.runtime import pipeline as pipeline_module
-from bayou.ingest.runtime.pipeline import _prepare
+from bayou.ingest.runtime.pipeline import _complete, _prepare
 from bayou.ingest.spark_errors import SparkEndedError
 from support.in_process_pipeline import InProcessContext
 
@@ -202,3 +202,25 @@ def test_a_stop_ends_the_batches_of_all_topics_before_it_waits_for_one(small_pip
     )
     assert summary.error is None
     assert calls[:2] == ["stop", "finish"]
+
+
+def test_a_stop_ends_the_maintenance_at_the_end_of_a_run():
+    stop, stopped = threading.Event(), threading.Event()
+
+    class Run:
+        completed = 0
+
+        def complete(self):
+            stop.set()
+            assert stopped.wait(60)
+            self.completed += 1
+
+        def stop_maintenance(self):
+            stopped.set()
+
+    run = Run()
+    for _ in range(2):
+        _complete(run, stop)
+        assert run.completed == 1
+    _complete(run, None)
+    assert run.completed == 2

@@ -129,6 +129,7 @@ CALLS = {
     "retry_pause": lambda run: run.retry_pause(KafkaError("no answer"), 100),
     "run_batch": lambda run: run.run_batch(Broken(TypeError("no")), None),
     "start": lambda run: run.start(None),
+    "stop_maintenance": lambda run: run.stop_maintenance(),
     "use": lambda run: run.use(None),
 }
 

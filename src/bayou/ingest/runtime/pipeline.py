@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from bayou.ingest.background_task import run_parallel
+from bayou.ingest.background_task import BackgroundTask, run_parallel
 from bayou.ingest.batch.startup_session import MAX_RECORDS, StartupSession
 from bayou.ingest.broker import TopicEndOffsets
 from bayou.ingest.config import Configuration, Topic, without_delta_spark
@@ -196,8 +196,8 @@ def _wait(
     while active or finds_topics:
         ended = [active.pop(key) for key, run in runs.items() if key in active and not run.active]
         for run in ended:
-            if once and not _is_set(stop):
-                run.complete()
+            if once:
+                _complete(run, stop)
             restarts.finish_run(run, may_restart=(bool(active) or finds_topics) and not once)
         if (active or finds_topics) and scheduler is not None:
             started = restarts.ready()
@@ -215,6 +215,17 @@ def _wait(
         if not (active or finds_topics) or _is_set(stop):
             return
         time.sleep(_POLL_SECONDS)
+
+
+def _complete(run: TopicRun, stop: threading.Event | None) -> None:
+    """Run due maintenance of an ended topic, until `stop` is set."""
+    if _is_set(stop):
+        return
+    completion = BackgroundTask(run.complete)
+    while not completion.wait(_POLL_SECONDS):
+        if _is_set(stop):
+            run.stop_maintenance()
+    completion.finish()
 
 
 def _is_set(stop: threading.Event | None) -> bool:

@@ -252,6 +252,11 @@ class TopicRun:
             with self._errors():
                 self._upkeep.complete()
 
+    def stop_maintenance(self) -> None:
+        """End running maintenance after its current step, and start no more maintenance."""
+        with self._errors():
+            self._upkeep.close()
+
     def finish(self, *, restart: bool = False) -> TopicSummary:
         """Wait for the topic's running batch, end the topic, and return its summary.
 
