@@ -12,6 +12,7 @@ files without transaction log, validation and dead letters.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -137,9 +138,11 @@ WORK: dict[str, Callable[[SparkSession, str, Path, Path], int]] = {
 }
 
 
-def run(console: Console, runs: int, ways: Sequence[str] = tuple(WORK)) -> None:
-    """Produce the records, measure the programs, and print a table."""
-    values = list(json_records(read_flights()))
+def run(
+    console: Console, runs: int, ways: Sequence[str] = tuple(WORK), most: int | None = None
+) -> None:
+    """Produce the records, measure the programs, and print a table; `most` limits the records."""
+    values = list(itertools.islice(json_records(read_flights()), most))
     with tempfile.TemporaryDirectory() as folder, EmbeddedBroker({TOPIC: PARTITIONS}) as broker:
         broker.produce(
             TOPIC,

@@ -5,7 +5,7 @@ usage: PYTHONPATH=tools kafka_to_delta.py [--records N] [--first N] [--batch-siz
 
 A real broker runs on loopback. Each program, in its own process with two cores, ingests topics one
 after another. The first topic has fewer records, and its time is the cold time, from the start of
-the process. Then it ingests the second topic with each batch size. Bayou runs the code of
+the process. Then it ingests a larger topic with each batch size. Bayou runs the code of
 `bayou run --once`, which also validates each record with a JSON Schema, writes dead letters, and
 stores offsets in the table. The peer, Spark's Kafka connector and delta-spark, runs in
 `.venv-peers-kafka`, which `make bench` creates. With --upsert, both keep one row for each of about
@@ -18,7 +18,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -43,10 +43,21 @@ PROGRAMS = {
     ),
     OURS: (sys.executable, str(HERE / "kafka_to_delta_bayou.py")),
 }
-BUDGET = 1.5
 UPSERTED = "session_id"
 RECORDS, FIRST, BATCH_SIZES = 1_000_000, 200_000, (10_000, 100_000, 1_000_000)
+COLD = "first"
+"""The topic of the cold time."""
+
 KINDS = ("all", "JVM", "driver", "workers")
+
+
+@dataclass(frozen=True, slots=True)
+class Ingestion:
+    """A topic, the number of its records, and the size of the batches to ingest it with."""
+
+    topic: str
+    records: int
+    batch_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +66,7 @@ class Outcome:
 
     Attributes:
         cold: seconds for the first topic.
-        warm: seconds for the second topic by batch size.
+        warm: seconds for the other topics by batch size.
         peak: peak memory in bytes by kind of process, see `process_tree.Run`.
     """
 
@@ -68,101 +79,105 @@ def run(
     console: Console,
     runs: int,
     *,
-    records: int = RECORDS,
+    records: Mapping[int, int],
     first: int = FIRST,
-    batch_sizes: Sequence[int] = BATCH_SIZES,
     upsert: bool = False,
     plot: Path | None = None,
 ) -> None:
     """Produce records, measure both programs, print tables and draw rates.
 
     The memory of a program is its maximum over all batch sizes.
+
+    Args:
+        records: how many records to ingest by batch size.
+        first: the number of records of the first topic.
     """
+    way = ", upserted" if upsert else ""
+    title = f"Records of about 300 bytes{way} from Kafka, {PARTITIONS} partitions"
+    sizes = {f"records-{count}": count for count in records.values()}
+    ingestions = [
+        Ingestion(COLD, first, next(iter(records))),
+        *(Ingestion(f"records-{count}", count, size) for size, count in records.items()),
+    ]
     with tempfile.TemporaryDirectory() as folder, KafkaServer(Path(folder) / "broker") as broker:
-        topics = {"first": first, "second": records}
-        for topic, count in topics.items():
+        for topic, count in {COLD: first, **sizes}.items():
             broker.create_topic(topic, PARTITIONS)
-            size = produce(broker.bootstrap_servers, topic, count)
+            produce(broker.bootstrap_servers, topic, count)
         measured = {
-            name: _measure(name, broker.bootstrap_servers, batch_sizes, topics, runs, upsert=upsert)
+            name: _measure(name, broker.bootstrap_servers, ingestions, runs, upsert=upsert)
             for name in PROGRAMS
         }
-    way = ", upserted" if upsert else ""
-    title = f"{records:,} records{way} of {size:.0f} bytes from Kafka, {PARTITIONS} partitions"
-    console.print(_rates(title, measured, topics))
+    console.print(_rates(title, measured, ingestions))
     console.print(_memory(measured))
-    for size in batch_sizes:
-        ours, peer = measured[OURS], measured[PEER]
-        case = f"{records:,} records{way}, {size:,} a batch"
+    ours, peer = measured[OURS], measured[PEER]
+    for size, count in records.items():
+        case = f"{count:,} records{way}, {size:,} a batch"
         measure.record(case, OURS, "speed", peer.warm[size] / ours.warm[size])
-        measure.record(case, OURS, "memory", ours.peak["all"] / peer.peak["all"])
+    measure.record(f"records{way}", OURS, "memory", ours.peak["all"] / peer.peak["all"])
     if plot is not None:
         rates = {
-            name: [records / measured[name].warm[size] for size in batch_sizes] for name in PROGRAMS
+            name: [count / one.warm[size] for size, count in records.items()]
+            for name, one in measured.items()
         }
-        groups = [f"{size:,} a batch" for size in batch_sizes]
+        groups = [f"{size:,} a batch" for size in records]
         plots.bars(plot, title, groups, rates, "records/s")
 
 
 def _measure(
-    name: str,
-    servers: str,
-    batch_sizes: Sequence[int],
-    topics: dict[str, int],
-    runs: int,
-    *,
-    upsert: bool,
+    name: str, servers: str, ingestions: Sequence[Ingestion], runs: int, *, upsert: bool
 ) -> Outcome:
-    outcomes = [_once(name, servers, batch_sizes, topics, upsert=upsert) for _ in range(runs)]
+    outcomes = [_once(name, servers, ingestions, upsert=upsert) for _ in range(runs)]
     return Outcome(
         cold=median(o.cold for o in outcomes),
-        warm={size: median(o.warm[size] for o in outcomes) for size in batch_sizes},
+        warm={size: median(o.warm[size] for o in outcomes) for size in outcomes[0].warm},
         peak={kind: median(o.peak[kind] for o in outcomes) for kind in KINDS},
     )
 
 
-def _once(
-    name: str, servers: str, batch_sizes: Sequence[int], topics: dict[str, int], *, upsert: bool
-) -> Outcome:
+def _once(name: str, servers: str, ingestions: Sequence[Ingestion], *, upsert: bool) -> Outcome:
     python, script = PROGRAMS[name]
-    (first, _), (second, _) = topics.items()
-    batches = [(first, batch_sizes[0]), *((second, size) for size in batch_sizes)]
     with tempfile.TemporaryDirectory() as folder:
-        command = [python, script, servers, folder, "0", *(f"{t}:{size}" for t, size in batches)]
+        batches = [f"{each.topic}:{each.batch_size}" for each in ingestions]
+        command = [python, script, servers, folder, "0", *batches]
         # Each program's workers run its own Python, whatever make has set.
         environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
         done = run_watched(command, environment | ({KEY: UPSERTED} if upsert else {}))
-        for topic, size in batches:
-            count = topics[topic]
-            table = bayou.table(f"{folder}/{topic}-{size}/table")
+        for each in ingestions:
+            table = bayou.table(f"{folder}/{each.topic}-{each.batch_size}/table")
             column = table.to_arrow(columns=[UPSERTED if upsert else "event_id"]).column(0)
             rows, keys = len(column), len(column.unique())
-            assert rows == (keys if upsert else count), f"{name} wrote {rows} rows, {keys} keys"
-    cold, *warm = (json.loads(line) for line in done.lines[-len(batches) :])
+            expected = keys if upsert else each.records
+            assert rows == expected, f"{name} wrote {rows} rows, {keys} keys"
+    cold, *warm = (json.loads(line) for line in done.lines[-len(ingestions) :])
     return Outcome(
         cold=cold["ended"] - done.began,
-        warm={size: each["seconds"] for size, each in zip(batch_sizes, warm, strict=True)},
+        warm={
+            each.batch_size: answer["seconds"]
+            for each, answer in zip(ingestions[1:], warm, strict=True)
+        },
         peak=dict(done.peak),
     )
 
 
-def _rates(title: str, measured: dict[str, Outcome], topics: dict[str, int]) -> Grid:
+def _rates(title: str, measured: dict[str, Outcome], ingestions: Sequence[Ingestion]) -> Grid:
+    first, *others = ingestions
     grid = Grid(title=title, title_justify="left")
     grid.add_column("")
-    cold = f"cold, {topics['first']:,}"
-    for heading in ("batch size", "seconds", "records/s", "ratio", "budget", cold, "ratio"):
+    cold = f"cold, {first.records:,}"
+    for heading in ("records", "batch size", "seconds", "a second", "ratio", cold, "ratio"):
         grid.add_column(heading, justify="right")
     peer = measured[PEER]
-    for size in peer.warm:
+    for each in others:
+        size = each.batch_size
         for name, one in measured.items():
             ours = name == OURS
             grid.add_row(
                 name,
+                f"{each.records:,}",
                 f"{size:,}",
                 f"{one.warm[size]:.1f}",
-                f"{topics['second'] / one.warm[size]:,.0f}",
+                f"{each.records / one.warm[size]:,.0f}",
                 f"{peer.warm[size] / one.warm[size]:.2f}x" if ours else "",
-                f"{BUDGET}x" if ours else "",
                 f"{one.cold:.1f} s",
                 f"{peer.cold / one.cold:.2f}x" if ours else "",
             )
@@ -194,9 +209,8 @@ def main(arguments: Sequence[str]) -> None:
     run(
         Console(width=measure.WIDTH),
         options.runs,
-        records=options.records,
+        records=dict.fromkeys(options.batch_sizes, options.records),
         first=options.first,
-        batch_sizes=options.batch_sizes,
         upsert=options.upsert,
         plot=options.plot,
     )

@@ -51,29 +51,19 @@ FILES, FEWER_FILES = 1_000_000, 100_000
 COMMITS = 2_000  # without a checkpoint; each is a file on the disk
 SCANS = ("all", "one")
 INGESTS = ("bayou, one batch", "Spark from_json, from the topic")
+FLIGHTS = 100_000
 PLANS = ("1000000-point-cold", "1000000-every-file-warm")
 """Measured once, in sessions of their own: the second one fills delta-spark's heap."""
 
 ROW_OPERATIONS = ("merge-half", "update")
-QUESTIONS = [f"q{number}" for number in range(1, 6)]  # delta-spark's first queries take minutes
+QUESTIONS = [f"q{number}" for number in range(1, 6)]
 TOPICS, WRITERS = (1, 100), (1, 8)
 WRITES, WRITES_ONCE = ("append", "delete"), ("merge", "vacuum")
-LARGE = (100_000, 1_000_000)
+KAFKA = {10_000: 100_000, 100_000: 500_000, 1_000_000: 1_000_000}
+UPSERTS = {100_000: 200_000, 1_000_000: 200_000}
+"""Numbers of records by batch size; the peer takes minutes for many small batches."""
 
-
-def kafka(console: Console, *, upsert: bool = False) -> None:
-    """Measure the pipeline once; small batches, which take the peer minutes, on fewer records."""
-    if upsert:
-        kafka_to_delta.run(
-            console, 1, records=200_000, first=50_000, upsert=True, batch_sizes=LARGE
-        )
-    else:
-        for records, first, size in (
-            (100_000, 20_000, 10_000),
-            (500_000, 50_000, 100_000),
-            (1_000_000, 50_000, 1_000_000),
-        ):
-            kafka_to_delta.run(console, 1, records=records, first=first, batch_sizes=(size,))
+COLD_RECORDS = 20_000
 
 
 PARTS: dict[str, Callable[[Console, int], None]] = {
@@ -94,8 +84,8 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "write": lambda console, runs: write_rows.run(console, 1, runs, WRITES),
     "write-once": lambda console, _: write_rows.run(console, 1, 1, WRITES_ONCE),
     "spark-plan": lambda console, _: spark_scan.run(console, 1, PLANS),
-    "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1, only=QUESTIONS),
     "tpch": lambda console, _: tpc_suite.run(tpch.SUITE, console, 1),
+    "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1, only=QUESTIONS),
     "spark": lambda console, runs: spark_scan.run(console, runs, SCANS),
     "spark-small": lambda console, _: spark_scan.run(console, 1, ("small",)),
     "spark-tables": lambda console, _: spark_tables.run(console, ROW_OPERATIONS, 1),
@@ -103,9 +93,11 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "spark-write": lambda console, _: spark_write.run(console, spark_write.ROWS, 1),
     "uniform": lambda console, runs: uniform.run(console, uniform.FILES[:-1], runs),
     "optimize": lambda console, _: optimize.run(console, 0.25, 1),
-    "ingest": lambda console, _: ingest.run(console, 1, INGESTS),
-    "kafka": lambda console, _: kafka(console),
-    "upsert": lambda console, _: kafka(console, upsert=True),
+    "ingest": lambda console, _: ingest.run(console, 1, INGESTS, FLIGHTS),
+    "kafka": lambda console, _: kafka_to_delta.run(console, 1, records=KAFKA, first=COLD_RECORDS),
+    "upsert": lambda console, _: kafka_to_delta.run(
+        console, 1, records=UPSERTS, first=COLD_RECORDS, upsert=True
+    ),
     "steady": lambda console, _: steady_latency.run(console, 5_000, 30, 20),
     "latency": lambda console, _: ingest_latency.run(console, 1),
     "scale": lambda console, _: scale.run(

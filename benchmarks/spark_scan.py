@@ -138,6 +138,7 @@ CASES = {
         query="2",
         table=lambda: scan_rows.small_files_table(scan_rows.SMALL_FILES),
         budgets={},
+        variants=("enable", PEER),
     ),
     "first": Case(
         title="160,000 rows, 2 of 8 columns, first query of a session",
