@@ -15,6 +15,7 @@ from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.arrow.arrays import to_array, to_scalar
 from bayou.kernel.arrow.compute import pc
 from bayou.kernel.arrow.types import to_arrow_type
+from bayou.kernel.expressions.calendar import date_strings, timestamp_strings
 from bayou.kernel.expressions.literals import parse_timestamp
 from bayou.kernel.expressions.types import INTEGRAL, kind_of
 from bayou.protocol.schema import (
@@ -107,7 +108,7 @@ def cast(values: Datum, source: DataType, target: DataType, *, safe: bool = Fals
             expression=f"CAST(... AS {target})",
         )
     scalar = isinstance(values, pa.Scalar)
-    column = to_array([values.as_py()], values.type) if scalar else values
+    column = pa.repeat(values, 1) if scalar else values
     result: Datum = _converted(column, source, target)
     if not safe:
         failed = pc.and_(pc.is_null(result), pc.is_valid(column))
@@ -382,10 +383,12 @@ def _parse_time(string: str, target: DataType) -> dt.date:
 
 def _to_string(values: Datum, source: DataType) -> Datum:
     match kind_of(source):
-        case "boolean" | "integer" | "date":
+        case "boolean" | "integer":
             return pc.cast(values, pa.string())
+        case "date":
+            return date_strings(values)
         case "timestamp" | "timestamp_ntz":
-            return _without_zeros(pc.cast(pc.cast(values, pa.timestamp("us")), pa.string()))
+            return _without_zeros(timestamp_strings(pc.cast(values, pa.timestamp("us"))))
         case "float" if source == FLOAT:
             return map_distinct(pc.cast(values, pa.float32()), java_float, pa.string())
         case "float":

@@ -5,7 +5,8 @@ As in Spark, logic is three-valued, NaN equals NaN and is the maximum, and 0.0 e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -146,7 +147,9 @@ class Evaluator:
                 return pc.match_substring_regex(strings, like_to_re2(pattern, escape))
             case Cast(operand, data_type, safe):
                 source_type = type_of(operand, self._schema)
-                result = cast(self._value(operand, batch), source_type, data_type, safe=safe)
+                values = self._value(operand, batch)
+                with _evaluation_errors(f"CAST(... AS {data_type})"):
+                    result = cast(values, source_type, data_type, safe=safe)
                 return cast_for_comparison(result, target)
             case Function(name, arguments):
                 return cast_for_comparison(self._call(name, expression, arguments, batch), target)
@@ -240,13 +243,15 @@ class Evaluator:
             return pc.cast(evaluate(arguments, batch), result)
         values = [self._value(argument, batch) for argument in arguments]
         if not all(isinstance(value, pa.Scalar) for value in values):
-            return definition.evaluate(values, result)
+            with _evaluation_errors(name):
+                return definition.evaluate(values, result)
         # All arguments are constants, so the function is evaluated once. It requires at least one
         # array. The first argument that the function doesn't require as a constant becomes one.
         positions = range(len(values))
         position = next((i for i in positions if i not in definition.constants), 0)
-        values[position] = to_array([values[position].as_py()], values[position].type)
-        return definition.evaluate(values, result)[0]
+        values[position] = pa.repeat(values[position], 1)
+        with _evaluation_errors(name):
+            return definition.evaluate(values, result)[0]
 
     def _case(self, arguments: tuple[Expression, ...], batch: pa.RecordBatch) -> Datum:
         remaining: Datum = pa.repeat(to_scalar(True, pa.bool_()), batch.num_rows)
@@ -272,6 +277,22 @@ class Evaluator:
             missing = _as_array(pc.is_null(result), batch)
             result = pc.if_else(missing, self._on_rows(argument, batch, missing), result)
         return result
+
+
+@contextlib.contextmanager
+def _evaluation_errors(name: str) -> Iterator[None]:
+    """Context manager that converts errors of Arrow and Python about values of rows.
+
+    The operands of AND, OR and CASE that Spark doesn't evaluate then cause no error.
+    """
+    try:
+        yield
+    except (pa.ArrowInvalid, OverflowError) as error:
+        reason = str(error).strip().rstrip(".")
+        raise EvaluationError(
+            f"{name}: {reason}. Exclude the row with a condition (CASE WHEN, AND).",
+            expression=name,
+        ) from error
 
 
 def _without_negative_zero(values: Any) -> Any:

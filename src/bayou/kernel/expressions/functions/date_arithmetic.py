@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from bayou.errors import EvaluationError
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.expressions.calendar import in_arrow_years, year_of
 from bayou.kernel.expressions.casts import cast, raise_if_failed
 from bayou.kernel.expressions.functions.definition import (
     Binding,
@@ -50,8 +51,8 @@ def floor_to_multiple(micros: Datum, step: int) -> Datum:
 
 def months_of(dates: Datum) -> Datum:
     """Return the number of months since January of the year 0."""
-    years = pc.cast(pc.year(dates), pa.int64())
-    return pc.add(pc.multiply(years, 12), pc.subtract(pc.month(dates), 1))
+    month = pc.subtract(pc.month(in_arrow_years(dates)), 1)
+    return pc.add(pc.multiply(year_of(dates), 12), month)
 
 
 def first_of_month(months: Datum) -> Datum:
@@ -181,7 +182,7 @@ def _months_later(dates: Datum, months: Datum) -> Datum:
     target = pc.add(months_of(dates), pc.cast(months, pa.int64()))
     first = pc.cast(pc.cast(first_of_month(target), pa.int32()), pa.int64())
     next_first = pc.cast(pc.cast(first_of_month(pc.add(target, 1)), pa.int32()), pa.int64())
-    day = pc.subtract(pc.day(dates), 1)
+    day = pc.subtract(pc.day(in_arrow_years(dates)), 1)
     last = pc.subtract(next_first, 1)
     days = pc.min_element_wise(pc.add(first, day), last, skip_nulls=False)
     return pc.cast(pc.cast(days, pa.int32()), pa.date32())

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from bayou.errors import PredicateError
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.expressions.calendar import in_arrow_years, year_of
 from bayou.kernel.expressions.casts import cast
 from bayou.kernel.expressions.functions.date_arithmetic import (
     floor_to_multiple,
@@ -86,7 +87,7 @@ def _padded(numbers: Datum, width: int) -> Datum:
 
 
 def _year(dates: Datum, width: int) -> Datum:
-    years = pc.year(dates)
+    years = year_of(dates)
     digits = _padded(years, width)
     if width < 4:
         return digits
@@ -95,12 +96,12 @@ def _year(dates: Datum, width: int) -> Datum:
 
 def _day_name(dates: Datum, _: Datum) -> Datum:
     names = pa.array(["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
-    return names.take(pc.day_of_week(dates))
+    return names.take(pc.day_of_week(in_arrow_years(dates)))
 
 
 def _month_name(dates: Datum, _: Datum) -> Datum:
     names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-    return pa.array(names).take(pc.subtract(pc.month(dates), 1))
+    return pa.array(names).take(pc.subtract(pc.month(in_arrow_years(dates)), 1))
 
 
 def _of_clock(step: int, modulo: int, width: int) -> Any:
@@ -114,13 +115,13 @@ def _of_clock(step: int, modulo: int, width: int) -> Any:
 PATTERNS: dict[str, Callable[[Datum, Datum], Datum]] = {
     "yyyy": lambda dates, _: _year(dates, 4),
     "y": lambda dates, _: _year(dates, 1),
-    "yy": lambda dates, _: pc.utf8_slice_codeunits(_padded(pc.year(dates), 4), -2),
+    "yy": lambda dates, _: pc.utf8_slice_codeunits(_padded(year_of(dates), 4), -2),
     "MMM": _month_name,
-    "MM": lambda dates, _: _padded(pc.month(dates), 2),
-    "M": lambda dates, _: _padded(pc.month(dates), 1),
-    "dd": lambda dates, _: _padded(pc.day(dates), 2),
-    "d": lambda dates, _: _padded(pc.day(dates), 1),
-    "DDD": lambda dates, _: _padded(pc.day_of_year(dates), 3),
+    "MM": lambda dates, _: _padded(pc.month(in_arrow_years(dates)), 2),
+    "M": lambda dates, _: _padded(pc.month(in_arrow_years(dates)), 1),
+    "dd": lambda dates, _: _padded(pc.day(in_arrow_years(dates)), 2),
+    "d": lambda dates, _: _padded(pc.day(in_arrow_years(dates)), 1),
+    "DDD": lambda dates, _: _padded(pc.day_of_year(in_arrow_years(dates)), 3),
     "E": _day_name,
     "HH": _of_clock(3_600_000_000, 24, 2),
     "H": _of_clock(3_600_000_000, 24, 1),

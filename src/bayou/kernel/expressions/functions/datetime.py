@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.arrow.compute import pc
+from bayou.kernel.expressions.calendar import in_arrow_years, year_of
 from bayou.kernel.expressions.functions.date_arithmetic import (
     add_days,
     add_interval,
@@ -54,7 +55,8 @@ from bayou.protocol.schema import (
 
 def _field(kernel: Callable[[Any], Any]) -> Any:
     def evaluate(values: Sequence[Datum], result: Any) -> Datum:
-        return pc.cast(kernel(values[0]), result)
+        dates = values[0] if kernel is year_of else in_arrow_years(values[0])
+        return pc.cast(kernel(dates), result)
 
     return evaluate
 
@@ -198,7 +200,7 @@ def _of_day(name: str, summary: str, step: int, modulo: int) -> Function:
 
 
 FUNCTIONS: tuple[Function | Macro, ...] = (
-    _calendar("year", "The year.", pc.year, rises=True),
+    _calendar("year", "The year.", year_of, rises=True),
     _calendar("quarter", "The quarter, 1 to 4.", pc.quarter),
     _calendar("month", "The month, 1 to 12.", pc.month),
     _calendar("day", "The day of the month.", pc.day, "dayofmonth"),
