@@ -30,8 +30,9 @@ Expressions have the semantics of Spark 4 with its default settings:
 
 Differences from Spark: the session's time zone is always UTC; strings are converted to timestamps
 of the years 1 to 9999 only; bytes that aren't UTF-8 become U+FFFD in a string; decimals of 38
-digits are compared exactly. `tests/kernel/expressions/recorded` has about 1,900 expressions with
-their results in Spark, which tests compare with the evaluator.
+digits are compared exactly; `repeat`, `space`, `lpad`, `rpad` and `replace` don't return more than
+16,777,216 characters from a shorter string. `tests/kernel/expressions/recorded` has about 1,900
+expressions with their results in Spark, which tests compare with the evaluator.
 
 Results of these functions may differ from Java's in the last digit: INEXACT.
 In a Spark session, Spark evaluates the conditions and values of DELETE, UPDATE and MERGE that use

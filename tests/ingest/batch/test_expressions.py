@@ -119,37 +119,6 @@ def test_a_condition_that_is_true_without_its_fields_selects_records(processed, 
     assert proof(pipeline).holds
 
 
-@pytest.mark.parametrize("destination", ["", "        partition-columns: [at]\n"])
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "timestamp_seconds(seconds)",
-        "CAST(seconds AS TIMESTAMP)",
-        "CAST(timestamp_seconds(seconds) AS DATE)",
-        "CASE WHEN id = 2 THEN timestamp_seconds(seconds) ELSE timestamp_millis(seconds) END",
-    ],
-)
-def test_a_derived_time_that_is_no_date_of_python_makes_a_dead_letter(
-    processed, expression, destination
-):
-    schema = {"properties": {"id": {"type": "integer"}, "seconds": {"type": "integer"}}}
-    pipeline = processed(f'columns: {{at: "{expression}"}}', schema=schema)
-    text = pipeline.file.read_text()
-    path = "        table-path: lake/events\n"
-    pipeline.file.write_text(text.replace(path, path + destination))
-    pipeline.produce(
-        {"id": 1, "seconds": 1704448800},
-        {"id": 2, "seconds": 1704448800000},
-        {"id": 3},
-        {"id": 4, "seconds": -1704448800},
-    )
-    report = pipeline.take_in()
-    assert (report.rows, report.dead_letters) == (3, 1)
-    (reason,) = reasons(pipeline)
-    assert reason == "processing.columns.at: the result is outside of the years 1 to 9999"
-    assert [row[0] for row in rows(pipeline, "id", "at")] == [1, 3, 4]
-
-
 def test_joined_names_are_empty_if_a_record_has_no_names(processed):
     pipeline = processed("""columns: {name: "concat_ws(' ', event_type, amount)"}""")
     pipeline.produce(event(1, amount="a"), {"id": 2}, event(3))

@@ -26,6 +26,8 @@ from bayou.kernel.expressions.functions.regular_expressions import to_re2
 from bayou.kernel.expressions.model import Expression, Literal, call
 from bayou.protocol.schema import BINARY, BOOLEAN, INTEGER, LONG, STRING, DataType
 
+_LONGEST = 1 << 24  # characters of a result that is longer than its argument
+
 
 def _by_row(function: Callable[..., Any]) -> Any:
     return lambda values, result: rowwise(function, result, *values)
@@ -158,13 +160,39 @@ def _pair(kernel: Any, function: Callable[[str, str], bool]) -> Any:
 
 
 def _replace(string: str, search: str, replacement: str = "") -> str:
-    return string.replace(search, replacement) if search else string
+    if not search:
+        return string
+    growth = len(replacement) - len(search)
+    if growth > 0:
+        _check_length("replace", len(string) + growth * string.count(search), string)
+    return string.replace(search, replacement)
 
 
-def _padded(*, left: bool) -> Any:
+def _repeated(string: str, n: int) -> str:
+    _check_length("repeat", len(string) * n, string)
+    return string * n
+
+
+def _spaces(n: int) -> str:
+    _check_length("space", n)
+    return " " * n
+
+
+def _check_length(name: str, length: int, string: str = "") -> None:
+    """Raise an error for a result that is too long, and longer than the argument."""
+    if length > max(_LONGEST, len(string)):
+        raise EvaluationError(
+            f"{name}: the result would have {length:,} characters, the limit is {_LONGEST:,}. Use "
+            "a smaller argument, or exclude the row with a condition (CASE WHEN, AND).",
+            expression=name,
+        )
+
+
+def _padded(name: str, *, left: bool) -> Any:
     def pad(string: str, length: int, filler: str = " ") -> str:
         if len(string) >= length or not filler:
             return string[: max(length, 0)]
+        _check_length(name, length, string)
         missing = length - len(string)
         padding = (filler * (missing // len(filler) + 1))[:missing]
         return padding + string if left else string + padding
@@ -360,14 +388,14 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="lpad(s, length[, pad])",
         summary="The string padded on the left, or truncated, to a length.",
         bind=_of_string(INTEGER, STRING),
-        evaluate=_padded(left=True),
+        evaluate=_padded("lpad", left=True),
     ),
     Function(
         name="rpad",
         signature="rpad(s, length[, pad])",
         summary="The string padded on the right, or truncated, to a length.",
         bind=_of_string(INTEGER, STRING),
-        evaluate=_padded(left=False),
+        evaluate=_padded("rpad", left=False),
     ),
     Function(
         name="rlike",
@@ -386,7 +414,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="repeat(s, n)",
         summary="The string repeated n times.",
         bind=fixed_parameters(STRING, INTEGER, result=STRING),
-        evaluate=_by_row(lambda string, n: string * n),
+        evaluate=_by_row(_repeated),
     ),
     Function(
         name="reverse",
@@ -414,7 +442,7 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
         signature="space(n)",
         summary="A string of n spaces.",
         bind=fixed_parameters(INTEGER, result=STRING),
-        evaluate=_by_row(lambda n: " " * n),
+        evaluate=_by_row(_spaces),
     ),
     Function(
         name="ascii",
