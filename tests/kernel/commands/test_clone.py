@@ -143,6 +143,41 @@ def test_what_cannot_be_is_refused(path, target, written):
     assert not Path(target, "_delta_log").exists()
 
 
+UNCHECKED = {
+    "a constraint": {"delta.constraints.low": "id < 1"},
+    "another condition": {"delta.constraints.Known": "id < 1"},
+    "suspended row tracking": {
+        "delta.enableRowTracking": "true",
+        "delta.rowTrackingSuspended": "true",
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(UNCHECKED))
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("shallow", [False, True])
+def test_a_clone_gets_no_property_that_its_rows_may_violate(
+    path, target, written, name, replace, shallow
+):
+    written(*ROWS, configuration={"delta.constraints.known": "id < 10"})
+    if replace:
+        bayou.create(target, {"id": "long"})
+    key, match = max(UNCHECKED[name]), "checked first|both enabled"
+    with pytest.raises(TablePropertyError, match=match) as raised:
+        bayou.table(path).clone(
+            target, configuration=UNCHECKED[name], replace=replace, shallow=shallow
+        )
+    assert raised.value.key == key
+    assert Path(target, "_delta_log").exists() == replace
+    bayou.table(path).clone(
+        target,
+        configuration={"delta.constraints.known": "id < 10"},
+        replace=replace,
+        shallow=shallow,
+    )
+    assert rows(target) == rows(path)
+
+
 @pytest.fixture
 def progress(engine, path) -> Callable[..., None]:
     """Commits transaction identifiers without a row."""

@@ -20,6 +20,7 @@ from bayou.errors import (
     CorruptTableError,
     SchemaError,
     StorageError,
+    TablePropertyError,
 )
 from support.short_responses import ShortResponses, without_last_line
 
@@ -242,8 +243,14 @@ def test_what_cannot_be_a_table_is_refused(folder):
     with pytest.raises(ArgumentError, match="no Parquet file"):
         bayou.table(folder).convert()
     put(folder, "a.parquet", {"id": [1]})
-    with pytest.raises(ArgumentError, match="column mapping"):
-        bayou.table(folder).convert(configuration={"delta.columnMapping.mode": "name"})
+    for properties in (
+        {"delta.columnMapping.mode": "name"},
+        {"delta.enableIcebergCompatV2": "true"},
+    ):
+        with pytest.raises(ArgumentError, match="column mapping"):
+            bayou.table(folder).convert(configuration=properties)
+    with pytest.raises(TablePropertyError, match="existing rows must be checked"):
+        bayou.table(folder).convert(configuration={"delta.constraints.low": "id < 1"})
     (folder / "notes.txt").write_text("no Parquet")
     with pytest.raises(StorageError, match=r"notes\.txt"):
         bayou.table(folder).convert()

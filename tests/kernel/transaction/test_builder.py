@@ -201,6 +201,11 @@ def test_row_tracking_and_constraints_do_not_come_to_an_existing_table_by_proper
         existing(log).with_table_properties({"delta.enableRowTracking": "true"}).build(log.engine)
     with pytest.raises(TablePropertyError, match="alter.add_constraint"):
         existing(log).with_table_properties({"delta.constraints.c": "id > 1"}).build(log.engine)
+    satisfied = {"delta.constraints.c": "id > 1"}
+    builder = existing(log, satisfied)
+    builder.with_table_properties({"delta.constraints.C": "id > 1"}).build(log.engine)
+    with pytest.raises(TablePropertyError, match="alter.add_constraint"):
+        builder.with_table_properties({"delta.constraints.c": "id > 2"}).build(log.engine)
 
 
 def test_domains_are_set_and_removed(log):

@@ -166,6 +166,7 @@ class Maintenance(BoundTable):
             replace: whether to replace an existing table at `target`. A shallow clone can't replace
                 a table that has data files.
             configuration: table properties of the clone, in addition to this table's properties.
+                They can't add CHECK constraints.
             transaction_identifiers: whether to copy the transaction identifiers, which record the
                 progress of pipelines and streaming queries.
 
@@ -217,7 +218,8 @@ class Maintenance(BoundTable):
         Args:
             partition_schema: the partition columns and their types, in folder order
                 (`day=2024-01-05/hour=7`); None if the files aren't partitioned.
-            configuration: properties of the new table; column mapping can't be enabled.
+            configuration: properties of the new table. They can't enable column mapping or add
+                CHECK constraints.
             collect_statistics: whether to collect statistics for data skipping.
             name, description: name and description in the table's metadata.
 

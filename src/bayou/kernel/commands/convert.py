@@ -19,6 +19,7 @@ from bayou.kernel.engine import Engine, FileStatus, ParquetFooter
 from bayou.kernel.log.table_state import load_table_state
 from bayou.kernel.operation import Operation
 from bayou.kernel.transaction.builder import TransactionBuilder
+from bayou.kernel.transaction.metadata_update import check_constraints_unchanged
 from bayou.kernel.transaction.schema_evolution import merge_schemas
 from bayou.kernel.transaction_state import TransactionState
 from bayou.protocol import partition_values
@@ -28,7 +29,6 @@ from bayou.protocol.file_names import (
     LOG_DIRECTORY,
     data_file_path_to_uri,
 )
-from bayou.protocol.properties import COLUMN_MAPPING_MODE, normalize
 from bayou.protocol.schema import (
     ArrayType,
     DataType,
@@ -306,7 +306,8 @@ def convert(
         folder: decoded, fully qualified path.
         partition_schema: partition columns in the order of the partition folders
             (`day=2024-01-05`).
-        properties: properties of the new table; column mapping can't be enabled.
+        properties: properties of the new table. They can't enable column mapping or add CHECK
+            constraints.
         collect_statistics: whether to add statistics from the Parquet footers to the log.
         name, description: name and description in the table's metadata.
 
@@ -318,12 +319,7 @@ def convert(
     if existing is not None:
         return ConvertMetrics(version=existing, num_converted_files=0)
     requested = dict(properties or {})
-    if COLUMN_MAPPING_MODE.read(normalize(requested)) != "none":
-        raise ArgumentError(
-            f"{folder}: existing Parquet files can't be converted with column mapping. Convert "
-            "the files without column mapping, and enable column mapping afterwards.",
-            argument="properties",
-        )
+    check_constraints_unchanged(folder, {}, requested)
     partitions = partition_schema or StructType(())
     files = parquet_files(engine, folder, partitions)
     if not files:
@@ -355,6 +351,13 @@ def convert(
     if transaction.read_version >= 0:  # another writer has created the table
         return ConvertMetrics(version=transaction.read_version, num_converted_files=0)
     state = transaction.transaction_state(engine)
+    if state.column_mapping != "none":
+        raise ArgumentError(
+            f"{folder}: existing Parquet files can't be converted with column mapping, "
+            "which Iceberg compatibility enables too. Convert the files without these properties, "
+            "and enable column mapping afterwards.",
+            argument="properties",
+        )
     adds = _adds(state, files, footers, collect_statistics=collect_statistics)
     try:
         result = transaction.commit(

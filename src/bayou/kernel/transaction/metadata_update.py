@@ -124,6 +124,7 @@ def _create(table: str, request: MetadataRequest) -> UpdatedMetadata:
 def _use_metadata(
     table: str, metadata: Metadata, set_properties: Mapping[str, str]
 ) -> UpdatedMetadata:
+    check_constraints_unchanged(table, metadata.configuration, set_properties)
     stored, protocol_properties = _split_protocol_properties(
         {**metadata.configuration, **set_properties}
     )
@@ -163,8 +164,10 @@ def _update(state: TableState, request: MetadataRequest) -> UpdatedMetadata:
     merged = with_required_properties(
         state.path, state.properties, merged, replaces=request.replaces
     )
-    if request.metadata is None and not request.files_checked:
-        _check_changed_properties(state, merged)
+    if not request.files_checked:
+        check_constraints_unchanged(state.path, metadata.configuration, merged)
+        if request.metadata is None:
+            _check_row_tracking_unchanged(state, merged)
     if properties.ROW_TRACKING.read(merged) and _ROW_ID_COLUMN not in merged:
         merged.update(_row_tracking_columns())
     if request.schema is not None and request.replaces:
@@ -259,29 +262,40 @@ def _row_tracking_columns() -> dict[str, str]:
     }
 
 
-def _check_changed_properties(state: TableState, after: Mapping[str, str]) -> None:
-    """Raise an error if the properties enable row tracking or add a CHECK constraint.
+def check_constraints_unchanged(
+    table: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> None:
+    """Raise an error if table properties add or change a CHECK constraint.
 
-    Before row tracking is enabled, all existing files must have row ids. Before a constraint is
-    added, all existing rows must be checked. A transaction that only sets properties does neither.
+    A command that adds a constraint must check all existing rows. A command that only sets
+    properties doesn't check them.
+
+    Args:
+        before: the properties whose constraints the existing rows satisfy.
     """
-    before = state.properties
-    if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(before):
+    satisfied = {(n.lower(), sql) for n, sql in column_metadata.check_constraints(before).items()}
+    for name, sql in column_metadata.check_constraints(after).items():
+        if (name.lower(), sql) not in satisfied:
+            raise TablePropertyError(
+                f"{table}: CHECK constraint {name!r} can't be set as a table property, because "
+                "existing rows must be checked first. Add it with alter.add_constraint.",
+                table=table,
+                key=f"{column_metadata.CONSTRAINT_PREFIX}{name}",
+            )
+
+
+def _check_row_tracking_unchanged(state: TableState, after: Mapping[str, str]) -> None:
+    """Raise an error if table properties enable row tracking.
+
+    All existing files must have row ids before row tracking is enabled.
+    """
+    if properties.ROW_TRACKING.read(after) and not properties.ROW_TRACKING.read(state.properties):
         raise UnsupportedFeatureError(
             f"{state.path}: row tracking can't be enabled by this transaction, because all "
             "existing files need row ids first. Before the transaction, call "
             "alter.set_table_properties({'delta.enableRowTracking': 'true'}).",
             table=state.path,
             features=[features.ROW_TRACKING],
-        )
-    existing = set(column_metadata.check_constraints(before))
-    new = [name for name in column_metadata.check_constraints(after) if name not in existing]
-    if new:
-        raise TablePropertyError(
-            f"{state.path}: CHECK constraint {new[0]!r} can't be set as a table property, because "
-            "existing rows must be checked first. Add it with alter.add_constraint.",
-            table=state.path,
-            key=f"{column_metadata.CONSTRAINT_PREFIX}{new[0]}",
         )
 
 
