@@ -230,6 +230,22 @@ def test_a_nan_minimum_of_an_unknown_writer_is_no_bound(folder):
     assert table.to_arrow(filter="x < 3")["x"].to_pylist() == [2.0]
 
 
+def test_partition_timestamps_without_a_zone_stay_so(folder):
+    put(folder, "at=2024-01-05 10%3A00%3A00/a.parquet", {"id": [1]})
+    put(folder, "at=2024-01-06/a.parquet", {"id": [2]})
+    put(folder, "at=2024-01-07T10%3A00%3A00Z/a.parquet", {"id": [3]})
+    table = bayou.table(folder)
+    table.convert(pa.schema([("at", pa.timestamp("us", "UTC"))]))
+    commit = (folder / "_delta_log" / f"{0:020}.json").read_text()
+    adds = [json.loads(line)["add"] for line in commit.splitlines() if '"add"' in line]
+    assert [add["partitionValues"]["at"] for add in adds] == [
+        "2024-01-05 10:00:00",
+        "2024-01-06 00:00:00",
+        "2024-01-07T10:00:00.000000Z",
+    ]
+    assert table.to_arrow(filter="at = '2024-01-06'")["id"].to_pylist() == [2]
+
+
 def test_statistics_are_those_of_the_indexed_columns(folder):
     put(folder, "a.parquet", {"a": [1], "b": [2]})
     bayou.table(folder).convert(configuration={"delta.dataSkippingNumIndexedCols": "1"})

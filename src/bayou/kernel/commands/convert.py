@@ -30,6 +30,7 @@ from bayou.protocol.file_names import (
     data_file_path_to_uri,
 )
 from bayou.protocol.schema import (
+    TIMESTAMP_NTZ,
     ArrayType,
     DataType,
     MapType,
@@ -206,9 +207,11 @@ def _partition_values(folder: str, path: str, partitions: StructType) -> dict[st
 
 def _partition_value(folder: str, path: str, field: StructField, escaped: str) -> str | None:
     value = None if escaped == HIVE_DEFAULT_PARTITION else _unescape(escaped)
+    # A timestamp without a time zone is read in the reader's time zone, before and after.
+    zoneless = partition_values.lacks_time_zone(value, field.data_type)
+    data_type = TIMESTAMP_NTZ if zoneless else field.data_type
     try:
-        typed = partition_values.parse(value, field.data_type)
-        return partition_values.serialize(typed, field.data_type)
+        return partition_values.serialize(partition_values.parse(value, data_type), data_type)
     except ValueError as error:
         raise SchemaError(
             f"{folder}/{path}: {value!r} isn't a value of partition column {field.name!r} "
