@@ -13,13 +13,15 @@ import pytest
 
 import bayou
 from bayou.engines.arrow import ArrowEngine
-from bayou.errors import CommitConflictError
+from bayou.errors import CommitConflictError, ConstraintViolationError
 from bayou.kernel import CommitBoundary, Snapshot, Table, TransactionState, read_change_file
 from bayou.kernel.arrow.types import from_arrow_schema
+from bayou.kernel.commands.alter.constraints import add_constraint
 from bayou.kernel.commands.merge import MergeClause, MergeDefinition, MergeSource
 from bayou.kernel.commands.merge.execution import merge
 from bayou.kernel.commands.optimize.optimize import plan_optimize, plan_zorder
 from bayou.kernel.commands.optimize.purge import plan_purge
+from bayou.kernel.commands.optimize.rewrite_execution import run_plan
 from bayou.kernel.commands.row_changes.delete import begin_delete, commit_delete
 from bayou.kernel.commands.row_changes.update import begin_update, commit_update
 from bayou.kernel.commands.write import TableWrite, WriteMode, commit_write, plan_write
@@ -189,11 +191,17 @@ def test_a_delete_by_time_or_id_supports_every_name_of_its_zone(tmp_path, zone):
     ids=["optimize", "purge", "zorder"],
 )
 def test_a_rewrite_selects_partitions_by_their_time_in_its_zone(tmp_path, plan):
-    engine, path = table_of(str(tmp_path), {})
+    engine, path = table_of(str(tmp_path), VECTORS)
+    table = bayou.table(path, engine=engine)
+    table.delete("id IN (1, 4, 7)")
+    before = rows_in(engine, path, "Asia/Tokyo")
     state = Snapshot.load(engine, path)
-    for zone, files in (("JST", 2), ("UTC", 0)):
+    for zone, files in (("UTC", 0), ("JST", 2)):
         planned = plan(engine, state, "test", where=ZONED_CONDITION, time_zone=zone)
         assert planned.considered == files
+    table.alter.set_table_properties({"mine": "1"})  # the commit compares the files again
+    assert run_plan(engine, planned, "test").num_files_removed == 2
+    assert rows_in(engine, path, "Asia/Tokyo") == before
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["plain", "vectors", "feed"])
@@ -308,3 +316,29 @@ def test_a_feed_reads_times_in_its_zone(tmp_path):
             r for f in files for b in read_change_file(engine, state, f) for r in b.to_pylist()
         ]
     assert [row["p"] for row in found] == [TOKYO]
+
+
+def test_a_constraint_is_checked_with_the_times_in_its_zone(tmp_path):
+    engine, path = table_of(str(tmp_path), {})
+    condition = f"p < TIMESTAMP'{UTC_MIDNIGHT.isoformat()}' OR id > 6"
+
+    def add_condition(zone: str) -> None:
+        table = Snapshot.load(engine, path)
+        add_constraint(engine, table, "early", condition, engine_info="test", time_zone=zone)
+
+    def update(zone: str) -> None:
+        table = Snapshot.load(engine, path)
+        values = {"id": "id + 0"}
+        operation = begin_update(
+            engine, table, values, "id = 2", engine_info="test", time_zone=zone
+        )
+        commit_update(engine, operation, operation.run(engine))
+
+    with pytest.raises(ConstraintViolationError, match="existing rows violate"):
+        add_condition("UTC")
+    add_condition("JST")
+    with pytest.raises(ConstraintViolationError, match="rows violate CHECK constraint early"):
+        update("UTC")
+    before = rows_in(engine, path, "Asia/Tokyo")
+    update("JST")
+    assert rows_in(engine, path, "Asia/Tokyo") == before

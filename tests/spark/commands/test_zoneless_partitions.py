@@ -86,6 +86,14 @@ def test_a_merge_by_spark_moves_only_rows_whose_time_changes(in_tokyo, table):
     assert shown(in_tokyo, table)[1:] == [(2, LOCAL, "2023-12-31 16:00:00"), (3, LOCAL, None)]
 
 
+def test_a_constraint_is_checked_with_times_in_the_session_s_zone(in_tokyo, table):
+    in_tokyo.sql(
+        f"ALTER TABLE {table} ADD CONSTRAINT early CHECK (p < TIMESTAMP'{LOCAL}Z' AND id > 0)"
+    )
+    in_tokyo.sql(f"UPDATE {table} SET copy = p WHERE id = 1")
+    assert shown(in_tokyo, table) == [(1, LOCAL, LOCAL), (2, LOCAL, None), (3, LOCAL, None)]
+
+
 @pytest.mark.parametrize(
     ("settings", "zone"),
     [({"spark.bayou.enabled": "true"}, ZONE), ({}, "UTC")],

@@ -10,6 +10,7 @@ from bayou.api.commands.alter import TableAlterer
 from bayou.errors import ArgumentError, SchemaError
 from bayou.kernel.commands.alter.change_column import change_column
 from bayou.kernel.commands.alter.columns import NewColumn, add_columns
+from bayou.kernel.commands.alter.constraints import add_constraint
 from bayou.kernel.commands.alter.replace_columns import replace_columns
 from bayou.kernel.commands.alter.schema_paths import resolve_path
 from bayou.kernel.table_features.column_dependencies import quote_path
@@ -155,7 +156,7 @@ def _parse_add(cursor: TokenCursor) -> Callable[[TargetTable], object]:
         name = cursor.name("the name of a constraint")
         cursor.expect("CHECK")
         condition = cursor.parenthesized()
-        return _alteration(lambda a: a.add_constraint({name: condition}))
+        return _constraint(name, condition)
     if cursor.take("FEATURE"):
         feature = cursor.string_or_name("the name of a feature")
         return _alteration(lambda a: a.add_feature(feature))
@@ -165,6 +166,20 @@ def _parse_add(cursor: TokenCursor) -> Callable[[TargetTable], object]:
     else:
         columns = cursor.comma_separated(lambda: parse_column_definition(cursor))
     return _addition(columns)
+
+
+def _constraint(name: str, condition: str) -> Callable[[TargetTable], object]:
+    def add(target: TargetTable) -> object:
+        return add_constraint(
+            target.engine,
+            target.table.latest_snapshot(target.engine),
+            name,
+            condition,
+            engine_info=SPARK_ENGINE_INFO,
+            time_zone=target.time_zone,
+        )
+
+    return add
 
 
 def _addition(columns: Sequence[NewColumn]) -> Callable[[TargetTable], object]:

@@ -32,13 +32,23 @@ from bayou.protocol.schema import BOOLEAN, VOID, ArrayType, MapType, StructField
 
 
 def check_rows(
-    engine: Engine, state: TableState, name: str, sql: str, predicate: Predicate
+    engine: Engine,
+    state: TableState,
+    name: str,
+    sql: str,
+    predicate: Predicate,
+    *,
+    time_zone: str,
 ) -> None:
-    """Check that a new CHECK constraint is true for every row; reads all files."""
+    """Check that a new CHECK constraint is true for every row; reads all files.
+
+    Args:
+        time_zone: time zone of partition timestamps that have no time zone in the log.
+    """
     used = list(dict.fromkeys(path[0].lower() for path in referenced_columns(predicate)))
     columns = StructType(tuple(f for f in state.schema if f.name.lower() in used))
     evaluator = engine.expressions.predicate_evaluator(columns, predicate)
-    with _batches(engine, state, columns, None) as batches:
+    with _batches(engine, state, columns, None, time_zone) as batches:
         for batch in batches:
             try:
                 valid = evaluator.eval(batch)
@@ -125,10 +135,14 @@ def _is_valid(state: TableState, schema: StructType, rows: pa.RecordBatch) -> bo
 
 @closeable
 def _batches(
-    engine: Engine, state: TableState, columns: StructType, filter: Predicate | None
+    engine: Engine,
+    state: TableState,
+    columns: StructType,
+    filter: Predicate | None,
+    time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
     builder = ScanBuilder(state).with_filter(filter).with_read_schema(columns)
-    scan = builder.build()
+    scan = builder.with_time_zone(time_zone).build()
     scan_state = scan.scan_state(engine)
     with scan.scan_files(engine).flat_map(lambda batch: batch.rows()) as files:
         for file in files:
@@ -152,9 +166,19 @@ def _format(value: object) -> str:
 
 
 def add_constraint(
-    engine: Engine, state: TableState, name: str, sql: str, *, engine_info: str
+    engine: Engine,
+    state: TableState,
+    name: str,
+    sql: str,
+    *,
+    engine_info: str,
+    time_zone: str = "UTC",
 ) -> AlterationMetrics:
-    """Add a CHECK constraint after checking the existing rows."""
+    """Add a CHECK constraint after checking the existing rows.
+
+    Args:
+        time_zone: time zone of partition timestamps that have no time zone in the log.
+    """
     if not re.fullmatch(r"[^\s.`]+", name):
         raise ArgumentError(
             f"{state.path}: {name!r} isn't a valid constraint name. Use no whitespace, dots or "
@@ -170,7 +194,7 @@ def add_constraint(
             key=existing,
         )
     predicate = constraint_predicate(state.path, state.schema, name, sql)
-    check_rows(engine, state, name, sql, predicate)
+    check_rows(engine, state, name, sql, predicate, time_zone=time_zone)
     alteration = Alteration(
         engine=engine,
         state=state,
