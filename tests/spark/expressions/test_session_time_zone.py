@@ -60,6 +60,8 @@ SCHEMA = StructType(
             "name LIKE 'a%' AND length(name) > n AND ts < TIMESTAMP'2024-06-01 Europe/Berlin'",
         ),
         ("ts IS NULL", None),
+        ("year(day) = 2024 AND last_day(day) = day", None),
+        ("day >= to_date('2024-06-01')", None),
         ("no condition at all", None),
     ],
 )
@@ -73,6 +75,9 @@ def test_times_without_a_zone_get_that_of_the_session(condition, expected):
     ("condition", "said"),
     [
         ("hour(ts) = 3", "Compare the column with timestamps"),
+        ("year(ts) = 2024", "Compare the column with timestamps"),
+        ("year(to_timestamp(name)) = 2024", "Compare the column with timestamps"),
+        ("hour(day) = 3", "Compare the column with timestamps"),
         ("CAST(ts AS DATE) = '2024-06-01'", "Compare the column with timestamps"),
         ("ts >= DATE'2024-06-01'", "Compare the column with timestamps"),
         ("ts BETWEEN DATE'2024-06-01' AND '2024-06-02'", "Compare the column with timestamps"),

@@ -60,6 +60,11 @@ _DATETIME_FUNCTIONS = frozenset(
     for function in all_functions()["Dates and timestamps"]
     for name in (function.name, *function.aliases)
 )
+_DATE_FUNCTION = re.compile(
+    r"year|quarter|month|day(of(month|week|year))?|weekday|weekofyear|last_day|add_months|trunc|"
+    r"date_?(add|diff)|date_sub|make_date|to_date|unix_date"
+)
+"""Functions of dates. Their results depend on the time zone only if an argument is a timestamp."""
 _COMPARISONS = (Column, Literal, Comparison, In, InExpressions, IsNull, And, Or, Not)
 _UTC = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "+00:00"})
 
@@ -198,7 +203,8 @@ def _is_zone_independent(expression: Expression) -> bool:
         case Literal(data_type=data_type) | Cast(data_type=data_type):
             return data_type is None or not has_timestamps(data_type)
         case Function(name=name):
-            return name.lower() not in _DATETIME_FUNCTIONS
+            folded = name.lower()
+            return folded not in _DATETIME_FUNCTIONS or _DATE_FUNCTION.fullmatch(folded) is not None
         case _:
             return True
 
