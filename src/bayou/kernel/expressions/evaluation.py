@@ -112,13 +112,16 @@ class Evaluator:
             selection: mask without nulls: true for the rows to evaluate. The values of the other
                 rows are undefined. If None, all rows are evaluated.
         """
-        values: pa.Array[Any] = _as_array(
+        values: Any = _as_array(
             self._value(self._expression, batch)
             if selection is None
             else self._on_rows(self._expression, batch, selection),
             batch,
         )
-        return values
+        if isinstance(values, pa.ChunkedArray):  # Arrow divides strings of more than 2 GiB
+            values = pa.concat_arrays(values.chunks)
+        result: pa.Array[Any] = values
+        return result
 
     def _value(
         self, expression: Expression, batch: pa.RecordBatch, target: pa.DataType | None = None

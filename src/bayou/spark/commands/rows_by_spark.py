@@ -33,7 +33,6 @@ from bayou.protocol.sql import quote_identifier
 from bayou.spark.errors import as_bayou_error, readable_errors
 from bayou.spark.executors.executor_tasks import (
     TaskResults,
-    concatenated,
     decode_results,
     encode_result,
     map_in_arrow,
@@ -310,27 +309,27 @@ class _TaskRows:
                 yield from self._new_rows(batch)
 
     def _changed_rows(self, file: ScanFile, batches: list[pa.RecordBatch]) -> MatchedRows | None:
-        rows = concatenated(batches)
-        positions = rows.column(POSITION)
+        rows = pa.Table.from_batches(batches)
+        positions = _column(rows, POSITION)
         duplicate = pc.equal(positions.slice(1), positions.slice(0, len(positions) - 1))
         if duplicate.true_count:
             if not self._allow_duplicates:
                 raise multiple_matches_error(self._task.state.transaction_state.table)
             first = pa.concat_arrays([pa.array([True]), pc.invert(duplicate)])
             rows = rows.filter(first)
-        rows = _filtered(rows, pc.greater_equal(rows.column(ACTION), 0))
+        rows = _filtered(rows, pc.greater_equal(_column(rows, ACTION), 0))
         if rows.num_rows == 0:
             return None
-        numbers = rows.column(ACTION)
+        numbers = _column(rows, ACTION)
         for entry in pc.value_counts(numbers).to_pylist():
             self.action_counts[entry["values"]] += entry["counts"]
         updates = [n for n, action in enumerate(self._actions) if action.kind == "update"]
         updated = pc.is_in(numbers, value_set=pa.array(updates, numbers.type))
         changed = _filtered(rows, updated)
-        updated_positions: Any = changed.column(POSITION).cast(pa.int64())
+        updated_positions: Any = _column(changed, POSITION).cast(pa.int64())
         return MatchedRows(
             file=file,
-            deleted=to_bitmap(rows.filter(pc.invert(updated)).column(POSITION)),
+            deleted=to_bitmap(_column(rows, POSITION).filter(pc.invert(updated))),
             updated=updated_positions,
             values=changed.select(list(self._task.assigned)),
         )
@@ -415,7 +414,12 @@ def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, list[pa.R
         yield current, pending
 
 
-def _filtered(rows: pa.RecordBatch, mask: Any) -> pa.RecordBatch:
+def _column(rows: pa.Table, name: str) -> Any:
+    """Return a column of numbers as one array."""
+    return rows.column(name).combine_chunks()
+
+
+def _filtered(rows: pa.Table, mask: Any) -> pa.Table:
     return rows if mask.true_count == len(mask) else rows.filter(mask)
 
 

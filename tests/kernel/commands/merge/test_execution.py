@@ -12,6 +12,7 @@ import bayou
 from bayou.engines.memory import MemoryEngine
 from bayou.errors import ConstraintViolationError
 from bayou.kernel import Operation, Table, write_data
+from bayou.kernel.commands.merge import join
 from bayou.protocol.column_metadata import identity_column
 from bayou.protocol.schema import LONG, STRING, StructField, StructType
 
@@ -141,3 +142,38 @@ def test_nothing_written_stays_behind_a_merge_that_fails(properties: dict[str, s
     with pytest.raises(ConstraintViolationError, match="low"):
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
     assert {file.path for file in files.list_from(f"{path}/")} == before
+
+
+@pytest.mark.parametrize("tracked", [False, True], ids=["plain", "tracked"])
+@pytest.mark.parametrize("feed", ["false", "true"], ids=["no feed", "feed"])
+def test_rows_with_large_source_values_are_joined_in_slices(
+    properties: dict[str, str], feed: str, tracked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join, "_MAX_JOINED_BYTES", 100)
+    options = {**properties, "delta.enableChangeDataFeed": feed}
+    if tracked:
+        options["delta.enableRowTracking"] = "true"
+    given = pa.table({"id": list(range(60)), "n": [i % 4 for i in range(60)], "s": ["old"] * 60})
+    string = StructField(name="s", data_type=STRING)
+    path = made(given, options, column("id"), column("n"), string)
+    ids = ["id", "_metadata.row_id"] if tracked else ["id"]
+    before = bayou.table(path).to_arrow(ids)
+    source = pa.table({"n": [1, 2, 9, 9], "p": ["a" * 50, "b" * 20, "c" * 90, "d" * 90]})
+    merge = bayou.table(path).merge(source, "target.n = source.n AND target.s <> source.p")
+    merge = merge.when_matched_update({"s": "source.p"}, predicate="source.p < 'b'")
+    merge = merge.when_matched_delete(predicate="length(source.p) = 20 AND target.id > 30")
+    merge = merge.when_matched_update({"s": "concat(source.p, target.s)"})
+    merge = merge.when_not_matched_by_source_update({"s": "'left'"}, predicate="target.n = 0")
+    merge = merge.when_not_matched_insert(
+        {"id": "100", "n": "9", "s": "source.p"}, predicate="source.p <> ''"
+    )
+    metrics = merge.execute()
+    assert (metrics.num_target_rows_updated, metrics.num_target_rows_deleted) == (38, 7)
+    changed = {0: "left", 1: "a" * 50, 2: "b" * 20 + "old", 3: "old"}
+    expected = [
+        {"id": i, "n": i % 4, "s": changed[i % 4]} for i in range(60) if i % 4 != 2 or i <= 30
+    ]
+    expected += [{"id": 100, "n": 9, "s": letter * 90} for letter in "cd"]
+    assert rows(path) == sorted(expected, key=repr)
+    after = bayou.table(path).to_arrow(ids, filter="id < 100")
+    assert set(map(repr, after.to_pylist())) <= set(map(repr, before.to_pylist()))

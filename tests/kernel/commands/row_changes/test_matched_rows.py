@@ -54,7 +54,9 @@ def test_found_rows_are_deleted_updated_and_inserted_in_one_commit(begun):
         file=file,
         deleted=BitMap64([0]),
         updated=pa.array([1, 3], pa.int64()),
-        values=pa.record_batch({"v": ["B", "D"]}),
+        values=pa.Table.from_batches(
+            [pa.record_batch({"v": ["B"]}), pa.record_batch({"v": ["D"]})]
+        ),
     )
     changes = work.run(engine, [found], [pa.record_batch({"id": [9], "v": ["new"]})])
     commit_row_changes(engine, operation.transaction, changes, {})
@@ -73,7 +75,7 @@ def test_new_versions_keep_the_tables_rules(begun):
     engine, path, operation, file = begun
     work = MatchedRowsTask(state=operation.task.state, assigned=("id",))
     found = MatchedRows(
-        file=file, updated=pa.array([1], pa.int64()), values=pa.record_batch({"id": [100]})
+        file=file, updated=pa.array([1], pa.int64()), values=pa.table({"id": [100]})
     )
     with pytest.raises(ConstraintViolationError, match="small"):
         work.run(engine, [found])
@@ -102,7 +104,7 @@ def test_a_file_is_not_read_if_all_columns_have_new_values(tmp_path):
         file=candidate.file,
         deleted=BitMap64([0]),
         updated=pa.array([1, 2], pa.int64()),
-        values=pa.record_batch({"id": [20, 30]}),
+        values=pa.table({"id": [20, 30]}),
     )
     file = tmp_path / "t" / candidate.file.path
     hidden = file.rename(tmp_path / "hidden")
@@ -142,7 +144,7 @@ def test_generated_columns_follow_and_identity_columns_stay(tmp_path):
     found = MatchedRows(
         file=candidate.file,
         updated=pa.array([1], pa.int64()),
-        values=pa.record_batch({"id": [7]}),
+        values=pa.table({"id": [7]}),
     )
     changes = MatchedRowsTask(state=state, assigned=("id",)).run(engine, [found])
     commit_row_changes(engine, operation.transaction, changes, {})

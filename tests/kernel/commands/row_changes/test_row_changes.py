@@ -160,7 +160,8 @@ def test_new_versions_and_new_rows_are_told_beside_deleted_ones(tmp_path):
 
     def new_versions(_, batch):
         assert batch.column("_metadata.row_index").to_pylist() == [4, 5]
-        return pa.record_batch({"id": [14, 15], "p": batch.column("p")})
+        for number in (0, 1):
+            yield pa.record_batch({"id": [14 + number], "p": batch.column("p").slice(number, 1)})
 
     changes = apply_row_changes(
         subject.engine,
@@ -284,7 +285,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path, fault, rewrite):
     engine = FaultInjectingEngine(subject.engine, fault)
 
     def new_versions(_, batch):
-        return batch.select(["id", "p"])
+        return [batch.select(["id", "p"])]
 
     try:
         apply_row_changes(
@@ -326,7 +327,7 @@ def test_state_and_changes_travel_as_bytes(tmp_path):
     arrived = [FileChange.from_bytes(c.to_bytes()) for c in sent]
     assert arrived == sent
     changes = apply_row_changes(
-        subject.engine, state, arrived, new_versions=lambda _, rows: rows.select(["id", "p"])
+        subject.engine, state, arrived, new_versions=lambda _, rows: [rows.select(["id", "p"])]
     )
     subject.commit(changes)
     assert subject.ids() == [0, 1, 4, 5, 6, 7, 8, 9]

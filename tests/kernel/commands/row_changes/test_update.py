@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -17,6 +19,7 @@ from bayou.errors import (
     SchemaError,
 )
 from bayou.kernel import Operation, Table, col, lit
+from bayou.kernel.expressions.evaluation import DefaultExpressionHandler
 from bayou.protocol.schema import StructField, StructType
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -267,3 +270,38 @@ def test_a_name_with_a_dot_is_a_field_of_a_struct_if_there_is_one(tmp_path, name
     bayou.write(str(tmp_path), ALIKE)
     bayou.table(str(tmp_path)).update({name: "5"})
     assert rows(bayou.table(str(tmp_path))) == [{**ALIKE.to_pylist()[0], **changed}]
+
+
+class SmallArrays(DefaultExpressionHandler):
+    """Fails for more than two rows, as Arrow does for strings of more than 2 GiB."""
+
+    def evaluator(self, schema, expression, output_type):
+        inner = super().evaluator(schema, expression, output_type)
+
+        def evaluate(batch):
+            if batch.num_rows > 2:
+                raise pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes")
+            return inner.eval(batch)
+
+        return SimpleNamespace(eval=evaluate)
+
+
+class SmallArraysEngine(MemoryEngine):
+    @property
+    def expressions(self):
+        return SmallArrays()
+
+
+def test_values_that_are_too_large_for_one_array_are_computed_in_parts(properties):
+    path = f"memory://{uuid.uuid4().hex}/t"
+    tracked = {"delta.enableRowTracking": "true", "delta.enableChangeDataFeed": "true"}
+    data = pa.table({"id": list(range(9)), "note": [None] * 8 + ["n"]})
+    bayou.write(path, data, configuration={**properties, **tracked})
+    columns = ["id", "_metadata.row_id"]
+    before = bayou.table(path).to_arrow(columns).sort_by("id").to_pylist()
+    table = bayou.table(path, engine=SmallArraysEngine())
+    assert table.update({"note": "concat('was ', id)"}, predicate="id > 0").num_updated_rows == 8
+    assert [row["note"] for row in rows(table)] == [None, *(f"was {n}" for n in range(1, 9))]
+    assert bayou.table(path).to_arrow(columns).sort_by("id").to_pylist() == before
+    kinds = table.changes(1).to_arrow()["_change_type"].to_pylist()
+    assert sorted(kinds) == ["update_postimage"] * 8 + ["update_preimage"] * 8

@@ -17,6 +17,7 @@ from bayou.kernel.commands.merge.join import (
     Matcher,
     Pairs,
     joined_rows,
+    joined_slices,
 )
 from bayou.kernel.commands.merge.plan import MergePlan, PlannedClause
 from bayou.kernel.engine import Engine
@@ -44,6 +45,23 @@ def first_clauses(
         result = pc.if_else(chosen, pa.scalar(number, pa.int8()), result)
         open_rows = pc.and_not(open_rows, chosen)
     return result
+
+
+def clauses_of_pairs(
+    schema: StructType,
+    clauses: Sequence[PlannedClause],
+    target: pa.RecordBatch,
+    source: pa.RecordBatch,
+    pairs: Pairs,
+) -> Any:
+    """Return what `first_clauses` returns for the joined rows of `pairs`."""
+    conditions = tuple(c.condition for c in clauses if c.condition is not None)
+    return pa.concat_arrays(
+        [
+            first_clauses(schema, clauses, joined_rows(target, source, part, conditions))
+            for part in joined_slices(target, source, pairs, conditions)
+        ]
+    )
 
 
 _concat: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
@@ -131,7 +149,7 @@ class Decisions:
 
         Only the columns `plan.condition_columns` of the target rows are read. One chunk of target
         rows at a time is in memory. A chunk ends when it has the configured number of rows, or
-        512 MiB.
+        before it exceeds 512 MiB.
         """
         pending: list[_FileParts] = []
         chunk: list[tuple[int, pa.RecordBatch]] = []
@@ -140,9 +158,13 @@ class Decisions:
             pending.append(_FileParts(file))
             with read_scan_file(self._engine, self._read, file) as batches:
                 for batch in batches:
+                    added = batch.nbytes
+                    if chunk and nbytes + added > _CHUNK_BYTES:
+                        self._decide(chunk, pending)
+                        chunk, size, nbytes = [], 0, 0
                     chunk.append((len(pending) - 1, batch))
                     size += batch.num_rows
-                    nbytes += batch.nbytes
+                    nbytes += added
                     if size >= self._rows or nbytes >= _CHUNK_BYTES:
                         self._decide(chunk, pending)
                         chunk, size, nbytes = [], 0, 0
@@ -222,9 +244,7 @@ class Decisions:
     def _clauses_of(
         self, clauses: Sequence[PlannedClause], rows: pa.RecordBatch, pairs: Pairs
     ) -> Any:
-        conditions = tuple(c.condition for c in clauses if c.condition is not None)
-        joined = joined_rows(rows, self._source, pairs, conditions)
-        return first_clauses(self._plan.names.schema, clauses, joined)
+        return clauses_of_pairs(self._plan.names.schema, clauses, rows, self._source, pairs)
 
     def _unique_pairs(self, rows: pa.RecordBatch) -> Pairs:
         """Return the matching pairs of target and source rows, at most one for each target row.

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from bayou.kernel.arrow.arrays import arange
 from bayou.kernel.arrow.compute import pc
-from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, columns_of
+from bayou.kernel.arrow.large_rows import slices_by_size, taken_sizes, total_sizes
+from bayou.kernel.commands.merge.clauses import SOURCE, TARGET, Side, columns_of
 from bayou.kernel.commands.merge.condition import MergeCondition
 from bayou.kernel.expressions.evaluation import Evaluator, cast_for_comparison
 from bayou.kernel.expressions.model import Expression, Predicate
@@ -207,6 +208,8 @@ def _comparable(values: Any) -> Any:
 
 _MAX_PAIRS = 1 << 18
 """Maximum number of pairs that are evaluated at once."""
+_MAX_JOINED_BYTES = 256 << 20
+"""Approximate maximum size of the rows that are joined at once."""
 
 
 class Matcher:
@@ -280,7 +283,7 @@ class Matcher:
         for block in blocks:
             for offset in range(0, len(block), _MAX_PAIRS):
                 part = block.slice(offset, _MAX_PAIRS)
-                yield part.filter(self._matches(self._condition.residual, target, part))
+                yield from self._matching(self._condition.residual, target, part)
 
     def _equi_join(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         assert self._keys is not None  # the caller checks this
@@ -312,8 +315,12 @@ class Matcher:
             column = pc.subtract(index, pc.multiply(row, len(sources)))
             yield Pairs(pc.add(row, first), sources.take(column))
 
-    def _matches(self, predicate: Predicate, target: pa.RecordBatch, pairs: Pairs) -> Any:
-        return self._is_true(predicate, joined_rows(target, self._source, pairs, (predicate,)))
+    def _matching(
+        self, predicate: Predicate, target: pa.RecordBatch, pairs: Pairs
+    ) -> Iterator[Pairs]:
+        for part in joined_slices(target, self._source, pairs, (predicate,)):
+            rows = joined_rows(target, self._source, part, (predicate,))
+            yield part.filter(self._is_true(predicate, rows))
 
     def _is_true(self, predicate: Predicate, rows: pa.RecordBatch) -> Any:
         values = Evaluator(self._schema, predicate).values(rows)
@@ -328,20 +335,49 @@ def joined_rows(
 ) -> pa.RecordBatch:
     """Return one joined row for each pair, with the columns that `expressions` reference.
 
-    The rows are in the order of `pairs`.
+    The rows are in the order of `pairs`. Pass the slices that `joined_slices` returns, because a
+    large source row may match many target rows.
     """
-    columns: dict[str, Any] = {}
-    for side, rows, indices in (
-        (TARGET, target, pairs.targets),
-        (SOURCE, source, pairs.sources),
-    ):
-        referenced = columns_of(expressions, side)
-        names = [n for n in rows.schema.names if n.partition(".")[2] in referenced]
-        for name in names:
-            columns[name] = rows.column(name).take(indices)
+    columns = {
+        name: column.take(indices)
+        for side, indices in (
+            (_referenced(target, TARGET, expressions), pairs.targets),
+            (_referenced(source, SOURCE, expressions), pairs.sources),
+        )
+        for name, column in side.items()
+    }
     if not columns:  # a batch without columns has no rows
         columns["row"] = pa.nulls(len(pairs))
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def joined_slices(
+    target: pa.RecordBatch,
+    source: pa.RecordBatch,
+    pairs: Pairs,
+    expressions: tuple[Expression, ...],
+) -> Iterator[Pairs]:
+    """Yield slices of `pairs` whose joined rows aren't too large; at least one slice."""
+    sizes = total_sizes(
+        [
+            taken_sizes(columns.values(), indices)
+            for columns, indices in (
+                (_referenced(target, TARGET, expressions), pairs.targets),
+                (_referenced(source, SOURCE, expressions), pairs.sources),
+            )
+        ]
+    )
+    for offset, length in slices_by_size(sizes, len(pairs), _MAX_JOINED_BYTES):
+        yield pairs.slice(offset, length)
+
+
+def _referenced(
+    rows: pa.RecordBatch, side: Side, expressions: tuple[Expression, ...]
+) -> dict[str, Any]:
+    """Return the columns of the source or target that `expressions` reference, by name."""
+    referenced = columns_of(expressions, side)
+    names = [n for n in rows.schema.names if n.partition(".")[2] in referenced]
+    return {name: rows.column(name) for name in names}
 
 
 class MatchedSourceRows:

@@ -160,7 +160,7 @@ class _Run:
             rewrite=not self._state.deletion_vectors,
         )
 
-    def _new_versions(self, change: FileChange, before: pa.RecordBatch) -> pa.RecordBatch:
+    def _new_versions(self, _: FileChange, before: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         assert self._current is not None  # called before `_changed_files` yields the next file
         return self._new.updated_from_file(self._current, before)
 

@@ -37,14 +37,14 @@ class MatchedRows:
         file: the file, from a scan that returns statistics.
         deleted: positions of deleted rows in the file.
         updated: positions of updated rows in the file, ascending and unique.
-        values: new values of the updated rows, in the order of `updated`. The batch has the columns
+        values: new values of the updated rows, in the order of `updated`. The table has the columns
             `MatchedRowsTask.assigned`, in the table's types. None if no row is updated.
     """
 
     file: ScanFile
     deleted: BitMap64 = field(default_factory=BitMap64)
     updated: pa.Int64Array = field(default_factory=lambda: pa.nulls(0, pa.int64()))
-    values: pa.RecordBatch | None = None
+    values: pa.Table | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,21 +127,38 @@ class _Run:
         rows = self._current
         assert rows is not None  # this is called before `changes` yields the next file
         assert rows.values is not None  # updated rows have values
-        for first in range(0, rows.values.num_rows, _BATCH_ROWS):
-            batch = rows.values.slice(first, _BATCH_ROWS)
+        for batch in rows.values.to_batches(max_chunksize=_BATCH_ROWS):
             yield self._rules.apply(batch, unchanged_columns=())
 
-    def new_versions(self, _: FileChange, before: pa.RecordBatch) -> pa.RecordBatch:
+    def new_versions(self, _: FileChange, before: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         rows = self._current
         assert rows is not None  # this is called before `changes` yields the next file
         assert rows.values is not None  # updated rows have values
-        indices = pc.index_in(before.column(ROW_INDEX_COLUMN), value_set=rows.updated)
-        columns: dict[str, pa.Array[Any]] = {}
-        for column in self._schema:
-            if column.name in self._assigned:
-                columns[column.name] = rows.values.column(column.name).take(indices)
-            elif column.name not in self._generated:
-                columns[column.name] = before.column(column.name)
-        unchanged = [name for name in columns if name not in self._assigned]
-        batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        return self._rules.apply(batch, unchanged_columns=unchanged)
+        first = 0
+        for values in self._values(rows, before.column(ROW_INDEX_COLUMN)):
+            old = before.slice(first, values.num_rows)
+            first += values.num_rows
+            columns: dict[str, pa.Array[Any]] = {}
+            for column in self._schema:
+                if column.name in self._assigned:
+                    columns[column.name] = values.column(column.name)
+                elif column.name not in self._generated:
+                    columns[column.name] = old.column(column.name)
+            unchanged = [name for name in columns if name not in self._assigned]
+            batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+            yield self._rules.apply(batch, unchanged_columns=unchanged)
+
+    def _values(self, rows: MatchedRows, positions: Any) -> Iterator[pa.RecordBatch]:
+        """Yield the new values of the updated rows at some ascending positions of the file."""
+        assert rows.values is not None  # updated rows have values
+        indices = pc.index_in(positions, value_set=rows.updated)
+        if len(indices) == 0:
+            return
+        low, high = (pc.min_max(indices)[key].as_py() for key in ("min", "max"))
+        first = 0  # of the chunk's rows
+        for chunk in rows.values.to_batches():
+            end = first + chunk.num_rows
+            if first <= high and end > low:
+                selected = pc.and_(pc.greater_equal(indices, first), pc.less(indices, end))
+                yield chunk.take(pc.subtract(indices.filter(selected), first))
+            first = end

@@ -69,8 +69,10 @@ _BATCHES_AHEAD = 4
 _MIN_READ_AHEAD_SIZE = 4 * 1024 * 1024
 """Files larger than this (bytes) are read in a thread while the previous rows are written."""
 
-NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], pa.RecordBatch]
+NewVersions: TypeAlias = Callable[[FileChange, pa.RecordBatch], Iterable[pa.RecordBatch]]
 """Function that returns the updated rows for a batch of old rows, in the same order.
+
+It can return several batches, because the updated rows can be larger than the old rows.
 
 The old rows have the table's columns and `RowChangeState.metadata_columns`. The updated rows must
 have exactly the table's columns and satisfy the constraints (`RowConstraints.apply`).
@@ -365,8 +367,13 @@ class _RowChangeWriter:
         self._record(change, batch.filter(not_updated), "delete")
         self._record(change, before, "update_preimage")
         if self._new_versions is not None:
-            ids = before.column(ROW_ID) if self._state.row_tracking else None
-            yield self._updated(change, self._new_versions(change, before), ids)
+            first = 0
+            for rows in self._new_versions(change, before):
+                ids = None
+                if self._state.row_tracking:
+                    ids = before.column(ROW_ID).slice(first, rows.num_rows)
+                yield self._updated(change, rows, ids)
+                first += rows.num_rows
 
     def _record(self, change: FileChange, rows: pa.RecordBatch, change_type: ChangeType) -> None:
         if self._changes is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from bayou.kernel.arrow.large_rows import computed_in_slices
 from bayou.kernel.arrow.read_ahead import read_ahead
 from bayou.kernel.arrow.serialization import PickledTask
 from bayou.kernel.commands.row_changes.assignments import Assignments
@@ -60,8 +61,10 @@ class RowChangeTask(PickledTask):
         if self.assigned is not None:
             assignments = Assignments(engine, self.state.transaction_state, self.assigned)
 
-            def assign(_: FileChange, rows: pa.RecordBatch) -> pa.RecordBatch:
-                return assignments.apply(rows)
+            def assign(_: FileChange, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+                return computed_in_slices(
+                    0, rows.num_rows, lambda *part: assignments.apply(rows.slice(*part))
+                )
 
             new_versions, assigned = assign, assignments.columns
         finder = _Finder(self, engine)

@@ -1,0 +1,165 @@
+"""Slices of rows that fit into Arrow arrays.
+
+The strings of an array with 32-bit offsets have at most 2 GiB. If rows are copied several times,
+as in a join, or if strings are computed, the result of a batch can be larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from bayou.kernel.arrow.compute import pc
+
+_ResultT = TypeVar("_ResultT")
+_INDEX = pa.int64()
+
+
+def row_sizes(columns: Iterable[pa.Array[Any]]) -> Any:
+    """Return the approximate size of each row in bytes: an int64 array without nulls.
+
+    If all rows have the same size, the result is an integer.
+    """
+    return total_sizes(map(_sizes, columns))
+
+
+def taken_sizes(columns: Iterable[pa.Array[Any]], indices: Any) -> Any:
+    """Return what `row_sizes` returns for the rows that `take(indices)` returns.
+
+    The time depends on the number of indices, not on the number of rows. Rows of null indices have
+    the size 0, or the size of their columns with a fixed width.
+    """
+    return total_sizes(_taken_sizes(column, indices) for column in columns)
+
+
+def total_sizes(parts: Iterable[Any]) -> Any:
+    """Return the sizes of rows from the sizes of their parts, such as the sides of a join."""
+    constant = 0
+    total: Any = None
+    for sizes in parts:
+        if isinstance(sizes, int):
+            constant += sizes
+        else:
+            total = sizes if total is None else pc.add(total, sizes)
+    return constant if total is None else pc.add(total, constant)
+
+
+def slices_by_size(sizes: Any, count: int, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield the offsets and lengths of slices of about `max_bytes`; at least one slice.
+
+    A slice is larger than `max_bytes` by at most one row.
+
+    Args:
+        sizes: sizes of `count` rows in bytes, as `row_sizes` returns them.
+    """
+    if isinstance(sizes, int):
+        step = max(1, max_bytes // max(1, sizes))
+        for first in range(0, max(1, count), step):
+            yield first, min(step, count - first)
+        return
+    ends = pc.cumulative_sum(sizes)
+    if count == 0 or ends[-1].as_py() <= max_bytes:
+        yield 0, count
+        return
+    slice_numbers = pc.divide(pc.subtract(ends, sizes), max_bytes)
+    start = 0
+    for end in pc.run_end_encode(slice_numbers).run_ends.to_pylist():
+        yield start, end - start
+        start = end
+
+
+def computed_in_slices(
+    offset: int, length: int, compute: Callable[[int, int], _ResultT]
+) -> Iterator[_ResultT]:
+    """Yield `compute(offset, length)`; if the result is too large, yield the results of halves.
+
+    Args:
+        compute: function that computes the rows of a slice from its offset and length.
+    """
+    try:
+        result = compute(offset, length)
+    except (pa.ArrowInvalid, pa.ArrowCapacityError):
+        if length < 2:
+            raise
+    else:
+        yield result
+        return
+    half = length // 2
+    yield from computed_in_slices(offset, half, compute)
+    yield from computed_in_slices(offset + half, length - half, compute)
+
+
+def _sizes(array: Any) -> Any:
+    kind = array.type
+    types = pa.types
+    if isinstance(array, pa.ExtensionArray):
+        return _sizes(array.storage)
+    if types.is_null(kind):
+        return 0
+    if types.is_dictionary(kind):
+        return _taken_sizes(array.dictionary, array.indices)
+    if types.is_struct(kind):
+        return total_sizes(_sizes(array.field(i)) for i in range(kind.num_fields))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
+        return _list_sizes(array)
+    if _has_offsets(kind):
+        return pc.fill_null(pc.cast(pc.binary_length(array), _INDEX), 0)
+    if _has_average_size(kind):
+        return array.nbytes // max(1, len(array))
+    return max(1, kind.bit_width // 8)
+
+
+def _taken_sizes(array: Any, indices: Any) -> Any:
+    kind = array.type
+    types = pa.types
+    if isinstance(array, pa.ExtensionArray):
+        return _taken_sizes(array.storage, indices)
+    if types.is_struct(kind):
+        return total_sizes(_taken_sizes(array.field(i), indices) for i in range(kind.num_fields))
+    if types.is_dictionary(kind):
+        return _taken_sizes(array.dictionary, array.indices.take(indices))
+    if _has_offsets(kind) and len(array):
+        large = types.is_large_string(kind) or types.is_large_binary(kind)
+        width = pa.int64() if large else pa.int32()
+        buffers = [None, array.buffers()[1]]
+        offsets: Any = pa.Array.from_buffers(width, len(array) + 1, buffers, offset=array.offset)
+        lengths = pc.subtract(offsets.take(pc.add(indices, 1)), offsets.take(indices))
+        return pc.fill_null(pc.cast(lengths, _INDEX), 0)
+    if _has_average_size(kind) or isinstance(_sizes(array.slice(0, 0)), int):
+        return _sizes(array)
+    used = pc.drop_null(pc.unique(indices))
+    return pc.fill_null(_sizes(array.take(used)).take(pc.index_in(indices, value_set=used)), 0)
+
+
+def _list_sizes(array: Any) -> Any:
+    offsets = pc.cast(array.offsets, _INDEX)
+    starts, ends = offsets.slice(0, len(array)), offsets.slice(1)
+    sizes = _sizes(array.values)
+    if isinstance(sizes, int):
+        return pc.multiply(pc.subtract(ends, starts), sizes)
+    totals = pa.concat_arrays([pa.array([0], _INDEX), pc.cumulative_sum(sizes)])
+    return pc.subtract(totals.take(ends), totals.take(starts))
+
+
+def _has_offsets(kind: Any) -> bool:
+    types = pa.types
+    return (
+        types.is_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_string(kind)
+        or types.is_large_binary(kind)
+    )
+
+
+def _has_average_size(kind: Any) -> bool:
+    """Whether the average size of the values is used for each row."""
+    types = pa.types
+    return (
+        types.is_fixed_size_list(kind)
+        or types.is_string_view(kind)
+        or types.is_binary_view(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )
