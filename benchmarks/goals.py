@@ -134,11 +134,9 @@ SECTIONS: Mapping[str, tuple[str, Sequence[Goal]]] = {
     "Kafka to a table": (
         "Spark's connector and delta-spark",
         (
+            Goal("10,000 a batch", _APPENDED.format("50,000", "10,000", "speed"), 8, at_least=True),
             Goal(
-                "10,000 a batch", _APPENDED.format("100,000", "10,000", "speed"), 8, at_least=True
-            ),
-            Goal(
-                "100,000 a batch", _APPENDED.format("500,000", "100,000", "speed"), 6, at_least=True
+                "100,000 a batch", _APPENDED.format("300,000", "100,000", "speed"), 6, at_least=True
             ),
             Goal(
                 "1,000,000 a batch",

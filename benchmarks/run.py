@@ -51,7 +51,7 @@ FILES, FEWER_FILES = 1_000_000, 100_000
 COMMITS = 2_000  # without a checkpoint; each is a file on the disk
 SCANS = ("all", "one")
 INGESTS = ("bayou, one batch", "Spark from_json, from the topic")
-FLIGHTS = 100_000
+FLIGHTS = 50_000
 PLANS = ("1000000-point-cold", "1000000-every-file-warm")
 """Measured once, in sessions of their own: the second one fills delta-spark's heap."""
 
@@ -59,7 +59,7 @@ ROW_OPERATIONS = ("merge-half", "update")
 QUESTIONS = [f"q{number}" for number in range(1, 6)]
 TOPICS, WRITERS = (1, 100), (1, 8)
 WRITES, WRITES_ONCE = ("append", "delete"), ("merge", "vacuum")
-KAFKA = {10_000: 100_000, 100_000: 500_000, 1_000_000: 1_000_000}
+KAFKA = {10_000: 50_000, 100_000: 300_000, 1_000_000: 1_000_000}
 UPSERTS = {100_000: 200_000, 1_000_000: 200_000}
 """Numbers of records by batch size; the peer takes minutes for many small batches."""
 
