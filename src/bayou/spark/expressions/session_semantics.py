@@ -3,7 +3,7 @@
 The kernel evaluates expressions as Spark does in ANSI mode and in UTC. Results can differ for:
 
 - inexact functions, whose results can differ in the last digit
-- expressions that depend on a setting in `_RULES`, such as ANSI mode, if the session has changed it
+- expressions that depend on a setting such as ANSI mode, if the session has changed it
 - expressions and casts that depend on the time zone, if the session's time zone isn't UTC
 - comparisons of CHAR columns and of columns with a collation
 
@@ -53,6 +53,7 @@ from bayou.protocol.schema import (
     StructType,
 )
 from bayou.protocol.sql import tokenize
+from bayou.spark.expressions.session_settings import ANSI_MODE, changed_rule
 from bayou.spark.types import contains_type, same_type
 
 _DATETIME_FUNCTIONS = frozenset(
@@ -292,8 +293,8 @@ def check_session_rules(condition: str, schema: StructType, rule: str, *, name: 
         return  # the caller reports the error with the table
     if _is_ansi_independent(expression, [schema]) or _compares_datetimes(resolved, schema):
         return
-    problem = "ANSI mode, which is off" if rule == _ANSI else f"the session's setting {rule}"
-    action = "set spark.sql.ansi.enabled to true" if rule == _ANSI else "unset this setting"
+    problem = "ANSI mode, which is off" if rule == ANSI_MODE else f"the session's setting {rule}"
+    action = "set spark.sql.ansi.enabled to true" if rule == ANSI_MODE else "unset this setting"
     raise ArgumentError(
         f"{name}: {condition!r} may depend on {problem}, but Bayou evaluates the condition with "
         "Spark's default settings. Compare columns only with values of their own types, "
@@ -399,7 +400,7 @@ def check_client_evaluates(
                 "Use another column, or a classic session.",
             )
     rule = None if _is_ansi_independent(expression, schemas) else changed_rule(spark)
-    if rule == _ANSI:
+    if rule == ANSI_MODE:
         raise _client_error(
             sql, "depends on ANSI mode, which is off", "Set spark.sql.ansi.enabled to true."
         )
@@ -569,37 +570,6 @@ def _field(schema: StructType, names: tuple[str, ...]) -> StructField | None:
             return None
         parent_type = field.data_type
     return field
-
-
-_ANSI = "spark.sql.ansi.enabled"
-_RULES = {
-    _ANSI: "true",
-    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
-    "spark.sql.function.concatBinaryAsString": "false",
-    "spark.sql.function.eltOutputAsString": "false",
-    "spark.sql.legacy.castComplexTypesToString.enabled": "false",
-    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "false",
-    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
-    "spark.sql.legacy.integralDivide.returnBigint": "true",
-    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
-    "spark.sql.legacy.lpadRpadAlwaysReturnString": "false",
-    "spark.sql.mapKeyDedupPolicy": "exception",
-}
-"""Settings that change the results of expressions, with the values that the kernel implements."""
-
-_TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
-
-
-def changed_rule(spark: Any) -> str | None:
-    """Return the name of a changed setting that affects expressions; None if there is none.
-
-    The kernel evaluates expressions as Spark does with the default values of its settings.
-    """
-    for name, value in _RULES.items():
-        if str(spark.conf.get(name, value)).strip().lower() != value:
-            return name
-    legacy = str(spark.conf.get(_TIME_PARSER, "exception")).strip().lower() == "legacy"
-    return _TIME_PARSER if legacy else None
 
 
 def _is_utc(spark: Any) -> bool:

@@ -19,7 +19,8 @@ from bayou.protocol.schema import StructType
 from bayou.protocol.type_widening import AutomaticWidening
 from bayou.redaction import is_secret_name
 from bayou.spark.expressions.session_grammar import has_raw_strings, session_sql
-from bayou.spark.expressions.session_semantics import changed_rule, with_zone
+from bayou.spark.expressions.session_semantics import with_zone
+from bayou.spark.expressions.session_settings import changed_rule
 from bayou.spark.session.hadoop_storage import with_session_storage
 from bayou.spark.session.settings import (
     AUTOMATIC_WIDENING,

@@ -1,0 +1,35 @@
+"""Session settings that change the results of expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ANSI_MODE = "spark.sql.ansi.enabled"
+_RULES = {
+    ANSI_MODE: "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.function.concatBinaryAsString": "false",
+    "spark.sql.function.eltOutputAsString": "false",
+    "spark.sql.legacy.castComplexTypesToString.enabled": "false",
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.legacy.integralDivide.returnBigint": "true",
+    "spark.sql.legacy.literal.pickMinimumPrecision": "true",
+    "spark.sql.legacy.lpadRpadAlwaysReturnString": "false",
+    "spark.sql.mapKeyDedupPolicy": "exception",
+}
+"""Settings that change the results of expressions, with the values that the kernel implements."""
+
+_TIME_PARSER = "spark.sql.legacy.timeParserPolicy"
+
+
+def changed_rule(spark: Any) -> str | None:
+    """Return the name of a changed setting that affects expressions; None if there is none.
+
+    The kernel evaluates expressions as Spark does with the default values of its settings.
+    """
+    for name, value in _RULES.items():
+        if str(spark.conf.get(name, value)).strip().lower() != value:
+            return name
+    legacy = str(spark.conf.get(_TIME_PARSER, "exception")).strip().lower() == "legacy"
+    return _TIME_PARSER if legacy else None
