@@ -47,6 +47,19 @@ def properties(spark, name):
     return {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
 
 
+def test_a_name_can_contain_the_session_catalog(spark, name, tmp_path):
+    path = str(tmp_path / "t")  # in a statement, Spark would replace `${table}` in `path`
+    spark.range(1, 3).write.format("delta").save(path)
+    full_name = f"spark_catalog.`default`.{name}"
+    spark.sql(f"CREATE TABLE {full_name} USING delta LOCATION '{path}'")
+    spark.sql(f"DELETE FROM {full_name} WHERE {full_name}.id = 2")
+    assert spark.table(full_name).collect() == [(1,)]
+    spark.range(3, 4).write.format("delta").mode("append").saveAsTable(full_name)
+    spark.sql(f"INSERT INTO {full_name} SELECT {full_name}.id + 10 FROM {full_name}")
+    assert sorted(row.id for row in spark.table(name).collect()) == [1, 3, 11, 13]
+    assert DeltaTable.forName(spark, full_name).detail().count() == 1
+
+
 def test_an_entry_is_created_and_kept_current(spark, name, path):
     entry(path).write(spark, name, path)
     assert sorted(row.id for row in spark.table(name).collect()) == [1, 2]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from bayou.spark.jvm.objects import JavaObject, java_class, tested_with
+from bayou.protocol.sql import quote_identifier
+from bayou.spark.jvm.objects import JavaObject, java_class, scala_items, tested_with
 
 __all__ = ["CatalogTable"]
 
@@ -24,7 +25,7 @@ class CatalogTable:
         self._session = spark._jsparkSession
         state = self._session.sessionState()
         self._catalog = state.catalog()
-        self._identifier = state.sqlParser().parseTableIdentifier(name)
+        self._identifier = state.sqlParser().parseTableIdentifier(_without_catalog(state, name))
         self.database: str | None = _value(self._identifier.database())
         self.table = str(self._identifier.table())
 
@@ -66,6 +67,16 @@ class CatalogTable:
     @cached_property
     def _metadata(self) -> JavaObject:
         return self._catalog.getTableMetadata(self._identifier)
+
+
+def _without_catalog(state: JavaObject, name: str) -> str:
+    """Remove the session catalog from `spark_catalog.schema.table`; keep other names unchanged."""
+    if name.count(".") < 2:
+        return name
+    parts = [str(part) for part in scala_items(state.sqlParser().parseMultipartIdentifier(name))]
+    if len(parts) != 3 or parts[0].lower() != "spark_catalog":
+        return name
+    return ".".join(map(quote_identifier, parts[1:]))
 
 
 def _value(option: JavaObject) -> Any:

@@ -69,6 +69,11 @@ class RowStatement(TableStatement):
 
     operation: ClassVar[str]
 
+    @property
+    def unaliased_tables(self) -> tuple[TableName, ...]:
+        """The tables that the statement names without an alias, other than in subqueries."""
+        raise NotImplementedError
+
     def run(self, context: StatementContext) -> Any:
         """Execute the statement and return a DataFrame.
 

@@ -12,7 +12,7 @@ from bayou.kernel.commands.truncate import truncate
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.commands.delete_update import run_delete, run_update
 from bayou.spark.sql_statements.context import RowStatement, StatementContext, TableStatement
-from bayou.spark.sql_statements.token_cursor import TokenCursor
+from bayou.spark.sql_statements.token_cursor import TableName, TokenCursor
 from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
 
 _AFFECTED = StructType([StructField("num_affected_rows", LongType())])
@@ -26,6 +26,10 @@ class Delete(RowStatement):
 
     alias: str | None
     where: str | None
+
+    @property
+    def unaliased_tables(self) -> tuple[TableName, ...]:
+        return (self.table,) if self.alias is None else ()
 
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         metrics = run_delete(_with_alias(target, self.alias), context.condition(self.where))
@@ -42,6 +46,10 @@ class Update(RowStatement):
     alias: str | None
     values: dict[str, str]
     where: str | None
+
+    @property
+    def unaliased_tables(self) -> tuple[TableName, ...]:
+        return (self.table,) if self.alias is None else ()
 
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         metrics = run_update(

@@ -13,7 +13,7 @@ from bayou.spark.exceptions import raise_spark_exceptions
 from bayou.spark.expressions.session_grammar import session_literal, session_sql
 from bayou.spark.hooks.hooks import check_session, plain_sql
 from bayou.spark.hooks.requests import SqlRequest
-from bayou.spark.sql_statements.context import Statement, StatementContext
+from bayou.spark.sql_statements.context import RowStatement, Statement, StatementContext
 from bayou.spark.sql_statements.delta_references import (
     delta_references,
     may_name_delta_tables,
@@ -28,6 +28,7 @@ from bayou.spark.sql_statements.parser import (
     parse_statement,
     reads_tables,
 )
+from bayou.spark.sql_statements.schema_qualifiers import replace_tables, without_schemas
 from bayou.spark.sql_statements.subquery_tables import SubqueryTables
 from bayou.spark.sql_statements.table_references import TableReference, is_insert_target
 from bayou.spark.sql_statements.token_cursor import statement_tokens
@@ -122,6 +123,11 @@ def _run_statement(spark: Any, text: str, args: Any, frames: dict[str, Any]) -> 
     values = {k: v for k, v in frames.items() if not isinstance(v, DataFrame)}
     if args or values:
         statement, text = _bind(spark, statement, text, args, values)
+    if isinstance(statement, RowStatement):
+        unqualified = without_schemas(spark, text, statement.unaliased_tables)
+        if unqualified != text:
+            statement, text = parse_statement(unqualified), unqualified
+            assert statement is not None  # the first word hasn't changed
     dataframes = {k: v for k, v in frames.items() if isinstance(v, DataFrame)}
     with SubqueryTables(spark) as resolve:
         context = StatementContext(
@@ -164,7 +170,7 @@ def _run_delta_query(
     frames: dict[str, Any],
 ) -> Any:
     """Run a query after replacing each table reference by a DataFrame of the Delta table."""
-    sql_parts, at = [], 0
+    replacements: list[tuple[TableReference, str]] = []
     added: dict[str, Any] = {}
     for number, (reference, location) in enumerate(references):
         if is_insert_target(text, reference):
@@ -176,12 +182,9 @@ def _run_delta_query(
             )
         name = f"bayou_{number}"
         added[name] = read_reference(spark, reference, location)
-        alias = "" if reference.has_alias or reference.path else f" AS `{reference.parts[-1]}`"
-        sql_parts += [_escape_braces(text[at : reference.start], frames), "{", name, "}"]
-        sql_parts += [_escape_braces(text[reference.end : reference.alias_start], frames), alias]
-        at = reference.alias_start
-    sql_parts.append(_escape_braces(text[at:], frames))
-    return plain_sql(spark, "".join(sql_parts), args, **frames, **added)
+        replacements.append((reference, f"{{{name}}}"))
+    query = replace_tables(spark, text, replacements, lambda sql: _escape_braces(sql, frames))
+    return plain_sql(spark, query, args, **frames, **added)
 
 
 def _escape_braces(text: str, frames: dict[str, Any]) -> str:

@@ -54,6 +54,15 @@ class Merge(RowStatement):
     schema_evolution: bool
     common_tables: str = ""
 
+    @property
+    def unaliased_tables(self) -> tuple[TableName, ...]:
+        tables = [self.table] if self.alias == _unqualified_name(self.table) else []
+        source = TokenCursor(self.source)
+        if source.at_name:
+            name = source.column()
+            tables += [name] if self.source_alias == name[-1] else []
+        return tuple(table for table in tables if not is_path_name(table))
+
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         # The query consists of parts of the user's statement.
         query = f"{self.common_tables}SELECT * FROM {self.source}"  # noqa: S608
@@ -168,12 +177,8 @@ def _source_alias(source: Sequence[Token]) -> str | None:
     before, last = (source[-2] if len(source) > 1 else None), source[-1]
     if before is not None and not before.is_keyword(".") and last.is_name:
         return last.text
-    name = list(itertools.takewhile(lambda token: token.is_name or token.is_keyword("."), source))
-    return (
-        _unqualified_name(tuple(token.text for token in name if not token.is_keyword(".")))
-        if name
-        else None
-    )
+    table = TokenCursor("", source)
+    return _unqualified_name(table.column()) if table.at_name else None
 
 
 def _parse_clause(cursor: TokenCursor, alias: str | None) -> MergeClause | InsertByPosition:

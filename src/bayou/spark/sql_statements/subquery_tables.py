@@ -9,10 +9,11 @@ from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812  # conventional name
 
-from bayou.protocol.sql import quote_identifier, tokenize
+from bayou.protocol.sql import tokenize
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.session.connection import is_classic
 from bayou.spark.sql_statements.delta_references import delta_references, read_reference
+from bayou.spark.sql_statements.schema_qualifiers import replace_tables
 
 _SELECT = "SELECT "
 
@@ -41,20 +42,16 @@ class SubqueryTables:
         if not any(token.is_keyword("SELECT", "TABLE") for token in tokenize(sql)):
             return expression
         query = _SELECT + sql  # `delta_references` parses a query, not an expression
-        parts, at = [], len(_SELECT)
+        replacements = []
         for reference, location in delta_references(self.spark, query):
             view = f"bayou_subquery_{uuid.uuid4().hex}"
             read_reference(self.spark, reference, location).createOrReplaceTempView(view)
             self.views.append(view)
-            named = reference.has_alias or reference.path is not None
-            alias = "" if named else f" AS {quote_identifier(reference.parts[-1])}"
-            sample = query[reference.end : reference.alias_start]
-            parts.append(f"{query[at : reference.start]}{view}{sample}{alias}")
-            at = reference.alias_start
-        if not parts:
+            replacements.append((reference, view))
+        if not replacements:
             return expression
-        parts.append(query[at:])
-        return replace(expression, user_column=F.expr("".join(parts)))
+        replaced = replace_tables(self.spark, query, replacements).removeprefix(_SELECT)
+        return replace(expression, user_column=F.expr(replaced))
 
     def __enter__(self) -> Callable[[RowExpression], RowExpression]:
         return self.resolve
