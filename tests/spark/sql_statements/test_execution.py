@@ -109,6 +109,25 @@ def test_a_common_table_expression_can_have_the_name_of_the_table_that_it_reads(
         spark.sql("DROP TABLE named")
 
 
+def test_a_table_can_have_read_options(spark, path, quoted):
+    spark.sql(f"CREATE TABLE named (id BIGINT, name STRING) USING delta LOCATION '{path}'")
+    try:
+        options = "WITH ('versionAsOf' = '0')"
+        assert ids(sql(spark, f"SELECT named.id FROM named {options} WHERE named.id < 9")) == [0]
+        assert ids(sql(spark, f"SELECT n.id FROM named {options} AS n WHERE n.id < 9")) == [0]
+        sampled = f"SELECT named.id FROM named {options} TABLESAMPLE (100 PERCENT)"
+        assert ids(sql(spark, sampled)) == [0]
+        joined = f"SELECT p.id FROM {quoted} WITH (versionAsOf = 1) p JOIN named USING (id)"
+        assert ids(sql(spark, joined)) == [0, 1]
+        assert ids(sql(spark, f"SELECT id FROM {quoted} WITH ('filter' = 'id > 1')")) == [2]
+        inner = f"SELECT id FROM named WHERE id IN (SELECT id FROM named {options})"
+        assert ids(sql(spark, inner)) == [0]
+        both = f"SELECT id FROM named VERSION AS OF 1 {options}"
+        assert ids(sql(spark, both)) == [0, 1]
+    finally:
+        spark.sql("DROP TABLE named")
+
+
 def test_history_is_delta_spark_s_frame(spark, quoted):
     history = sql(spark, f"DESCRIBE HISTORY {quoted} LIMIT 2")
     assert history.schema == HISTORY_SCHEMA

@@ -414,6 +414,19 @@ def test_an_overwrite_compares_no_column_of_other_equalities(run, kind):
     assert [i for i, _ in run.rows()] == [1, 2]
 
 
+def test_an_insert_can_have_write_options(numbers):
+    run = numbers(2, partition_by=["day"])
+    run("INSERT INTO {t} WITH ('mergeSchema' = 'true') SELECT 2L, 0L, 'n2', 7 AS extra")
+    run(
+        "INSERT OVERWRITE {t} WITH (partitionOverwriteMode = dynamic, 'userMetadata' = 'why') "
+        "(id, day, name) SELECT 3L, 1L, 'n3'"
+    )
+    assert run.rows() == [(0, 0, "n0", None), (2, 0, "n2", 7), (3, 1, "n3", None)]
+    assert run.last()["userMetadata"] == "why"
+    with pytest.raises(ValueError, match="txnAppId: .* REPLACE USING"):
+        run("INSERT INTO {t} WITH ('txnAppId' = 'a') REPLACE USING (id) SELECT 3L, 1L, 'n3', 1")
+
+
 @pytest.mark.parametrize("name", ["table", "TABLE `table`"])
 def test_a_table_may_be_named_table(spark, name):
     spark.sql("CREATE OR REPLACE TABLE table (id BIGINT) USING delta")

@@ -107,6 +107,30 @@ def test_an_alias_can_be_inserted_after_a_sample(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected", "options"),
+    [
+        (
+            "SELECT * FROM t| WITH ('a' = 'b', c.d 1, e = true) WHERE id > 1",
+            False,
+            "a=b c.d=1 e=true",
+        ),
+        ("SELECT * FROM t| WITH ('a' = ')') x WHERE x.id > 1", True, "a=)"),
+        ("SELECT * FROM t| VERSION AS OF 3 WITH (a = -1) TABLESAMPLE (5 ROWS) AS x", True, "a=-1"),
+        ("FROM delta.`/a`| TIMESTAMP AS OF '2024-01-05' WITH (a = 1) |> WHERE x = 1", False, "a=1"),
+        ("WITH c AS (SELECT 1) SELECT * FROM t|, c", False, ""),
+    ],
+)
+def test_options_belong_to_the_reference(text: str, expected: bool, options: str) -> None:
+    query = text.replace("|", "", 1)
+    (reference,) = table_references(query)
+    assert " ".join(f"{key}={value}" for key, value in reference.options.items()) == options
+    assert reference.has_alias is expected
+    if options:
+        assert query[: reference.end].endswith(")")
+        assert query.index("WITH") < reference.end <= reference.alias_start
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("SELECT * FROM delta.`/a` VERSION AS OF latest", "VERSION AS OF latest"),

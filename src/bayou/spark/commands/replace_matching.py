@@ -114,7 +114,9 @@ def save(request: WriteRequest) -> Any:
         return NotImplemented
     if not lower_case.keys() & {"replaceon", "replaceusing"}:
         return NotImplemented
-    _check_options(request, lower_case)
+    name = "replaceOn" if "replaceon" in lower_case else "replaceUsing"
+    check_options(request.options, name)
+    _check_mode(request, name)
     target = _target(request)
     if target is None or not target.exists():
         others = {k: v for k, v in request.options.items() if k.lower() not in _OPTIONS}
@@ -207,13 +209,16 @@ def _other_qualifier(condition: str, known: set[str]) -> str | None:
     return None
 
 
-def _check_options(request: WriteRequest, lower_case: Mapping[str, str]) -> None:
-    name = "replaceOn" if "replaceon" in lower_case else "replaceUsing"
-    if "replaceon" in lower_case and "replaceusing" in lower_case:
-        raise _incompatible("replaceOn", "replaceUsing")
-    for option in ("replaceWhere", "overwriteSchema"):
+def check_options(options: Mapping[str, str], name: str) -> None:
+    """Raise `ArgumentError` if a replacement can't have a write option.
+
+    Args:
+        name: the option or the clause of the replacement, for messages.
+    """
+    lower_case = {key.lower(): value for key, value in options.items()}
+    for option in ("replaceOn", "replaceUsing", "replaceWhere", "overwriteSchema"):
         value = lower_case.get(option.lower(), "false")
-        if value.lower() != "false":
+        if option != name and value.lower() != "false":
             raise _incompatible(option, name)
     if lower_case.get("partitionoverwritemode", "static").lower() == "dynamic":
         raise ArgumentError(
@@ -228,6 +233,9 @@ def _check_options(request: WriteRequest, lower_case: Mapping[str, str]) -> None
                 f"{option}: the option isn't supported together with {name}. Remove {option}.",
                 argument=option,
             )
+
+
+def _check_mode(request: WriteRequest, name: str) -> None:
     if request.mode != "overwrite":
         raise ArgumentError(
             f"{name}: the mode is {request.mode!r}, but the option requires mode 'overwrite'. Call "

@@ -59,11 +59,11 @@ def _is_delta_syntax(parts: Sequence[str]) -> bool:
 
 
 def read_reference(spark: Any, reference: TableReference, location: str) -> Any:
-    """Return the rows of a referenced table at the version that the query names.
+    """Return the rows of a referenced table at the version and with the options of the query.
 
     For a reference `table_changes(table, start[, end])`, return the changes between the versions.
     """
-    reader = spark.read.format("delta")
+    reader = spark.read.format("delta").options(**reference.options)
     changes = reference.changes
     if changes is not None:
         reader = reader.option("readChangeFeed", "true")

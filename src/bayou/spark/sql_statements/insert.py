@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bayou.errors import SchemaError, StatementError
@@ -31,10 +31,12 @@ from bayou.protocol.sql import has_char, quote_identifier, tokenize
 from bayou.spark.commands.replace_matching import (
     Replacement,
     check_aligned,
+    check_options,
     replace_matching,
 )
 from bayou.spark.expressions.assigned_columns import default_literal
 from bayou.spark.expressions.session_grammar import session_literal
+from bayou.spark.sql_statements.column_definitions import parse_properties
 from bayou.spark.sql_statements.context import StatementContext, TableStatement
 from bayou.spark.sql_statements.token_cursor import TokenCursor
 from bayou.spark.target_table import TargetTable
@@ -119,6 +121,7 @@ class Insert(TableStatement):
             the statement has no value for the column.
         replace_where: the condition of `REPLACE WHERE`; None without the clause.
         replacement: the clause `REPLACE USING` or `REPLACE ON`; None without it.
+        options: the write options in `WITH ('key' = 'value')`.
     """
 
     overwrite: bool
@@ -129,6 +132,7 @@ class Insert(TableStatement):
     replacement: Replacement | None
     schema_evolution: bool
     query: str
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def run_on(self, target: TargetTable, context: StatementContext) -> Any:
         snapshot = target.table.latest_snapshot(target.engine)
@@ -136,7 +140,7 @@ class Insert(TableStatement):
             return self._replace_matching(context, target, snapshot, self.replacement)
         partition = self._fixed_values(context, snapshot)
         frame = self._rows(context, snapshot, partition)
-        settings = {**target.options, "path": target.location}
+        settings = {**target.options, **self.options, "path": target.location}
         replaced = self._replaced_rows(context, snapshot, partition)
         if replaced is not None:
             settings["replaceWhere"] = replaced
@@ -169,6 +173,7 @@ class Insert(TableStatement):
         snapshot: Snapshot,
         replacement: Replacement,
     ) -> Any:
+        check_options(self.options, "REPLACE USING" if replacement.on is None else "REPLACE ON")
         rows = context.query(self.query)
         if self.by_name:
             self._check_names(rows.columns, snapshot, evolves=self.schema_evolution)
@@ -342,6 +347,12 @@ def parse_insert(cursor: TokenCursor) -> Insert:
     if not cursor.next_are("TABLE", "VALUES|SELECT|("):  # the name of the table isn't "table"
         cursor.take("TABLE")
     table = cursor.table()
+    options: Mapping[str, str] = {}
+    if cursor.next_are("WITH", "("):
+        cursor.expect("WITH")
+        options = parse_properties(cursor)
+    if any(k.lower() == "mergeschema" and v.lower() == "true" for k, v in options.items()):
+        schema_evolution = True
     partition: tuple[tuple[str, str | None], ...] = ()
     if cursor.take("PARTITION"):
         partition = cursor.parenthesized_list(lambda: _parse_partition(cursor))
@@ -378,6 +389,7 @@ def parse_insert(cursor: TokenCursor) -> Insert:
         replacement=replacement,
         schema_evolution=schema_evolution,
         query=query,
+        options=options,
     )
 
 

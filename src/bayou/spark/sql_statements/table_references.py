@@ -11,8 +11,8 @@ statements, the statement isn't parsed.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 from operator import is_not
@@ -24,6 +24,7 @@ from sqlglot.errors import SqlglotError
 from bayou.errors import StatementError
 from bayou.protocol.sql import Token, tokenize
 from bayou.spark.read.time_travel import path_travel
+from bayou.spark.sql_statements.column_definitions import parse_properties
 from bayou.spark.sql_statements.token_cursor import TokenCursor, is_path_name, statement_tokens
 
 _SQLGLOT = Databricks()
@@ -39,12 +40,13 @@ class TableReference:
         parts: the parts of the name; `("delta", path)` for a path.
         start: offset of the reference's first character in the query.
         end: offset after the last character of the reference. The reference includes the version
-            or timestamp.
+            or timestamp, and the options.
         version: the version of `VERSION AS OF`, or of `@v12` at the end of a path.
         timestamp: the expression of `TIMESTAMP AS OF`, as SQL.
         changes: the arguments `start` and `end` of `table_changes(table, start[, end])`, as SQL;
             None if the reference isn't a call of `table_changes`.
         sample_end: offset after the TABLESAMPLE clause of the reference; None without the clause.
+        options: the read options in `WITH ('key' = 'value')`.
     """
 
     parts: tuple[str, ...]
@@ -55,6 +57,7 @@ class TableReference:
     has_alias: bool = False
     changes: tuple[str, ...] | None = None
     sample_end: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def path(self) -> str | None:
@@ -134,7 +137,7 @@ def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableRefe
         return None
     skipped_characters = tokenized[0].start
     try:
-        tree = _SQLGLOT.parse(_without_reserved_names(text, tokenized)[skipped_characters:])[0]
+        tree = _SQLGLOT.parse(_sqlglot_text(text, tokenized)[skipped_characters:])[0]
     except SqlglotError:
         return None
     if tree is None or isinstance(tree, exp.Command):
@@ -157,7 +160,7 @@ def _references_in_tree(text: str, tokenized: Sequence[Token]) -> list[TableRefe
             version.expression if isinstance(version, exp.Version) else None,
             named=bool(table.alias),
         )
-        references.append(replace(reference, sample_end=_sample_end(tokenized, reference.end)))
+        references.append(_with_clauses(text, tokenized, reference))
     return references
 
 
@@ -182,8 +185,15 @@ def _is_cte(table: exp.Table, name: str) -> bool:
     return False
 
 
-def _without_reserved_names(text: str, tokenized: Sequence[Token]) -> str:
-    """Replace the table name `table`, which sqlglot can't parse, by a name of the same length."""
+def _sqlglot_text(text: str, tokenized: Sequence[Token]) -> str:
+    """Replace what sqlglot can't parse by other text of the same length.
+
+    These are tables with the name `table`, and the options in `WITH ('key' = 'value')`.
+    """
+    for number, token in enumerate(tokenized[:-1]):
+        if token.is_keyword("WITH") and tokenized[number + 1].is_keyword("("):
+            end = tokenized[_after_parentheses(tokenized, number + 1) - 1].end
+            text = f"{text[: token.start]}{' ' * (end - token.start)}{text[end:]}"
     for before, token, after in zip(tokenized, tokenized[1:], [*tokenized[2:], None], strict=False):
         if not token.is_keyword("TABLE") or (after is not None and after.text == "("):
             continue
@@ -203,7 +213,8 @@ def _paths_in_tokens(text: str, tokenized: Sequence[Token]) -> Iterator[TableRef
         ):
             follows = tokenized[number + 3] if number + 3 < len(tokenized) else None
             named = follows is not None and (follows.is_keyword("AS") or follows.is_name)
-            yield _reference(text, tokenized, number, number + 2, None, named=named)
+            reference = _reference(text, tokenized, number, number + 2, None, named=named)
+            yield _with_clauses(text, tokenized, reference)
 
 
 def _reference(
@@ -261,6 +272,20 @@ def _time_travel_end(
     return tokenized[first].end
 
 
+def _with_clauses(
+    text: str, tokenized: Sequence[Token], reference: TableReference
+) -> TableReference:
+    """Parse the clauses `WITH (options)` and TABLESAMPLE after a reference."""
+    number = bisect_left(tokenized, reference.end, key=lambda token: token.start)
+    cursor = TokenCursor(text, tokenized, first=number)
+    if cursor.next_are("WITH", "("):
+        cursor.expect("WITH")
+        options = parse_properties(cursor)
+        end = tokenized[_after_parentheses(tokenized, number + 1) - 1].end
+        reference = replace(reference, end=end, options=options)
+    return replace(reference, sample_end=_sample_end(tokenized, reference.end))
+
+
 def _sample_end(tokenized: Sequence[Token], start: int) -> int | None:
     """Return the end offset of a TABLESAMPLE clause at or after `start`; None if there is none."""
     number = bisect_left(tokenized, start, key=lambda token: token.start)
@@ -301,14 +326,11 @@ def _with_version_in_path(reference: TableReference) -> TableReference:
     time_travel = None if reference.path is None else path_travel(reference.path)
     if time_travel is None or reference.has_time_travel:
         return reference
-    return TableReference(
+    return replace(
+        reference,
         parts=(reference.parts[0], time_travel.path),
-        start=reference.start,
-        end=reference.end,
         version=time_travel.version,
         timestamp=None if time_travel.timestamp is None else f"'{time_travel.timestamp}'",
-        has_alias=reference.has_alias,
-        sample_end=reference.sample_end,
     )
 
 
