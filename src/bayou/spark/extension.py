@@ -21,7 +21,12 @@ from bayou.spark import catalog_tables, native_read
 from bayou.spark.commands import replace_matching
 from bayou.spark.hooks import hooks
 from bayou.spark.hooks.hooks import pass_settings_as_options
-from bayou.spark.jvm.session import has_resource, set_for_new_sessions, start_java
+from bayou.spark.jvm.session import (
+    ending_java_if_interrupted,
+    has_resource,
+    set_for_new_sessions,
+    start_java,
+)
 from bayou.spark.log_replay import initial_snapshot_sort
 from bayou.spark.native_read import metadata_count
 from bayou.spark.read import char_padding
@@ -216,11 +221,12 @@ def start_session(
         configured = os.environ.get("PYSPARK_PYTHON", sys.executable)
         os.environ["PYSPARK_PYTHON"] = interpreter or configured
     settings.update(conf or {})
-    _start_without_secrets({**settings, "spark.master": master, "spark.app.name": app_name})
-    builder = SparkSession.builder.master(master).appName(app_name)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with ending_java_if_interrupted():
+        _start_without_secrets({**settings, "spark.master": master, "spark.app.name": app_name})
+        builder = SparkSession.builder.master(master).appName(app_name)
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        spark = builder.getOrCreate()
     enable(spark)
     return spark
 

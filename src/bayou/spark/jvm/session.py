@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -12,6 +15,7 @@ from pyspark.errors import PySparkException
 from bayou.spark.jvm.objects import java_class, tested_with
 
 __all__ = [
+    "ending_java_if_interrupted",
     "has_resource",
     "jvm_exit_code",
     "max_heap_bytes",
@@ -22,6 +26,25 @@ __all__ = [
 
 _EXIT_TIMEOUT = 5.0
 """Seconds to wait for the JVM's exit after the connection to it was lost."""
+
+
+@tested_with("4.3")
+@contextmanager
+def ending_java_if_interrupted() -> Iterator[None]:
+    """Context manager that ends the JVM if its start fails or is interrupted, such as by Ctrl+C.
+
+    PySpark doesn't end it. The JVM would outlive this process and keep its stdout open, because
+    PySpark removes the folder in which the JVM wants to report its port.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if SparkContext._gateway is None:
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                for process in frame.f_locals.values():
+                    if isinstance(process, subprocess.Popen) and process.pid:
+                        process.kill()
+        raise
 
 
 @tested_with("4.3")
