@@ -178,6 +178,20 @@ def test_an_overwrite_of_one_partition_is_dynamic_where_the_session_says_so(numb
     assert run.rows() == [(0, 0, "n0"), (2, 0, "n2")]
 
 
+@pytest.mark.parametrize("session", ["static", "dynamic"])
+def test_an_option_of_an_overwrite_of_one_partition_precedes_the_session_s_mode(numbers, session):
+    run = numbers(4, partition_by=["day"])
+    run.spark.conf.set("spark.sql.sources.partitionOverwriteMode", session)
+    values = "PARTITION (day = 1) SELECT 9, 'nine' WHERE false"
+    try:
+        run(f"INSERT OVERWRITE {{t}} WITH ('partitionOverwriteMode' = 'dynamic') {values}")
+        assert len(run.rows()) == 4  # only partitions with new rows are replaced
+        run(f"INSERT OVERWRITE {{t}} WITH ('PARTITIONOVERWRITEMODE' = 'STATIC') {values}")
+    finally:
+        run.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert run.rows() == [(0, 0, "n0"), (2, 0, "n2")]
+
+
 def test_insert_overwrites_dynamic_partitions_where_the_session_says_so(numbers):
     run = numbers(4, partition_by=["day"])
     run.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")

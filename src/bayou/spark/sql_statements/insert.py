@@ -226,7 +226,7 @@ class Insert(TableStatement):
         """
         if self.replace_where is not None or not (self.overwrite and partition):
             return self.replace_where
-        if overwrites_dynamically(context.spark):
+        if overwrites_dynamically(context.spark, self.options):
             return None  # the write replaces the partitions that have rows of the query
         return " AND ".join(
             _equality(context, snapshot, name, value) for name, value in partition.items()

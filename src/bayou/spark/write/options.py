@@ -368,8 +368,14 @@ _TRANSACTION = {"txnAppId": TRANSACTION_APP, "txnVersion": TRANSACTION_VERSION}
 _PROPERTY_DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
-def overwrites_dynamically(spark: Any) -> bool:
-    """Whether the session's default for overwrites is the dynamic partition overwrite mode."""
+def overwrites_dynamically(spark: Any, options: Mapping[str, str]) -> bool:
+    """Whether an overwrite with these options has the dynamic partition overwrite mode.
+
+    The default is the mode in the session's conf.
+    """
+    lower_case = {key.lower(): value for key, value in options.items()}
+    if "partitionoverwritemode" in lower_case:
+        return _overwrite_mode(lower_case) == "dynamic"
     mode = str(spark.conf.get(_DEFAULT_SETTINGS["partitionOverwriteMode"], "static"))
     return mode.strip().lower() == "dynamic"
 
