@@ -19,6 +19,7 @@ from bayou.kernel.commands.optimize.row_buckets import RowBuckets, group_rows
 from bayou.kernel.commands.optimize.row_order import (
     RowOrder,
     ascending_order,
+    in_order,
     ordered_rows,
     row_positions,
 )
@@ -198,6 +199,16 @@ def test_batches_of_threads_fit_into_the_memory(
 def test_positions_are_sorted_and_equal_positions_keep_their_order(positions):
     chunked = pa.chunked_array(positions, pa.int64())
     assert ascending_order(chunked).to_pylist() == pc.sort_indices(chunked).to_pylist()
+
+
+def test_rows_that_are_too_large_for_an_array_are_divided(monkeypatch):
+    monkeypatch.setattr(row_order, "_SORTED_BYTES", 40)
+    positions = pa.chunked_array([[7, 3, 3], [3, 7, 1 << 20, 0]])
+    rows = pa.table({"n": pa.chunked_array([[0, 1, 2, 3], [4, 5, 6]])})
+    found = [n for batch in in_order(rows, positions) for n in batch["n"].to_pylist()]
+    assert found == [6, 1, 2, 3, 0, 4, 5]
+    equal = pa.chunked_array([[3] * 7])
+    assert [n for batch in in_order(rows, equal) for n in batch["n"].to_pylist()] == list(range(7))
 
 
 def test_positions_are_sorted_without_numpy(monkeypatch):

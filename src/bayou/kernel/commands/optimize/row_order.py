@@ -140,6 +140,7 @@ def _number(value: int) -> pa.Scalar[Any]:
 _SAMPLE_ROWS = 100_000
 _MAX_BUCKETS = 512
 _BATCH_ROWS = 65_536
+_SORTED_BYTES = 1 << 30
 
 
 class RowOrder(msgspec.Struct, frozen=True, array_like=True):
@@ -338,8 +339,26 @@ def _sorted(
     for number in range(len(cuts) + 1):
         table, bucket_positions = buckets.take(number)
         if table.num_rows:
-            ordered = table.take(ascending_order(bucket_positions))
-            yield from ordered.to_batches(max_chunksize=_BATCH_ROWS)
+            yield from in_order(table, bucket_positions)
+
+
+def in_order(rows: pa.Table, positions: pa.ChunkedArray[Any]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in the order of their positions, which must not be null.
+
+    Rows with more than 1 GiB are divided by their positions, because the strings of an Arrow array
+    have at most 2 GiB. If all of these rows have the same position, they keep their order.
+    """
+    if rows.nbytes <= _SORTED_BYTES:
+        rows = rows.take(ascending_order(positions))
+    else:
+        bounds = pc.min_max(positions)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if low < high:
+            is_lower = pc.less_equal(positions, (low + high) // 2)
+            for mask in (is_lower, pc.invert(is_lower)):
+                yield from in_order(rows.filter(mask), positions.filter(mask))
+            return
+    yield from rows.to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def ascending_order(positions: pa.ChunkedArray[Any]) -> pa.Array[Any]:

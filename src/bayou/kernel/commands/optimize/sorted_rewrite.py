@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from bayou.kernel.arrow.compute import pc
 from bayou.kernel.commands.optimize.files_in_order import read_in_order
 from bayou.kernel.commands.optimize.rewrite import RewriteTask, write_rewritten
 from bayou.kernel.commands.optimize.row_buckets import RowBuckets
@@ -23,6 +22,7 @@ from bayou.kernel.commands.optimize.row_order import (
     RowPositions,
     RowSample,
     add_rows,
+    in_order,
     sampled_rows,
 )
 from bayou.kernel.engine import Engine
@@ -36,8 +36,6 @@ _MAX_BUCKETS = 4096
 
 If there are more new files than this, each new file has one bucket.
 """
-
-_BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,5 +115,4 @@ def _sorted(buckets: Iterable[Sequence[pa.RecordBatch]]) -> Iterator[pa.RecordBa
     for bucket in buckets:
         table = pa.Table.from_batches(list(bucket))
         last = table.num_columns - 1
-        ordered = table.remove_column(last).take(pc.sort_indices(table.column(last)))
-        yield from ordered.to_batches(max_chunksize=_BATCH_ROWS)
+        yield from in_order(table.remove_column(last), table.column(last))
