@@ -81,6 +81,16 @@ def test_rows_that_keep_a_batch_in_memory_let_go_of_it(folder):
     assert sum(sum(values(rows)) for _, rows in buffers.pop_all()) == sum(range(1_000_000))
 
 
+def test_large_rows_are_not_combined(folder):
+    batch = pa.record_batch({"s": ["x" * (9 << 20)]})
+    buffers = PartitionBuffers(20 << 20, 1 << 30)
+    for _ in range(4):
+        buffers.add([PartitionSlice(("a",), batch, batch.nbytes)])
+        assert list(buffers.pop_full()) == []
+    ((_, rows),) = buffers.pop_all()
+    assert [batch.num_rows for batch in rows.combined_batches()] == [1, 1, 1, 1]
+
+
 def test_a_disk_that_refuses_is_named(monkeypatch, tmp_path):
     missing = tmp_path / "missing"
     monkeypatch.setattr(tempfile, "tempdir", str(missing))

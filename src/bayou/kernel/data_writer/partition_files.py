@@ -12,12 +12,10 @@ from typing import Any, Self
 import pyarrow as pa
 
 from bayou.errors import StorageError
+from bayou.kernel.arrow.closeable import CloseableIterator
+from bayou.kernel.arrow.joined_batches import joined_batches
 from bayou.kernel.data_writer.partitioner import PartitionKey, PartitionSlice
 from bayou.protocol.actions import AddFile
-
-_concatenated: Any = pa.concat_batches  # type: ignore[attr-defined]  # the stubs lack it
-
-_MIN_BATCH_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +46,9 @@ class BufferedRows:
     nbytes: int = 0
     spilled: list[_SpilledRows] = field(default_factory=list)
 
-    def combined_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order; small adjacent batches are combined."""
-        pending: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in self._all():
-            pending.append(batch)
-            rows += batch.num_rows
-            if rows >= _MIN_BATCH_ROWS:
-                yield pending[0] if len(pending) == 1 else _concatenated(pending)
-                pending, rows = [], 0
-        if pending:
-            yield pending[0] if len(pending) == 1 else _concatenated(pending)
+    def combined_batches(self) -> CloseableIterator[pa.RecordBatch]:
+        """Return the rows in order; small adjacent batches are combined."""
+        return joined_batches(self._all())
 
     def _all(self) -> Iterator[pa.RecordBatch]:
         for rows in self.spilled:
@@ -145,9 +134,10 @@ def _write_batches(path: str, partitions: Iterable[BufferedRows]) -> list[tuple[
     with pa.OSFile(path, "wb") as sink:
         for buffered in partitions:
             start = sink.tell()
-            combined = _concatenated(buffered.batches)
-            with pa.ipc.new_stream(sink, combined.schema, options=options) as writer:
-                writer.write_batch(combined)
+            schema = buffered.batches[0].schema
+            with pa.ipc.new_stream(sink, schema, options=options) as writer:
+                for batch in joined_batches(buffered.batches):
+                    writer.write_batch(batch)
             ranges.append((start, sink.tell() - start))
     return ranges
 
