@@ -106,6 +106,9 @@ def test_a_literal_takes_the_type_that_the_column_asks_for(predicate, value, dat
     [
         col("day") == "soon",
         col("Id") == "1.5",
+        col("Id") == "1_5",
+        col("price") == "1_5",
+        col("f") == "\u0661",
         col("ok") == 1,
         col("raw") == 5,
         col("ts") == 5,

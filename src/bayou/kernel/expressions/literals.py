@@ -103,12 +103,12 @@ def _parsed_type(string: str, other: DataType) -> DataType:
 def _parse_string(string: str, other: DataType) -> LiteralValue:
     try:
         if isinstance(other, DecimalType):
-            return float(string.strip())
+            return float(number_text(string))
         match other.name if isinstance(other, PrimitiveType) else "":
             case "byte" | "short" | "integer" | "long":
-                return int(string.strip())
+                return int(number_text(string))
             case "float" | "double":
-                return float(string.strip())
+                return float(number_text(string))
             case "boolean":
                 return {"true": True, "false": False}[string.strip().lower()]
             case "binary":
@@ -132,6 +132,19 @@ def _parse_string(string: str, other: DataType) -> LiteralValue:
             "Correct the string, or cast the other operand to string.",
             expression=string,
         ) from error
+
+
+def number_text(string: str) -> str:
+    """Return the text of a number without blanks.
+
+    Raises:
+        ValueError: the string contains an underscore or a character that isn't ASCII, which Python
+            accepts in numbers and Spark doesn't.
+    """
+    text = string.strip()
+    if "_" in text or not text.isascii():
+        raise ValueError(string)
+    return text
 
 
 _TIMESTAMP = re.compile(

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bayou.errors import PredicateError
 from bayou.kernel.expressions.casts import can_cast
-from bayou.kernel.expressions.literals import literal_of, parse_timestamp
+from bayou.kernel.expressions.literals import literal_of, number_text, parse_timestamp
 from bayou.kernel.expressions.model import Cast, Expression, Literal, LiteralValue
 from bayou.protocol.schema import (
     BINARY,
@@ -108,6 +108,9 @@ def number(digits: str) -> Literal:
 def _converted(value: LiteralValue, target: DataType) -> LiteralValue:
     if value is None:
         return None
+    is_decimal = isinstance(target, DecimalType)
+    if isinstance(value, str) and (is_decimal or target in (*_BITS, FLOAT, DOUBLE)):
+        value = number_text(value)
     if isinstance(target, DecimalType):
         return _to_decimal(value, target)
     if target in _BITS:
