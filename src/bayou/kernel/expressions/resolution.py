@@ -17,7 +17,10 @@ from bayou.errors import PredicateError
 from bayou.kernel.expressions.casts import can_cast
 from bayou.kernel.expressions.functions import Call, Macro, find
 from bayou.kernel.expressions.functions import Function as Definition
-from bayou.kernel.expressions.functions.regular_expressions import like_to_re2
+from bayou.kernel.expressions.functions.regular_expressions import (
+    like_to_re2,
+    string_without_wildcards,
+)
 from bayou.kernel.expressions.literals import resolve_literal
 from bayou.kernel.expressions.model import (
     And,
@@ -88,7 +91,11 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
         case Like(operand, pattern, escape):
             like_to_re2(pattern, escape)
             purpose = f"matched with the pattern {pattern!r}"
-            return Like(_string(operand, schema, purpose), pattern, escape)
+            value = _string(operand, schema, purpose)
+            string = string_without_wildcards(pattern, escape)
+            if string is not None:  # data skipping and pruning use equalities better
+                return Comparison("=", value, Literal(string, STRING))
+            return Like(value, pattern, escape)
         case Column() | Literal() | Cast() | Function():
             value = _value(predicate, schema, BOOLEAN)
             if type_of(value, schema) not in (BOOLEAN, VOID):

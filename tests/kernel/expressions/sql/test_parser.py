@@ -104,10 +104,22 @@ def test_other_conditions(text, predicate):
     assert same(parse_predicate(text), predicate)
 
 
-def test_a_pattern_without_wildcards_is_an_equality():
-    found = parse_predicate("a LIKE 'x'")
-    assert isinstance(found, Comparison)
-    assert found.op == "="
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a LIKE 'x'", "x"), (r"a LIKE 'x\\_y\%'", "x_y%"), ("a LIKE 'x!%' ESCAPE '!'", "x%")],
+)
+def test_a_pattern_without_wildcards_is_an_equality(text, expected):
+    schema = StructType((StructField(name="a", data_type=STRING),))
+    found = resolve(parse_predicate(text), schema)
+    assert same(found, Comparison("=", A, Literal(expected, STRING)))
+    assert same(resolve(found, schema), found)
+
+
+@pytest.mark.parametrize("data_type", [LONG, DecimalType(4, 1), TIMESTAMP])
+def test_a_pattern_without_wildcards_isnt_compared_with_other_types(data_type):
+    schema = StructType((StructField(name="a", data_type=data_type),))
+    with pytest.raises(PredicateError, match="Cast it to string"):
+        resolve(parse_predicate("a LIKE '01'"), schema)
 
 
 def test_an_escaped_wildcard_is_a_character():
@@ -350,7 +362,8 @@ def test_what_isnt_sql_is_an_error(text):
 
 @pytest.mark.parametrize(
     "text", ["DATE'soon'", "TIMESTAMP'2024-13-01'", "CAST(300 AS TINYINT)",
-             "CAST('x' AS INT)", "CAST(12345 AS DECIMAL(3,1))", "CAST(true AS DATE)"]
+             "CAST('x' AS INT)", "CAST(12345 AS DECIMAL(3,1))", "CAST(true AS DATE)",
+             "CAST('1_0' AS INT)", "CAST('1_0' AS DOUBLE)", "CAST('1_0' AS DECIMAL(4,1))"]
 )  # fmt: skip
 def test_a_constant_that_isnt_of_its_type_is_an_error(text):
     with pytest.raises(PredicateError, match="isn't a"):

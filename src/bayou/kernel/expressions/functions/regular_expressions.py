@@ -189,6 +189,20 @@ def like_to_re2(pattern: str, escape: str) -> str:
     return rf"(?s)\A{''.join(parts)}\z"
 
 
+def string_without_wildcards(pattern: str, escape: str) -> str | None:
+    """Return the only string that a valid LIKE pattern matches; None if it has wildcards."""
+    string = ""
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:  # the escape character may be a wildcard
+            string += next(characters)
+        elif character in "%_":
+            return None
+        else:
+            string += character
+    return string
+
+
 def _translated(pattern: str, token: re.Match[str]) -> str:
     match token.lastgroup:
         case "dot":

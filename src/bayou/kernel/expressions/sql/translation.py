@@ -336,13 +336,10 @@ class _Translator:
         operand = self.expression(node.this)
         if isinstance(node, exp.ILike):
             return Like(call("lower", operand), pattern.lower(), escape)
-        plain = _PLAIN_PATTERN.fullmatch(pattern) if escape == "\\" else None
-        if plain is None:
+        prefix = _PREFIX_PATTERN.fullmatch(pattern) if escape == "\\" else None
+        if prefix is None:
             return Like(operand, pattern, escape)
-        prefix = re.sub(r"\\(.)", r"\1", plain["text"], flags=re.DOTALL)
-        if plain["rest"]:
-            return StartsWith(operand, prefix)
-        return Comparison("=", operand, Literal(prefix, STRING))
+        return StartsWith(operand, re.sub(r"\\(.)", r"\1", prefix[1], flags=re.DOTALL))
 
     def _constant_string(self, node: exp.Expr, value_node: exp.Expr) -> str:
         literal = self.expression(value_node)
@@ -484,7 +481,7 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Trim: frozenset({"this", "position", "expression"}),
 }
 
-_PLAIN_PATTERN = re.compile(r"(?P<text>(?:[^%_\\]|\\[%_\\])*)(?P<rest>%*)", re.DOTALL)
+_PREFIX_PATTERN = re.compile(r"((?:[^%_\\]|\\[%_\\])*)%+", re.DOTALL)
 
 
 def _negated_literal(number: Literal) -> Literal:
