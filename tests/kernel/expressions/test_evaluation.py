@@ -125,6 +125,12 @@ def test_a_float_beside_a_double_is_compared_as_double():
     assert truths("f = 0.1D", f=f) == [False]
 
 
+def test_a_float_is_rounded_as_the_double_of_its_value():
+    f = pa.array([0.35, 0.15, 0.25], pa.float32())  # 0.35 as a float is 0.3499999940395355
+    assert truths("round(f, 1) = CAST(0.3 AS FLOAT)", f=f) == [True, False, True]
+    assert truths("round(f, 1) = CAST(0.2 AS FLOAT)", f=f) == [False, True, False]
+
+
 def test_strings_are_ordered_by_their_bytes():
     s = pa.array(["Z", "a", "ü", "\U0001f600", "\uffff"])
     assert truths("s > 'a'", s=s) == [False, False, True, True, True]

@@ -192,8 +192,7 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
     decimals = values[1].as_py() if len(values) == 2 else 0
     numbers = values[0]
     if pa.types.is_floating(result):
-        single = pa.types.is_float32(result)
-        return _distinct_rounded(numbers, decimals, single=single)
+        return _distinct_rounded(numbers, decimals)
     if pa.types.is_integer(result) and decimals >= 0:
         return numbers
     step = Decimal(1).scaleb(-decimals)
@@ -210,23 +209,21 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
     return rowwise(rounded, result, numbers)
 
 
-def _distinct_rounded(numbers: Datum, decimals: int, *, single: bool) -> Datum:
+def _distinct_rounded(numbers: Datum, decimals: int) -> Datum:
     """Round floats half away from zero, in decimal arithmetic as Java does.
 
-    Each float is first converted to the shortest decimal string that identifies it. This decimal
-    number is rounded.
+    Each float is first converted to the shortest decimal string that identifies it as a double.
+    This decimal number is rounded.
 
     Args:
         decimals: number of decimal places.
-        single: whether the numbers are 32-bit floats.
     """
     step = Decimal(1).scaleb(-decimals)
 
     def rounded(number: float) -> float:
         if not math.isfinite(number):
             return number
-        text = pc.cast(pa.scalar(number, pa.float32()), pa.string()).as_py() if single else None
-        exact = Decimal(text or java_double(number))
+        exact = Decimal(java_double(number))
         if exact == exact.to_integral_value(context=CONTEXT) and decimals >= 0:
             return number + 0.0  # converts -0.0 to 0.0
         return float(exact.quantize(step, context=_ANY_DOUBLE)) + 0.0
