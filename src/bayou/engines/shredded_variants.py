@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ _Type: TypeAlias = Any
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
+_CONTEXT = Context(prec=76)
 
 
 def is_shredded(data_type: _Type) -> bool:
@@ -103,7 +104,7 @@ def _primitive(value: Any, kind: _Type) -> bytes:
     if types.is_floating(kind):
         return variant.number("float" if kind.bit_width == 32 else "double", value)
     if types.is_decimal(kind):
-        unscaled = int(Decimal(value).scaleb(kind.scale))
+        unscaled = int(Decimal(value).scaleb(kind.scale, _CONTEXT))
         return variant.decimal(unscaled, kind.scale)
     if types.is_string(kind) or types.is_large_string(kind):
         return variant.string(value)

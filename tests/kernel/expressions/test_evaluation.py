@@ -119,6 +119,12 @@ def test_decimals_are_compared_exactly():
     assert truths("d IN (1.25, 7)", d=d) == [True, False, None]
 
 
+def test_a_positive_remainder_of_decimals_keeps_all_digits():
+    d = pa.array([Decimal(-1)], pa.decimal128(38, 0))
+    divisor, expected = "1" * 37 + "3", "1" * 37 + "2"
+    assert truths(f"pmod(d, {divisor}) = {expected}", d=d) == [True]
+
+
 def test_a_float_beside_a_double_is_compared_as_double():
     f = pa.array([0.1], pa.float32())
     assert truths("f > 0.1D", f=f) == [True]

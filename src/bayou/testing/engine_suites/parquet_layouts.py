@@ -280,7 +280,7 @@ class ParquetLayoutSuite(HandlerSuite):
             pa.array([1.5, -2.5], pa.float32()),
             pa.array([1.5, math.inf]),
             pa.array([Decimal("1.50"), Decimal("-0.01")], pa.decimal128(9, 2)),
-            pa.array([Decimal("1.50"), Decimal("-0.01")], pa.decimal128(38, 2)),
+            pa.array([Decimal("1" * 36 + f".5{n}") for n in (0, 1)], pa.decimal128(38, 2)),
             pa.array(["x", "y" * 70]),
             pa.array([b"x", b"y"]),
             pa.array([dt.date(1, 1, 1), dt.date(2024, 2, 29)]),

@@ -193,7 +193,9 @@ def _positive_remainder(values: Sequence[Datum], result: Any) -> Datum:
     remainder = _remainder(values, result)
     if pa.types.is_decimal(result):
         return rowwise(
-            lambda r, b: round_to_type("pmod", (r + b) % b if r < 0 else r, result),
+            lambda r, b: round_to_type(
+                "pmod", CONTEXT.remainder(CONTEXT.add(r, b), b) if r < 0 else r, result
+            ),
             result,
             remainder,
             right,
