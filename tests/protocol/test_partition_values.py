@@ -156,6 +156,10 @@ def test_text_of_a_narrower_type_is_read_after_a_type_change():
     [
         ("x", LONG),
         ("128", BYTE),
+        ("2024_01", INTEGER),
+        ("\u0661", LONG),
+        ("1_0", DOUBLE),
+        ("1_0", DecimalType(5, 2)),
         ("1.5", INTEGER),
         ("yes", BOOLEAN),
         ("2024-13-01", DATE),

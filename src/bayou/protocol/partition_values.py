@@ -16,6 +16,7 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from bayou.protocol.schema import DataType, DecimalType
+from bayou.protocol.sql import number_text
 
 PartitionValue: TypeAlias = (
     None | bool | int | float | str | bytes | Decimal | dt.date | dt.datetime
@@ -113,7 +114,7 @@ def _serialize(value: PartitionValue, data_type: DataType, name: str) -> str:
 
 def _parse(string: str, data_type: DataType, time_zone: str) -> PartitionValue:
     if isinstance(data_type, DecimalType):
-        value = Decimal(string).quantize(
+        value = Decimal(number_text(string)).quantize(
             Decimal(1).scaleb(-data_type.scale), context=_DECIMAL_CONTEXT
         )
         if value and value.adjusted() >= data_type.precision - data_type.scale:
@@ -125,11 +126,11 @@ def _parse(string: str, data_type: DataType, time_zone: str) -> PartitionValue:
         case "boolean" if string.lower() in ("true", "false"):
             return string.lower() == "true"
         case "byte" | "short" | "integer" | "long" as name:
-            return _in_range(int(string), name)
+            return _in_range(int(number_text(string)), name)
         case "double":
-            return float(string)
+            return float(number_text(string))
         case "float":
-            return _as_single(float(string))
+            return _as_single(float(number_text(string)))
         case "date":
             # Accept a timestamp too, and drop its time of day.
             return _timestamp(string).date()

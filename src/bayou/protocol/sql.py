@@ -136,6 +136,19 @@ def _comment_end(sql: str, start: int) -> int | None:
     return None
 
 
+def number_text(string: str) -> str:
+    """Return the text of a number without blanks.
+
+    Raises:
+        ValueError: the string contains an underscore or a character that isn't ASCII, which Python
+            accepts in numbers and Spark doesn't.
+    """
+    text = string.strip()
+    if "_" in text or not text.isascii():
+        raise ValueError(string)
+    return text
+
+
 def string_literal(string: str) -> str:
     """Return a string as a SQL literal that sqlglot and Spark read in the same way."""
     return "'" + string.replace("\\", "\\\\").replace("'", "\\'") + "'"

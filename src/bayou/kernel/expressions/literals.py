@@ -30,6 +30,7 @@ from bayou.protocol.schema import (
     DecimalType,
     PrimitiveType,
 )
+from bayou.protocol.sql import number_text
 
 
 def literal_of(value: LiteralValue) -> Literal:
@@ -132,19 +133,6 @@ def _parse_string(string: str, other: DataType) -> LiteralValue:
             "Correct the string, or cast the other operand to string.",
             expression=string,
         ) from error
-
-
-def number_text(string: str) -> str:
-    """Return the text of a number without blanks.
-
-    Raises:
-        ValueError: the string contains an underscore or a character that isn't ASCII, which Python
-            accepts in numbers and Spark doesn't.
-    """
-    text = string.strip()
-    if "_" in text or not text.isascii():
-        raise ValueError(string)
-    return text
 
 
 _TIMESTAMP = re.compile(

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from bayou.errors import PredicateError
 from bayou.kernel.expressions.casts import can_cast
-from bayou.kernel.expressions.literals import literal_of, number_text, parse_timestamp
+from bayou.kernel.expressions.literals import literal_of, parse_timestamp
 from bayou.kernel.expressions.model import Cast, Expression, Literal, LiteralValue
 from bayou.protocol.schema import (
     BINARY,
@@ -30,6 +30,7 @@ from bayou.protocol.schema import (
     DataType,
     DecimalType,
 )
+from bayou.protocol.sql import number_text
 
 _TYPES: dict[exp.DType, DataType] = {
     exp.DType.TINYINT: BYTE,
