@@ -493,6 +493,15 @@ def test_a_table_made_after_the_last_look_meets_every_mode_as_one_made_before(pa
     assert found(path) == expected.get(mode, [7])
 
 
+def test_rows_with_replace_where_are_not_added_to_a_table_that_was_created_meanwhile(path):
+    def rival():
+        bayou.write(path, ROWS)
+
+    with pytest.raises(MetadataChangedError, match="replaceWhere"):
+        write(path, table([7]), OVERWRITE, replace_where="id < 3", between=rival)
+    assert found(path) == list(range(6))
+
+
 @pytest.mark.parametrize("mode", [WriteMode.APPEND, OVERWRITE])
 def test_files_for_a_table_that_was_recreated_meanwhile_are_not_added(path, mode):
     """The new table has the version of the old one, but not its columns, files or partitions."""

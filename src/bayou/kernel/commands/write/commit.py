@@ -170,6 +170,14 @@ def commit_write(
         # Another writer has created the table.
         return commit_write(engine, write, plan, written, catalog=catalog)
     if created_meanwhile and snapshot is not None:
+        if write.overwrites and write.replace_where is not None:
+            # The tasks neither checked the rows nor wrote change data for them.
+            raise MetadataChangedError(
+                f"{snapshot.path}: another writer created the table while this write with "
+                f"replaceWhere ran (version {snapshot.version}). Nothing was changed; write again.",
+                table=snapshot.path,
+                winning_version=snapshot.version,
+            )
         written_by = TransactionState.from_bytes(plan.state)
         if not transaction.transaction_state(engine).allows_files_of(written_by):
             raise _created_with_other_metadata(snapshot)

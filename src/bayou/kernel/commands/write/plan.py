@@ -90,7 +90,8 @@ def plan_write(
     except ProtocolChangedError:
         if snapshot is not None:
             raise
-        return plan_write(engine, write, base_version=base_version)  # another writer has created it
+        # Another writer has created the table.
+        return plan_write(engine, write, base_version=base_version, catalog=catalog)
     state = transaction.transaction_state(engine)
     write.replaces_partitions(state.partition_columns)  # checks that the options can be combined
     if snapshot is not None and write.overwrites:
