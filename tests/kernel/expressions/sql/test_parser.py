@@ -332,6 +332,8 @@ def test_other_expressions(text, expression):
         ("a IN (SELECT 1)", "SELECT 1"),
         ("a = INTERVAL '1' DAY", "INTERVAL"),
         ("a + INTERVAL b DAY", "INTERVAL"),
+        ("a + INTERVAL '1_0' DAY", "INTERVAL"),
+        ("a + INTERVAL 'NaN' DAY", "INTERVAL"),
         ("EXISTS (SELECT 1)", "EXISTS"),
         ("a = 'x' COLLATE UTF8_LCASE", "COLLATE"),
         ("CAST(a AS STRUCT<x INT>) IS NULL", "STRUCT"),

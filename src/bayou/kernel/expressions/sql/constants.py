@@ -184,6 +184,7 @@ _MICROS = {
     "microsecond": 1,
 }
 _CLOCK = ("day", "hour", "minute", "second")
+_AMOUNT = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _PAIR = re.compile(r"\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s+([a-z]+)", re.IGNORECASE)
 
 
@@ -211,10 +212,9 @@ def _single_unit(string: str, unit: str) -> tuple[int, int] | None:
     unit = unit.lower()
     if unit not in _MONTHS and unit not in _MICROS:
         unit = unit.removesuffix("s")
-    try:
-        amount = Decimal(string)
-    except InvalidOperation:
+    if _AMOUNT.fullmatch(string) is None:
         return None
+    amount = Decimal(string)
     if unit in _MONTHS and amount == int(amount):
         return int(amount) * _MONTHS[unit], 0
     if unit in _MICROS and (amount == int(amount) or unit == "second"):
