@@ -69,6 +69,40 @@ def test_a_rotated_file_is_named_before_any_record_is_written_again(events, batc
     assert ids(events) == list(range(9))
 
 
+@pytest.mark.parametrize("name", ["renamed.json", "empty.json"])
+def test_a_file_that_was_empty_at_first_doubles_nothing_when_it_is_renamed(events, batch, name):
+    folder = batch.parent
+    batch.touch()
+    (folder / "empty.json").touch()
+    events.migrate(str(folder))
+    batch.write_text("".join(f'{{"id": {n}}}\n' for n in range(5)))
+    events.migrate(str(folder))
+    batch.rename(folder / name)
+    with pytest.raises(PipelineError, match="renamed, moved or compressed") as caught:
+        events.migrate(str(folder))
+    assert str(folder / name) in caught.value.message
+    assert ids(events) == list(range(5))
+
+
+@pytest.mark.parametrize("source", ["folder", "file"])
+def test_a_rotated_file_is_named_although_the_next_file_begins_as_it_did(events, batch, source):
+    for count in (1, 9):
+        batch.write_text("".join(f'{{"id": {n}}}\n' for n in range(count)))
+        events.migrate(str(batch.parent))
+    rotated = batch.parent / "batch-1.json"
+    batch.rename(rotated)
+    batch.write_text('{"id": 0}\n')
+    os.utime(batch, (time.time() + 60,) * 2)
+    with pytest.raises(PipelineError, match="renamed, moved or compressed"):
+        migration.migrate_json(
+            events._configuration,
+            events.topic,
+            str(batch.parent if source == "folder" else rotated),
+            batch_records=4,
+        )
+    assert ids(events) == list(range(9))
+
+
 def test_a_file_may_begin_as_one_that_is_there_or_as_a_setting_allows(tmp_path, batch):
     setting = "  migration: {on-renamed-file: migrate}\n"
     (tmp_path / "p.yaml").write_text(CONFIG.replace("connector:\n", f"connector:\n{setting}"))

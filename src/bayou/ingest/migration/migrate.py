@@ -136,7 +136,7 @@ class _Migration:
                 continue
             real_paths.add(real)
             parts = known.parts(file)
-            if not parts:
+            if not any(part.records for part in parts):
                 self._check_not_renamed(known, file)
             if any(is_complete(part, file) for part in parts):
                 self._report = replace(self._report, known=self._report.known + 1)

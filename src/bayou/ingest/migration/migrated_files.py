@@ -80,16 +80,18 @@ class KnownFiles:
     def _moved(self) -> dict[tuple[int, str], list[list[Part]]]:
         """The migrated files that may have been renamed, each as a list of its parts.
 
-        A file that is unchanged in the folder to migrate is omitted. Each key is a pair: the number
-        of records in a file's first part, and their checksum. Several files can have the same key,
-        so each value is a list of files.
+        A file that is unchanged in the folder to migrate is omitted. Parts without records are
+        omitted, too: a file has one if it was empty at its first migration. Each key is a pair: the
+        number of records in a file's first part, and their checksum. Several files can have the
+        same key, so each value is a list of files.
         """
         moved: dict[tuple[int, str], list[list[Part]]] = {}
-        for path, parts in self._by_path.items():
+        for path, all_parts in self._by_path.items():
             file = self._listed.get(path)
-            if file is not None and any(is_complete(part, file) for part in parts):
+            if file is not None and any(is_complete(part, file) for part in all_parts):
                 continue
-            if parts[0].skipped == 0 and parts[0].records:
+            parts = [part for part in all_parts if part.records]
+            if parts and parts[0].skipped == 0:
                 moved.setdefault((parts[0].records, parts[0].checksum), []).append(parts)
         return moved
 
@@ -98,7 +100,7 @@ class KnownFiles:
         try:
             self._engine.files.status(parts[0].path)
             files = json_files(self._engine, parts[0].path)
-            return not any(self._begins_with(file, parts[:1]) for file in files)
+            return not any(self._begins_with(file, parts) for file in files)
         except (FileMissingError, PipelineError):  # a damaged file has other records
             return True
 
