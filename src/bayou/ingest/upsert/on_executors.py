@@ -41,7 +41,7 @@ class CachedRows:
 
     Args:
         work: function that takes a task's number. It yields the task's rows as chunks of
-            `encode_chunks`, then the task's result.
+            `encode_chunks`, then the task's result, whose attribute `failure` is None or an error.
     """
 
     def __init__(
@@ -178,6 +178,14 @@ def _nullable(columns: StructType) -> StructType:
 
 
 def _is_chunk(item: Any) -> bool:
+    """Whether an item that a task yielded is a chunk of rows.
+
+    Raises:
+        BayouError: the task failed. The caller of `results` has checked all tasks, but if an
+            executor is lost, Spark runs its tasks again.
+    """
+    if not isinstance(item, bytes) and item.failure is not None:
+        raise item.failure
     return isinstance(item, bytes)
 
 
