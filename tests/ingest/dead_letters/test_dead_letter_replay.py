@@ -18,6 +18,7 @@ from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, re
 from bayou.ingest.inspection import prove_offsets
 from bayou.ingest.topic_table.direct_writer import DirectWriter
 from bayou.spark.kafka.embedded_broker import ProducedRecord
+from support.processed_pipelines import configured
 
 STRICT = {"type": "object", "properties": {"id": {"type": "integer"}}}
 WIDER = {"type": "object", "properties": {"id": {"type": "integer"}, "colour": {"type": "string"}}}
@@ -75,6 +76,21 @@ def test_without_a_fix_nothing_changes(pipeline):
     assert (outcome.replayed, outcome.refused, outcome.version) == (0, 3, None)
     assert pipeline.table.snapshot().version == version
     assert len(letters(pipeline)) == 3
+
+
+def test_new_fields_that_where_reads_hide_no_other_new_fields(small_pipeline):
+    small_pipeline.write_schema(STRICT)
+    small_pipeline.produce(
+        {"id": 1}, {"id": 2, "kind": "a", "colour": "red"}, {"id": 3, "kind": "x", "size": 1}
+    )
+    assert small_pipeline.take_in().dead_letters == 2
+    small_pipeline.evolves = True
+    configured(small_pipeline, "where: \"kind IS NULL OR kind <> 'x'\"", schema=None)
+    outcome = replay(small_pipeline)
+    assert (outcome.replayed, outcome.filtered, outcome.refused) == (1, 1, 0)
+    assert rows(small_pipeline) == [(1, None), (2, "red")]
+    assert "size" not in small_pipeline.table.to_arrow().column_names
+    assert letters(small_pipeline) == []
 
 
 def test_a_dry_run_tells_and_changes_nothing(pipeline):

@@ -23,7 +23,7 @@ from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import dead_letters_path
 from bayou.ingest.dead_letters import record_identity
 from bayou.ingest.dead_letters.record_identity import OTHER_ROW, RECORD, at_offsets, identities
-from bayou.ingest.decode import Decoded, DecodePlan, merge_fields
+from bayou.ingest.decode import Decoded, DecodePlan, leaf_count, merge_fields
 from bayou.ingest.migration import migrated_end
 from bayou.ingest.offsets import OffsetSpan, covered_offsets
 from bayou.ingest.offsets_of_rows import TopicOffsets
@@ -360,11 +360,6 @@ class AppendReplay:
             columns = merge_schemas(path, columns, read_columns(self._topic, self._schema.columns))
         elif not self._topic.config.input_fields:
             return columns
-        decoder = _Decoder(self._reading(self._layout(columns, snapshot), folders=True))
-        for batch in dead_letters.to_batches(filter=self._where):
-            for _ in decoder.decode(self._pending(batch, ends, row_offsets)):
-                pass
-        new = decoder.new_fields
 
         def with_column(columns: StructType, field: StructField) -> StructType | None:
             try:
@@ -372,8 +367,18 @@ class AppendReplay:
             except SchemaError:
                 return None  # dead letters with this field remain
 
-        new, _ = within_limit(columns, new, self._max_new_columns)
-        return with_new_columns(columns, new, with_column)[0]
+        known = leaf_count(columns)
+        while True:  # repeat, because new fields that `where` reads are found before all others
+            decoder = _Decoder(self._reading(self._layout(columns, snapshot), folders=True))
+            for batch in dead_letters.to_batches(filter=self._where):
+                for _ in decoder.decode(self._pending(batch, ends, row_offsets)):
+                    pass
+            room = self._max_new_columns - (leaf_count(columns) - known)
+            new, _ = within_limit(columns, decoder.new_fields, room)
+            wider, _ = with_new_columns(columns, new, with_column)
+            if wider == columns:
+                return columns
+            columns = wider
 
     @property
     def _max_new_columns(self) -> int:
