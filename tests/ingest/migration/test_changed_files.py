@@ -166,3 +166,19 @@ def test_records_at_the_numbers_of_an_earlier_migration_s_dead_letters_are_migra
     assert (report.rows, report.dead_letters) == (3, 1)
     assert ids(events) == [1, 2, 3]
     assert sorted(dead_letter_values(events)) == [b"{neither", b"{nope"]
+
+
+def test_dead_letters_of_an_earlier_migration_hide_no_missing_rows(events, growing):
+    folder = growing('{"id": 1}\n{nope\n{"id": 3}\n{neither\n')
+    assert events.migrate(folder).dead_letters == 2
+    path = events.topic.table_path
+    for table in (path, f"{path}_migration"):
+        shutil.rmtree(table)
+    growing('{"id": 1}\n{"id": 2}\n{"id": 3}\n{neither\n')
+    events.migrate(folder)
+    (check,) = events.verify_migration(folder)
+    assert (check.problem, check.rows, check.dead_letters) == (None, 3, 1)
+    events.handle.delete("id = 2")
+    (check,) = events.verify_migration(folder)
+    assert check.problem == "1 of its records aren't in the table"
+    assert (check.rows, check.dead_letters) == (2, 1)

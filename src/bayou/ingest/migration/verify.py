@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -70,7 +71,7 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     table = open_table(topic.table_path, storage_options)
     transactions = table.snapshot().transactions if table.exists() else {}
     appends = topic.upsert_keys is None
-    rows = _numbers(topic.table_path, "_kafka_partition", "_kafka_offset", storage_options)
+    rows = _numbers(topic.table_path, storage_options)
     letters_path = dead_letters_path(topic.table_path)
     writer = None
     if topic.config.processing.where is not None:
@@ -79,7 +80,7 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     def filtered(records: pa.RecordBatch) -> int:
         return 0 if writer is None else writer.filtered(records)
 
-    dead_letters = _numbers(letters_path, "partition", "offset", storage_options)
+    dead_letters = _dead_letters(letters_path, storage_options)
     return [
         _check(
             file,
@@ -94,28 +95,46 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     ]
 
 
-def _numbers(path: str, partition: str, number: str, storage_options: dict[str, str]) -> Any:
-    """Return the sorted sequence numbers of the migrated records in a table.
+def _numbers(path: str, storage_options: dict[str, str]) -> Any:
+    """Return the sorted sequence numbers of the migrated rows of a target.
 
     Each record that was migrated to a target has a sequence number, which is the offset of its row.
-
-    Args:
-        partition: name of the column with the partition, which is negative for migrated records.
-        number: name of the column with the sequence number.
     """
     handle = open_table(path, storage_options)
     if not handle.exists():
         return pa.array([], pa.int64())
-    table: Any = handle.to_arrow(columns=[number], filter=f"{partition} = {MIGRATED}")
+    table: Any = handle.to_arrow(["_kafka_offset"], f"_kafka_partition = {MIGRATED}")
     values = table.column(0).combine_chunks()
     return values.take(pc.sort_indices(values))
+
+
+def _dead_letters(path: str, storage_options: dict[str, str]) -> pa.Table:
+    """Return the dead letters of migrated records, sorted by sequence number.
+
+    The columns are `number` and `hash`: the sequence number, and the hash of the record.
+    """
+    numbers: list[Any] = []
+    hashes: list[bytes] = []
+    handle = open_table(path, storage_options)
+    if handle.exists():
+        condition = f"partition = {MIGRATED}"
+        with handle.snapshot().to_batches(["offset", "value"], condition) as batches:
+            for batch in batches:
+                numbers += batch.column("offset").to_pylist()
+                hashes += map(_hash, batch.column("value").to_pylist())
+    columns: list[Any] = [pa.array(numbers, pa.int64()), pa.array(hashes, pa.binary())]
+    return pa.table(columns, names=["number", "hash"]).sort_by("number")
+
+
+def _hash(value: Any) -> bytes:
+    return hashlib.blake2b(value or b"", digest_size=16).digest()
 
 
 def _check(
     file: JsonFile,
     parts: list[Part],
     file_records: Iterator[bytes],
-    numbers: tuple[Any, Any],
+    numbers: tuple[Any, pa.Table],
     old_records: Callable[[Part], OldRecords],
     *,
     exact: Callable[[Part], bool],
@@ -124,8 +143,7 @@ def _check(
     """Compare a file with the table.
 
     Args:
-        numbers: the sorted sequence numbers of the migrated records in the table, and in the dead
-            letter table.
+        numbers: the results of `_numbers` and `_dead_letters`.
         old_records: function that returns the `OldRecords` for a part. `OldRecords` recognizes
             the records that the pipeline reads from Kafka.
         exact: function that returns whether a part must have a row for each record.
@@ -137,15 +155,17 @@ def _check(
     for part in parts:
         values = list(islice(file_records, part.records))
         records += len(values)
-        if checksum_of(values) != part.checksum:
+        old = old_records(part)
+        stripped, from_kafka = old.stripped(values)
+        is_unchanged = checksum_of(values) == part.checksum
+        if not is_unchanged:
             problem = f"its records from {part.skipped} on differ from the migrated records"
-        part_rows, part_letters = _within(rows, part), _within(dead_letters, part)
+        part_rows = _within(rows, part)
+        part_letters = _letters_of(dead_letters, part, stripped if is_unchanged else None)
         # A record with a row is counted once: an interrupted replay hasn't deleted its dead letter.
         part_letters = part_letters.filter(pc.invert(pc.is_in(part_letters, value_set=part_rows)))
         row_count += len(part_rows)
         dead_letter_count += len(part_letters)
-        old = old_records(part)
-        stripped, from_kafka = old.stripped(values)
         part_records = record_batch(
             old.topic,
             stripped,
@@ -181,8 +201,33 @@ def _check(
 
 def _within(numbers: Any, part: Part) -> Any:
     """Return the slice of sorted sequence numbers that belongs to a part."""
+    start, end = _bounds(numbers, part)
+    return numbers.slice(start, end - start)
+
+
+def _bounds(numbers: Any, part: Part) -> tuple[int, int]:
+    """Return the indexes between which sorted sequence numbers belong to a part."""
     start, end = (
         bisect.bisect_left(range(len(numbers)), number, key=lambda at: numbers[at].as_py())
         for number in (part.first, part.first + part.records)
     )
-    return numbers.slice(start, end - start)
+    return start, end
+
+
+def _letters_of(dead_letters: pa.Table, part: Part, values: Sequence[bytes] | None) -> Any:
+    """Return the sequence numbers of the dead letters of a part's records.
+
+    A dead letter of another record isn't returned. It is from an earlier migration, to a table that
+    was deleted.
+
+    Args:
+        values: the records of the part. If None, because the file has changed, records aren't
+            compared.
+    """
+    start, end = _bounds(dead_letters.column("number"), part)
+    letters = dead_letters.slice(start, end - start)
+    numbers: Any = letters.column("number").combine_chunks()
+    if values is None:
+        return numbers
+    hashes = pa.array([_hash(values[n - part.first]) for n in numbers.to_pylist()], pa.binary())
+    return numbers.filter(pc.equal(letters.column("hash").combine_chunks(), hashes))
