@@ -6,9 +6,11 @@ import datetime as dt
 import math
 
 import pyarrow as pa
+import pytest
 
-from bayou.ingest.upsert import DELETED, UpsertKeys
+from bayou.ingest.upsert import DELETED, SUPERSEDED, UpsertKeys
 from bayou.ingest.upsert_order import last_of_each_key
+from bayou.kernel.arrow.compute import pc
 
 MOMENT = dt.datetime(2024, 1, 5, tzinfo=dt.UTC)
 
@@ -46,3 +48,26 @@ def test_columns_that_the_table_lacks_are_null_in_its_rows() -> None:
     keys = UpsertKeys(columns=("id",), ordering="rank")
     assert "t.`rank`" in keys.newer_than(["rank", "_kafka_timestamp"])
     assert "t.`rank`" not in keys.newer_than(["_kafka_timestamp"])
+
+
+@pytest.mark.parametrize("tombstone", [0, 1])
+def test_records_of_a_key_in_two_partitions_are_in_the_order_of_their_timestamps(tombstone) -> None:
+    """Partitions were added to the topic, so the later record has a lower offset."""
+    keys = UpsertKeys(columns=("id",), ordering="rank")
+    is_deleted = [tombstone == 0, tombstone == 1]
+    times = [MOMENT, MOMENT + dt.timedelta(seconds=1)]
+    batch = pa.table(
+        {
+            "id": [1, 1],
+            "rank": pa.array([None if deleted else 5 for deleted in is_deleted], pa.int64()),
+            "_kafka_topic": ["t", "t"],
+            "_kafka_partition": pa.array([0, 1], pa.int32()),
+            "_kafka_offset": pa.array([10, 0], pa.int64()),
+            "_kafka_timestamp": pa.array(times, pa.timestamp("us", tz="UTC")),
+            DELETED: is_deleted,
+        }
+    )
+    nothing = batch.select(list(keys.all_columns)).slice(0, 0)
+    last = last_of_each_key(keys, batch, nothing, nothing)
+    (row,) = last.filter(pc.invert(last[SUPERSEDED])).to_pylist()
+    assert (row["_kafka_partition"], row["rank"], row[DELETED]) == (1, 5, tombstone == 1)

@@ -8,8 +8,10 @@ key's records that arrived before it. It therefore deletes the existing row, and
 are read later don't restore the row.
 
 Records arrive in the order of their offsets, so all records of a key must be in one partition, as
-Kafka's partitioner ensures. Rows of the table arrived before the batch, with one exception: if a
-tombstone is a replayed dead letter, rows of its partition with a higher offset arrived after it.
+Kafka's partitioner ensures until partitions are added. If the records of a key in a batch are in
+several partitions, they arrived in the order of their Kafka timestamps. Rows of the table arrived
+before the batch, with one exception: if a tombstone is a replayed dead letter, rows of its
+partition with a higher offset arrived after it.
 Offsets are only compared within a partition of the same topic, because the Kafka topic of a table
 may have been changed.
 """
@@ -250,12 +252,9 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
     if not pc.any(bare).as_py():
         none = pa.repeat(pa.scalar(False), len(ids))
         return values, replayed, none, none
-    arrival_keys = [(c, "ascending", "at_start") for c in reversed(_KAFKA_ORDER[:2])]
-    arrival = pc.sort_indices(everything, sort_keys=arrival_keys)
-    arrival = pc.inverse_permutation(arrival.cast(pa.int64())).cast(pa.int64())
     of_batch = pc.equal(kinds, _ROW)
     # Rows of the target and of the table of deleted keys arrived before the rows of the batch.
-    arrival = pc.if_else(of_batch, arrival, -1)
+    arrival = pc.if_else(of_batch, _arrival(everything, ids, kinds), -1)
     last_tombstone = _per_key(ids, pc.if_else(bare, arrival, None), "max")
     is_last = pc.fill_null(pc.equal(arrival, last_tombstone), False)
     follows, known = _compare_offsets(everything, ids, kinds, is_last)
@@ -270,6 +269,24 @@ def _order_tombstones(ordering: str, everything: pa.Table, ids: Any, kinds: Any)
     floor = pc.if_else(_per_key(ids, known, "any"), recorded, floor)
     forced = pc.and_not(pc.is_valid(last_tombstone), _per_key(ids, later, "any"))
     return pc.if_else(is_last, floor, values), pc.or_(before, replayed), forced, is_last
+
+
+def _arrival(everything: pa.Table, ids: Any, kinds: Any) -> Any:
+    """Return numbers that are in the order in which the records of each key in a batch arrived.
+
+    The records are in the order of their offsets. If they are in several partitions, because
+    partitions were added to the topic, they are in the order of their Kafka timestamps.
+    """
+    partitions = pc.if_else(pc.equal(kinds, _ROW), _positions(everything, kinds)[0], None)
+    first, last = (_per_key(ids, partitions, function) for function in ("min", "max"))
+    moved = pc.fill_null(pc.not_equal(first, last), False)
+    times = pc.if_else(moved, everything.column("_kafka_timestamp").combine_chunks(), None)
+    columns = [_AT, *reversed(_KAFKA_ORDER[:2])]
+    order = pc.sort_indices(
+        everything.append_column(_AT, times),
+        sort_keys=[(column, "ascending", "at_start") for column in columns],
+    )
+    return pc.inverse_permutation(order.cast(pa.int64())).cast(pa.int64())
 
 
 def _precedes_delete(everything: pa.Table, ids: Any, kinds: Any) -> Any:
