@@ -55,6 +55,14 @@ def test_a_provider_that_fails_is_one_error_at_once(provider):
             make()
 
 
+def test_an_error_of_a_provider_does_not_show_its_argument(provider):
+    def refused(config):
+        raise ValueError(f"{config!r} isn't a login")
+
+    with pytest.raises(KafkaError, match=r"own_tokens:token: ValueError: '\*\*\*' isn't a login"):
+        TokenCallback(provider(refused), "hunter2-hunter2")
+
+
 @pytest.mark.parametrize("result", [None, "token", ("token",), (b"token", 1.0)])
 def test_a_provider_that_returns_no_token_is_an_error(provider, result):
     with pytest.raises(KafkaError, match="the function returned no token. Return a tuple"):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bayou.errors import ArgumentError, KafkaError, PrerequisiteError
+from bayou.redaction import without_values
 
 TOKEN_PROVIDER = "oauth_cb"  # noqa: S105  # the client's name of the property
 """Property whose value is a token provider: `aws-msk-iam`, or `package.module:function`."""
@@ -147,7 +148,8 @@ class TokenCallback:
     """The function `oauth_cb` of a client. It calls a token provider.
 
     The constructor requests the first token, and raises an error if this fails. The client itself
-    would wait 10 s after a failed request, without reporting the reason.
+    would wait 10 s after a failed request, without reporting the reason. The provider's argument,
+    which may be a secret, isn't shown.
 
     Raises:
         KafkaError: the provider fails.
@@ -168,9 +170,10 @@ class TokenCallback:
         except (ArgumentError, PrerequisiteError):
             raise
         except Exception as error:
+            reason = without_values(f"{type(error).__name__}: {error}", [config])
             raise KafkaError(
-                f"Kafka token provider {self._provider}: {type(error).__name__}: {error}. Check "
-                "the credentials of this machine."
+                f"Kafka token provider {self._provider}: {reason}. Check the credentials of this "
+                "machine."
             ) from error
         match token:
             case (str(), int() | float(), *_):
