@@ -156,6 +156,21 @@ def test_secrets_from_the_environment_are_fine(tmp_path):
     assert notices(tmp_path, **dict.fromkeys(NAMES, "${PASSWORD}")) == ()
 
 
+def test_the_argument_of_a_token_provider_is_not_shown(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "connector:\n"
+        "  kafka:\n"
+        "    bootstrap-servers: 'h:1'\n"
+        "    security:\n"
+        "      protocol: SASL_SSL\n"
+        "      mechanism: OAUTHBEARER\n"
+        "      oauth: {token-provider: 'own:token', config: hunter2}\n"
+        "  topics: {events: {kafka-topic: events, destination: {table-path: lake/events}}}\n"
+    )
+    assert "hunter2" not in repr(load_configuration(file, environment={}))
+
+
 def test_a_configuration_is_shown_without_secrets(tmp_path):
     file = tmp_path / "p.yaml"
     file.write_text(

@@ -37,6 +37,7 @@ class KafkaOAuth(Section):
     )
     config: str | None = Field(
         default=None,
+        repr=False,
         description="Argument of the token provider. For aws-msk-iam: region=eu-west-1, and "
         "optionally profile=NAME or role-arn=ARN, separated by spaces.",
     )
