@@ -34,6 +34,7 @@ from bayou.spark.target_table import TargetTable
 from bayou.spark.types import to_spark
 
 _ROWS_PER_TASK = 200_000
+_PROCESSED_AT = "_processed_at"
 
 
 class CachedRows:
@@ -121,10 +122,13 @@ def merge_on_executors(
             transaction_ids={},
             table_properties={},
         )
+    # If an executor is lost, its rows are read again, and their values must not change. Otherwise
+    # the merge could assign them to other tasks than before, and lose or double rows.
+    written = winners.withColumn(_PROCESSED_AT, F.current_timestamp())
     metrics = merge_deterministic_source(
         TargetTable(spark=spark, location=snapshot.path, options=storage_options),
         snapshot,
-        winners.where(~F.col(SUPERSEDED)),
+        written.where(~F.col(SUPERSEDED)),
         table.definition(snapshot, winner_columns.names),
         engine_info=table.engine_info,
         user_metadata=table.user_metadata,
