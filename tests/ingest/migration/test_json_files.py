@@ -117,3 +117,17 @@ def test_a_large_array_is_read_in_flat_memory(tmp_path):
     assert count == 30_000
     assert peak < 24 << 20 < file.stat().st_size
     assert dt.datetime.fromtimestamp(found.timestamp / 1e6, dt.UTC).year >= 2026
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_was(tmp_path, monkeypatch, pack):
+    monkeypatch.setattr(reading, "_CHUNK", 16)
+    path = tmp_path / ("a.json" if pack is bytes else "a.json.gz")
+    path.write_bytes(pack(LINES))
+    engine = for_path(str(tmp_path), {})
+    (file,) = json_files(engine, str(path))
+    records = records_of(engine, file)
+    first = next(records)
+    (tmp_path / "new").write_bytes(pack(LINES.replace(b"id", b"other")))
+    (tmp_path / "new").replace(path)
+    assert [first, *records] == LINES.splitlines()

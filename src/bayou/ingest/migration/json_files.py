@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
 
+from bayou.engines.arrow.storage.os_errors import storage_errors
 from bayou.errors import FileMissingError, PipelineError
 from bayou.ingest.migration.json_elements import (
     LONGEST,
@@ -189,12 +191,27 @@ def _file(status: FileStatus, name: str) -> JsonFile:
     )
 
 
-def _bytes(engine: Engine, file: JsonFile) -> Iterator[bytes]:
+def _local_chunks(engine: Engine, file: JsonFile) -> Generator[bytes]:
+    """Read a local file. If another file replaces it meanwhile, the original content is read."""
+    with engine.files.open_input(file.path, file.size) as opened:
+        for start in range(0, file.size, _CHUNK):
+            with storage_errors(file.path, "read"):
+                chunk = opened.read(min(_CHUNK, file.size - start))
+            yield chunk
+
+
+def _chunks(engine: Engine, file: JsonFile) -> AbstractContextManager[Iterator[bytes]]:
+    if file.path.startswith("/"):
+        return closing(_local_chunks(engine, file))
     ranges = (
         ByteRange(path=file.path, offset=start, length=min(_CHUNK, file.size - start))
         for start in range(0, file.size, _CHUNK)
     )
-    with engine.files.read_files(ranges) as chunks:
+    return engine.files.read_files(ranges)
+
+
+def _bytes(engine: Engine, file: JsonFile) -> Iterator[bytes]:
+    with _chunks(engine, file) as chunks:
         if not file.is_compressed:
             yield from chunks
             return
