@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
 
 from bayou.api import table as open_table
 from bayou.errors import CommitConflictError, ConcurrentTransactionError, PipelineError
@@ -28,6 +31,7 @@ from bayou.kernel import (
     TransactionBuilder,
     delete_data_files,
 )
+from bayou.kernel.arrow.compute import pc
 from bayou.kernel.engine import Engine
 from bayou.protocol.actions import AddFile
 from bayou.protocol.actions import Transaction as TransactionIdentifier
@@ -130,19 +134,19 @@ class DeadLetterTable:
         }
         if not ahead:
             return {}
-        rows = open_table(self._storage_path, dict(storage_options)).to_arrow(
-            columns=["topic", "partition", "offset", "timestamp", "key", "value"],
-            filter=f"offset >= {min(ahead.values())}",
-            version=snapshot.version,
-        )
+        letters = open_table(self._storage_path, dict(storage_options)).snapshot(snapshot.version)
+        columns = ["partition", "offset", "timestamp", "key", "value"]
+        condition = f"topic = '{self._kafka.name}' AND offset >= {min(ahead.values())}"
         result: dict[int, dict[int, frozenset[bytes]]] = {}
-        positions = rows.select(["topic", "partition", "offset"]).to_pylist()
-        for row, fingerprint in zip(positions, fingerprints(rows), strict=True):
-            partition, offset = row["partition"], row["offset"]
-            start = ahead.get(partition)
-            if row["topic"] == self._kafka.name and start is not None and offset >= start:
-                known = result.setdefault(partition, {})
-                known[offset] = known.get(offset, frozenset()) | {fingerprint}
+        with letters.to_batches(columns, condition) as batches:
+            for batch in batches:  # a batch at a time, because keys and values can be large
+                selected = batch.filter(_at_or_after(batch, ahead))
+                partitions: list[Any] = selected.column("partition").to_pylist()
+                offsets: list[Any] = selected.column("offset").to_pylist()
+                found = zip(partitions, offsets, fingerprints(selected), strict=True)
+                for partition, offset, fingerprint in found:
+                    known = result.setdefault(partition, {})
+                    known[offset] = known.get(offset, frozenset()) | {fingerprint}
         return result
 
     def commit(self, adds: Sequence[AddFile], spans: Mapping[int, OffsetSpan]) -> None:
@@ -214,3 +218,14 @@ class DeadLetterTable:
         return builder.with_schema(DEAD_LETTER_SCHEMA).with_operation_parameters(
             {"outputMode": "Append", "topic": self._kafka.name}
         )
+
+
+def _at_or_after(letters: pa.RecordBatch, starts: Mapping[int, int]) -> Any:
+    """Return a mask of the dead letters at or after the offset of their partition in `starts`."""
+    partitions, offsets = letters.column("partition"), letters.column("offset")
+    mask: Any = pa.repeat(pa.scalar(False), letters.num_rows)
+    for partition in pc.unique(partitions).to_pylist():
+        if (start := starts.get(partition)) is not None:
+            after = pc.greater_equal(offsets, start)
+            mask = pc.or_(mask, pc.and_(pc.equal(partitions, partition), after))
+    return mask
