@@ -8,13 +8,15 @@ import json
 import os
 import shutil
 import time
+import uuid
 
 import pyarrow as pa
 import pytest
 
+from bayou.engines import for_path
 from bayou.errors import PipelineError
 from bayou.ingest import TopicTable, load_configuration
-from bayou.ingest.migration import ledger
+from bayou.ingest.migration import json_files, ledger
 from bayou.ingest.migration import migrate as migration
 from bayou.ingest.topic_table.direct_writer import DirectWriter
 from support.migrations import CONFIG, KilledError, dead_letter_values, die, ids
@@ -182,3 +184,22 @@ def test_dead_letters_of_an_earlier_migration_hide_no_missing_rows(events, growi
     (check,) = events.verify_migration(folder)
     assert check.problem == "1 of its records aren't in the table"
     assert (check.rows, check.dead_letters) == (2, 1)
+
+
+def test_an_object_that_is_replaced_while_parts_of_it_are_read_is_not_migrated(events, monkeypatch):
+    folder = f"memory://{uuid.uuid4()}"
+    files = for_path(folder).files
+    files.put(f"{folder}/a.json", b'{"id": 1}\n{"id": 2}\n{"id": 3}\n{"id": 4}\n')
+    monkeypatch.setattr(json_files, "_CHUNK", 16)
+    read = migration._NewRecords.__iter__
+
+    def replaced(records):
+        for number, record in enumerate(read(records)):
+            if number == 3:
+                files.put(f"{folder}/a.json", b'{"id": 11}\n{"id": 12}\n{"id": 13}\n')
+            yield record
+
+    monkeypatch.setattr(migration._NewRecords, "__iter__", replaced)
+    with pytest.raises(PipelineError, match="another file replaced it while it was migrated"):
+        migration.migrate_json(events._configuration, events.topic, folder, batch_records=2)
+    assert ids(events) == [1, 2]

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from bayou.engines.arrow.storage.object_uris import is_hdfs
 from bayou.engines.arrow.storage.os_errors import storage_errors
 from bayou.errors import FileMissingError, PipelineError
 from bayou.ingest.migration.json_elements import (
@@ -101,6 +102,14 @@ def path_below(folder: str, name: str) -> str:
 def _is_file(folder: str, name: str) -> bool:
     """Whether `folder` is itself the path of the JSON file `name`."""
     return bool(_NAMES.match(folder)) and folder.rpartition("/")[2] == name
+
+
+def is_read_in_parts(file: JsonFile) -> bool:
+    """Whether several requests read an object, so that another object can replace it in between.
+
+    Local files are opened once. Files of HDFS can grow, so their changes aren't errors.
+    """
+    return file.size > _CHUNK and "://" in file.path and not is_hdfs(file.path)
 
 
 def is_whole(line: bytes) -> bool:

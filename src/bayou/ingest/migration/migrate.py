@@ -25,7 +25,13 @@ from bayou.errors import (
 from bayou.ingest.config import Configuration, Topic
 from bayou.ingest.config.table_paths import ledger_path
 from bayou.ingest.events import MigrationReport
-from bayou.ingest.migration.json_files import JsonFile, is_whole, json_files, records_of
+from bayou.ingest.migration.json_files import (
+    JsonFile,
+    is_read_in_parts,
+    is_whole,
+    json_files,
+    records_of,
+)
 from bayou.ingest.migration.ledger import Ledger, Part, application_id, migrated_source
 from bayou.ingest.migration.metadata_columns import FromKafka, OldRecords
 from bayou.ingest.migration.migrated_files import KnownFiles, checksum_of, is_complete
@@ -236,12 +242,14 @@ class _Migration:
             for value in records:
                 has_new = True
                 if count >= self._batch_records or size >= _BATCH_BYTES:
+                    records.check_not_replaced()
                     yield [p for p in waiting if p.values or p.complete]
                     piece = _Piece(file, piece.skipped + len(piece.values))
                     waiting, count, size = [piece], 0, 0
                 piece.values.append(value)
                 count += 1
                 size += len(value)
+            records.check_not_replaced()
             piece.complete = not records.last_is_incomplete
             is_known = bool(parts) and not has_new and not records.last_is_incomplete
             self._report = replace(
@@ -395,6 +403,19 @@ class _NewRecords:
         self._checking = False
         yield from records
 
+    def check_not_replaced(self) -> None:
+        """Check that an object wasn't replaced while several requests have read it.
+
+        Raises:
+            PipelineError: the object was replaced, so the records may be from two objects.
+        """
+        if is_read_in_parts(self._file) and not self._is_as_listed():
+            raise PipelineError(
+                f"{self._file.path}: another file replaced it while it was migrated. Start the "
+                "migration again when the file doesn't change.",
+                topic="",
+            )
+
     def _accepts_last(self, line: bytes) -> bool:
         # A line of a migrated part was already accepted by an earlier migration.
         self.last_is_incomplete = not (self._checking or is_whole(line) or self._is_settled())
@@ -402,10 +423,15 @@ class _NewRecords:
 
     def _is_settled(self) -> bool:
         """Whether the file is unchanged since it was listed, and for at least `settle_seconds`."""
+        age = time.time() - self._file.modified / 1000
+        return self._is_as_listed() and age >= self._settle_seconds
+
+    def _is_as_listed(self) -> bool:
         file = self._file
         now = self._engine.files.status(file.path)
-        is_listed = (now.size, now.modification_time) == (file.size, file.modified)
-        return is_listed and time.time() - file.modified / 1000 >= self._settle_seconds
+        # Some stores list milliseconds, but only return seconds for a single object.
+        same_time = now.modification_time // 1000 == file.modified // 1000
+        return same_time and now.size == file.size
 
 
 def _truncated(file: JsonFile, part: Part) -> JsonFile:
