@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -112,6 +112,17 @@ def same_type(left: DataType, right: DataType) -> bool:
 def contains_type(data_type: DataType, condition: Callable[[DataType], bool]) -> bool:
     """Whether a type, or a type nested in it at any level, satisfies a condition."""
     return condition(data_type) or any(condition(inner) for _, inner, _ in nested_types(data_type))
+
+
+def unused_name(name: str, names: Iterable[str]) -> str:
+    """Return a name that isn't in `names`: `name`, or `name` after underscores.
+
+    The case of the names is ignored.
+    """
+    used = {n.lower() for n in names}
+    while name.lower() in used:
+        name = f"_{name}"
+    return name
 
 
 def _map_schema(schema: StructType, function: Callable[[DataType], DataType]) -> StructType:

@@ -48,6 +48,7 @@ from bayou.spark.expressions.kernel_eligibility import KernelExpressions, fall_b
 from bayou.spark.expressions.row_expressions import check_row_expression
 from bayou.spark.expressions.store_assignment import check_null_structs
 from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
+from bayou.spark.types import unused_name
 from bayou.spark.write.self_reads import rows_read
 
 ItemT = TypeVar("ItemT")
@@ -245,8 +246,9 @@ def _update_by_spark(
         default_predicate=[],
         **_begin_arguments(target, condition),
     )
-    alias = target.alias or "target"
-    rows = located_rows(target, snapshot).alias(alias)
+    rows = located_rows(target, snapshot)
+    alias = target.alias or unused_name("target", rows.columns)
+    rows = rows.alias(alias)
     schema, kernel = snapshot.schema, KernelExpressions(target, snapshot.schema)
     columns_only = user_columns(rows)
     if condition is not None:

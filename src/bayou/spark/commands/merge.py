@@ -64,6 +64,7 @@ def _merge(
     if is_classic(target.spark):
         snapshot = snapshot_read(target.engine, snapshot, source)
         schema = from_spark(source.schema, table="the source of the merge")
+        request = request.with_default_aliases(snapshot.schema, schema)
         if any(c.values is None and c.action != "delete" for c in request.clauses):
             check_structs_by_name(target.spark, snapshot.path, snapshot.schema, schema)
 
@@ -83,6 +84,7 @@ def _merge(
         reads = rows_read(source, snapshot)
     else:
         schema = from_spark(source.schema, table="the source of the merge")
+        request = request.with_default_aliases(snapshot.schema, schema)
         check_structs_by_name(target.spark, snapshot.path, snapshot.schema)
         request.check_client_evaluates(target.spark, snapshot.schema, schema)
         source_table = source.toArrow()

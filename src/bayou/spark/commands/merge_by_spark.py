@@ -261,7 +261,7 @@ class _Plan:
         self._table = table.path
         self._source = source
         self._hidden = hidden
-        self._alias = request.target_alias or "target"
+        self._alias = request.definition.target_alias
         self._joined: Any = None
         self._sides: Mapping[str, Any] = {}
         self.actions = [

@@ -24,7 +24,7 @@ from bayou.spark.expressions.session_semantics import (
 )
 from bayou.spark.expressions.store_assignment import row_operation_policy, structs_by_name
 from bayou.spark.expressions.struct_by_name import has_structs
-from bayou.spark.types import same_type
+from bayou.spark.types import same_type, unused_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,7 @@ class MergeRequest:
     Attributes:
         schema_evolution: whether new source columns are added to the table.
         automatic_widening: see `MergeDefinition`.
+        default_aliases: aliases of target and source in `definition`, if the user has set none.
         write_parameters: if set, the table's history shows the operation WRITE with these
             parameters; used by REPLACE USING and REPLACE ON.
     """
@@ -61,6 +62,7 @@ class MergeRequest:
     schema_evolution: bool = False
     automatic_widening: AutomaticWidening = AutomaticWidening.SAME_FAMILY_TYPE
     write_parameters: Mapping[str, object] | None = None
+    default_aliases: tuple[str, str] = ("target", "source")
 
     @classmethod
     def of(cls, definition: MergeDefinition) -> MergeRequest:
@@ -105,10 +107,21 @@ class MergeRequest:
         )
         return replace(self, on=convert(self.on), clauses=tuple(clauses))
 
+    def with_default_aliases(self, target: StructType, source: StructType) -> MergeRequest:
+        """Return a copy whose default aliases aren't names of columns.
+
+        Without an alias of the user, `source.a` is the field `a` of a column `source`, as in Spark.
+        """
+        used = [*target.names, *source.names, self.target_alias or "", self.source_alias or ""]
+        of_target, of_source = self.default_aliases
+        aliases = (unused_name(of_target, used), unused_name(of_source, used))
+        return replace(self, default_aliases=aliases)
+
     @property
     def definition(self) -> MergeDefinition:
         """The kernel's definition of the MERGE, with all conditions and values as strings."""
-        definition = MergeDefinition(
+        of_target, of_source = self.default_aliases
+        return MergeDefinition(
             on=self.on.display_string,
             clauses=tuple(
                 MergeClause(
@@ -121,15 +134,12 @@ class MergeRequest:
                 )
                 for clause in self.clauses
             ),
+            source_alias=self.source_alias or of_source,
+            target_alias=self.target_alias or of_target,
             schema_evolution=self.schema_evolution,
             automatic_widening=self.automatic_widening,
             write_parameters=self.write_parameters,
         )
-        if self.target_alias is not None:
-            definition = replace(definition, target_alias=self.target_alias)
-        if self.source_alias is not None:
-            definition = replace(definition, source_alias=self.source_alias)
-        return definition
 
     def is_for_kernel(self, spark: Any, target: StructType, source: StructType) -> bool:
         """Whether kernel and session give the same results for all conditions and values."""

@@ -38,7 +38,7 @@ from bayou.spark.native_read.deletion_vectors import FileVectors, deleted_rows_f
 from bayou.spark.native_read.file_index import DeltaFileIndex, FileListing
 from bayou.spark.read.char_padding import CharPadding, pads_char
 from bayou.spark.read.filters import cast_to_schema
-from bayou.spark.types import to_spark, to_spark_arrow
+from bayou.spark.types import to_spark, to_spark_arrow, unused_name
 
 
 def renamed(column: Column, physical: DataType, logical: DataType) -> Column:
@@ -140,7 +140,7 @@ def native_frame(
     )
     logical = to_spark(snapshot.schema)
     physical = _physical(snapshot)
-    number = _unused("file_number", physical.names)
+    number = unused_name("file_number", physical.names)
     partitions = StructType(
         [physical[physical_name(_field(snapshot.schema, n))] for n in snapshot.partition_columns]
     )
@@ -163,9 +163,9 @@ def native_frame(
         if logical.names == physical.names and snapshot.column_mapping == "none":
             return frame
         return frame.select(_columns(snapshot.schema, logical, physical))
-    position = _unused("position", [*physical.names, number])
-    deleted_file = _unused("deleted_file", [*physical.names, number, position])
-    deleted_position = _unused("deleted_position", [*physical.names, number, position])
+    position = unused_name("position", [*physical.names, number])
+    deleted_file = unused_name("deleted_file", [*physical.names, number, position])
+    deleted_position = unused_name("deleted_position", [*physical.names, number, position])
     deleted = deleted_rows_frame(spark, engine.description(), snapshot.path, vectors)
     live = frame.withColumn(position, F.col("_metadata.row_index").cast("int")).join(
         F.broadcast(deleted.toDF(deleted_file, deleted_position)),
@@ -292,10 +292,3 @@ def _has_collation(data_type: DataType) -> bool:
             return _has_collation(key) or _has_collation(value)
         case NullType() | _:
             return False
-
-
-def _unused(name: str, names: Iterable[str]) -> str:
-    used_names = {n.lower() for n in names}
-    while name in used_names:
-        name = f"_{name}"
-    return name

@@ -1,0 +1,61 @@
+"""MERGE by the kernel and by Spark: columns with the names of the default aliases."""
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["kernel", "spark"])
+def joined_by(request, spark):
+    """Whether the kernel or a plan of Spark joins source and target."""
+    if request.param == "spark":
+        spark.conf.set("bayou.rowOperations.sourceBytes", "0")
+    yield request.param
+    spark.conf.unset("bayou.rowOperations.sourceBytes")
+
+
+@pytest.fixture
+def changes(spark):
+    """Changes as Debezium writes them: the time of the connector, and that of the database."""
+    return spark.sql("SELECT 1L AS id, 5L AS ts_ms, named_struct('id', 2L, 'ts_ms', 7L) AS source")
+
+
+@pytest.mark.usefixtures("joined_by")
+def test_a_source_column_named_source_is_not_an_alias(table, rows, changes):
+    made = table({"id": [1, 2], "at": [0, 0]})
+    merge = made.alias("t").merge(changes, "t.id = source.id")
+    merge.whenMatchedUpdate(set={"at": "source.ts_ms"}).whenNotMatchedInsert(
+        values={"id": "source.id", "at": F.col("source.ts_ms")}
+    ).execute()
+    assert rows(made) == [(1, 0), (2, 7)]
+
+
+@pytest.mark.usefixtures("joined_by")
+def test_a_row_that_matches_by_a_field_is_not_inserted(table, rows, changes):
+    made = table({"id": [2], "at": [0]})
+    merge = made.alias("t").merge(changes, "t.id = source.id")
+    merge.whenNotMatchedInsert(values={"id": "source.id", "at": "source.ts_ms"}).execute()
+    assert rows(made) == [(2, 0)]
+
+
+@pytest.mark.usefixtures("joined_by")
+def test_a_target_column_named_target_is_not_an_alias(spark, table, rows):
+    made = table({"id": [1, 2], "target": [{"id": 2}, {"id": 1}]})
+    source = spark.range(1, 2).alias("s")
+    made.merge(source, "target.id = s.id").whenMatchedUpdate(set={"id": "target.id + 8"}).execute()
+    assert rows(made) == [(1, (2,)), (9, (1,))]
+
+
+def test_an_update_by_spark_has_no_alias_named_target(table, rows):
+    made = table({"id": [1, 2], "target": [{"id": 2}, {"id": 1}]})
+    is_odd = F.udf(lambda number: number % 2 == 1, "boolean")
+    made.update(is_odd(F.col("target.id")), {"id": "target.id + 8"})
+    assert rows(made) == [(1, (2,)), (9, (1,))]
+
+
+def test_an_alias_of_the_source_may_have_the_name_of_the_default_alias(spark, table, rows):
+    made = table({"id": [1, 2]})
+    source = spark.range(2, 4).alias("target")
+    made.merge(source, "target.id = 3").whenNotMatchedInsert(values={"id": "target.id"}).execute()
+    assert rows(made) == [(1,), (2,), (2,)]
