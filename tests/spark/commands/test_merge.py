@@ -1,4 +1,4 @@
-"""MERGE by the kernel and by Spark: columns with the names of the default aliases."""
+"""MERGE by the kernel and by Spark: columns with the names of default aliases, and new columns."""
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -59,3 +59,19 @@ def test_an_alias_of_the_source_may_have_the_name_of_the_default_alias(spark, ta
     source = spark.range(2, 4).alias("target")
     made.merge(source, "target.id = 3").whenNotMatchedInsert(values={"id": "target.id"}).execute()
     assert rows(made) == [(1,), (2,), (2,)]
+
+
+@pytest.mark.usefixtures("joined_by")
+def test_schema_evolution_adds_a_variant_column(spark, table):
+    made = table({"id": [1]})
+    source = spark.sql(
+        "SELECT id, parse_json('{\"a\":1}') AS doc, array(parse_json('2')) AS list "
+        "FROM VALUES (1L), (2L) AS v(id)"
+    )
+    merge = made.alias("t").merge(source.alias("s"), "t.id = s.id").withSchemaEvolution()
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    found = made.toDF()
+    assert found.schema["doc"].dataType.simpleString() == "variant"
+    assert found.schema["list"].dataType.simpleString() == "array<variant>"
+    found = found.selectExpr("id", "to_json(doc)", "to_json(list[0])").orderBy("id")
+    assert [tuple(row) for row in found.collect()] == [(1, '{"a":1}', "2"), (2, '{"a":1}', "2")]

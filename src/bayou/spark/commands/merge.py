@@ -88,7 +88,7 @@ def _merge(
         check_structs_by_name(target.spark, snapshot.path, snapshot.schema)
         request.check_client_evaluates(target.spark, snapshot.schema, schema)
         source_table = source.toArrow()
-    rows = MergeSource.read(source_table.schema, source_table.to_batches())
+    rows = MergeSource.read(source_table.schema, source_table.to_batches(), schema)
     operation = MergeOperation(
         target.engine,
         snapshot,

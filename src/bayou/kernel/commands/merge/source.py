@@ -29,9 +29,20 @@ class MergeSource(PickledTask):
     rows: pa.RecordBatch
 
     @classmethod
-    def read(cls, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> MergeSource:
-        """Read a stream into memory; raise an error if it exceeds `MAX_SOURCE_BYTES`."""
-        columns = _columns(schema)
+    def read(
+        cls,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        columns: StructType | None = None,
+    ) -> MergeSource:
+        """Read a stream into memory; raise an error if it exceeds `MAX_SOURCE_BYTES`.
+
+        Args:
+            columns: the columns, if Arrow's types don't show their types. For example, a variant of
+                Spark is a struct in `schema`. If None, the columns are derived from `schema`.
+        """
+        derived = _columns(schema)  # checks the names, too
+        columns = derived if columns is None else columns
         conformed: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
