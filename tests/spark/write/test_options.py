@@ -36,6 +36,12 @@ def test_a_value_that_makes_no_sense_names_its_option(name, value):
     assert caught.value.argument == name
 
 
+def test_partitions_of_null_are_not_replaced_without_notice():
+    assert parsed(useNullIntolerantEqualityWithDPO="false").path == "/t"
+    with pytest.raises(ArgumentError, match="partition of NULL"):
+        parsed(useNullIntolerantEqualityWithDPO="true")
+
+
 @pytest.mark.parametrize("name", ["replaceOn", "replaceUsing"])
 def test_an_option_that_asks_for_other_rows_is_refused_and_not_passed_over(name):
     with pytest.raises(ArgumentError, match=name):

@@ -130,6 +130,13 @@ class WriteOptions:
                 "or MERGE.",
                 argument=_REPLACING[name],
             )
+        if boolean_option(lower_case, _NULL_INTOLERANT):
+            raise ArgumentError(
+                f"{_NULL_INTOLERANT}: the option isn't supported. The write would also replace the "
+                "partition of NULL. Remove the option, or use replaceUsing with the partition "
+                "columns.",
+                argument=_NULL_INTOLERANT,
+            )
         return cls(
             path=path,
             merge_schema=boolean_option(lower_case, "mergeSchema"),
@@ -283,6 +290,9 @@ class WriteOptions:
                 argument="partitionOverwriteMode",
             )
 
+
+_NULL_INTOLERANT = "useNullIntolerantEqualityWithDPO"
+"""Option of delta-spark: a dynamic partition overwrite doesn't replace partitions of NULL."""
 
 _CHECKS_NEW_ROWS = "bayou.checksNewRows"
 _COMPARES_BYTES = "bayou.comparesBytes"
