@@ -133,3 +133,39 @@ def test_char_keys_are_compared_without_the_spaces_that_spark_pads(spark, tmp_pa
     rows.write.format("delta").mode("overwrite").option("replaceUsing", "k").save(path)
     found = bayou.table(path).to_arrow().sort_by("id").to_pydict()
     assert found["id"] == [2, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("columns", "condition"),
+    [
+        (["name", "country", "'x' AS lost"], "DELTA_METADATA_MISMATCH"),
+        (["name"], "DELTA_INSERT_COLUMN_ARITY_MISMATCH"),
+        (["country", "name"], "INSERT_REPLACE_USING_DISALLOW_MISALIGNED_COLUMNS"),
+    ],
+)
+def test_insert_into_refuses_columns_at_other_positions(students, newcomers, columns, condition):
+    writer = newcomers.selectExpr(*columns).write.format("delta").mode("overwrite")
+    with pytest.raises(AnalysisException) as caught:
+        writer.option("replaceUsing", "name").insertInto(f"delta.`{students}`")
+    assert caught.value.getCondition() == condition
+    assert len(names(students)) == 4
+
+
+def test_insert_into_matches_columns_by_position_and_may_add_some(students, newcomers):
+    rows = newcomers.where("name = 'Jo'").selectExpr("name", "'DE' AS land", "1 AS grade")
+    writer = rows.write.format("delta").mode("overwrite").option("mergeSchema", "true")
+    writer.option("replaceUsing", "name").insertInto(f"delta.`{students}`")
+    found = bayou.table(students).to_arrow(filter="name = 'Jo'").to_pylist()
+    assert found == [{"name": "Jo", "country": "DE", "grade": 1}]
+
+
+def test_a_table_can_have_the_name_of_the_default_alias(spark, tmp_path):
+    spark.sql(f"CREATE TABLE Source (id INT) USING delta LOCATION '{tmp_path / 's'}'")
+    try:
+        rows = spark.sql("SELECT 1 AS id")
+        for _ in range(2):
+            writer = rows.write.format("delta").mode("overwrite").option("replaceUsing", "id")
+            writer.saveAsTable("Source")
+    finally:
+        spark.sql("DROP TABLE Source")
+    assert bayou.table(str(tmp_path / "s")).to_arrow()["id"].to_pylist() == [1]

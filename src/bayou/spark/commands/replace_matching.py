@@ -22,7 +22,9 @@ from bayou.spark.expressions.session_grammar import session_sql
 from bayou.spark.hooks.requests import WriteRequest
 from bayou.spark.session.storage_options import boolean_option
 from bayou.spark.target_table import TargetTable
+from bayou.spark.types import unused_name
 from bayou.spark.write import writer_hooks
+from bayou.spark.write.dataframes import check_number_of_columns
 
 _MATCHES = "_bayou_matches"
 _OPTIONS = {"replaceon": "replaceOn", "replaceusing": "replaceUsing", "targetalias": "targetAlias"}
@@ -66,7 +68,7 @@ def replace_matching(
     schema = target.table.latest_snapshot(target.engine).schema
     target_alias = replacement.target_alias or _name(target) or "target"
     if replacement.on is None:
-        source = "source" if target_alias != "source" else "rows"
+        source = unused_name("source", [target_alias])
         pairs = _pairs(target, schema, columns, replacement.using)
         sides = (quote_identifier(target_alias), quote_identifier(source))
         condition = " AND ".join(
@@ -77,7 +79,11 @@ def replace_matching(
     else:
         condition = f"({replacement.on})"
         known = {target_alias, *schema.names, *rows.columns}
-        source = replacement.source_alias or _other_qualifier(replacement.on, known) or "source"
+        source = (
+            replacement.source_alias
+            or _other_qualifier(replacement.on, known)
+            or unused_name("source", known)
+        )
         parameters = {"replaceOnCond": replacement.on}
     matches = f"{quote_identifier(source)}.{_MATCHES}"
     values = {
@@ -122,10 +128,6 @@ def save(request: WriteRequest) -> Any:
         others = {k: v for k, v in request.options.items() if k.lower() not in _OPTIONS}
         return writer_hooks.save(replace(request, options=others))
     rows = request.df
-    columns = {name: name for name in rows.columns}
-    if request.method == "insertInto":
-        names = target.table.latest_snapshot(target.engine).schema.names
-        columns = dict(zip(names, rows.columns, strict=False))
     on = lower_case.get("replaceon")
     replacement = Replacement(
         using=_column_list(lower_case.get("replaceusing")),
@@ -134,8 +136,23 @@ def save(request: WriteRequest) -> Any:
         source_alias=source_alias(rows),
         schema_evolution=boolean_option(lower_case, "mergeSchema"),
     )
+    columns = {name: name for name in rows.columns}
+    if request.method == "insertInto":
+        columns = _columns_by_position(target, rows, replacement)
     replace_matching(target, rows, columns, replacement)
     return None
+
+
+def _columns_by_position(
+    target: TargetTable, rows: Any, replacement: Replacement
+) -> dict[str, str]:
+    """Map each column name of the table to the column of `insertInto`'s rows at its position."""
+    names = target.table.latest_snapshot(target.engine).schema.names
+    check_number_of_columns(
+        target.path, names, rows.columns, merge_schema=replacement.schema_evolution
+    )
+    check_aligned(target.path, replacement.using, names, rows.columns)
+    return dict(zip((*names, *rows.columns[len(names) :]), rows.columns, strict=True))
 
 
 def check_aligned(

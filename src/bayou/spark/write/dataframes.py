@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -257,19 +258,9 @@ def _cast_to_table(
     schema = snapshot.schema
     rows = from_spark(frame.schema, table=options.path)
     if match == "position":
-        missing = len(rows) < len(schema)
-        if missing or (len(rows) > len(schema) and not options.merge_schema):
-            condition = (
-                "DELTA_INSERT_COLUMN_ARITY_MISMATCH" if missing else "DELTA_METADATA_MISMATCH"
-            )
-            reason = "not enough data columns; " if missing else ""
-            raise SchemaError(
-                f"{options.path}: {reason}the table has {len(schema)} columns "
-                f"({', '.join(schema.names)}), but the rows have {len(rows)} "
-                f"({', '.join(rows.names)}) ({condition}). insertInto matches columns by position. "
-                "Write exactly the table's columns. To add columns, set the option mergeSchema.",
-                table=options.path,
-            )
+        check_number_of_columns(
+            options.path, schema.names, rows.names, merge_schema=options.merge_schema
+        )
         frame = frame.toDF(*schema.names, *rows.names[len(schema) :])
         rows = from_spark(frame.schema, table=options.path)
     rule = widening_rule(snapshot.properties, options.automatic_widening)
@@ -312,6 +303,28 @@ def _cast_to_table(
             null = functions.lit(None).cast(column_type.dataType)
             columns.append(null.alias(column_type.name))
     return frame.select(*columns)
+
+
+def check_number_of_columns(
+    path: str, table_columns: Sequence[str], row_columns: Sequence[str], *, merge_schema: bool
+) -> None:
+    """Raise `SchemaError` if rows don't have the number of columns that `insertInto` requires.
+
+    Args:
+        merge_schema: whether the rows may have more columns than the table.
+    """
+    count, expected = len(row_columns), len(table_columns)
+    missing = count < expected
+    if missing or (count > expected and not merge_schema):
+        condition = "DELTA_INSERT_COLUMN_ARITY_MISMATCH" if missing else "DELTA_METADATA_MISMATCH"
+        reason = "not enough data columns; " if missing else ""
+        raise SchemaError(
+            f"{path}: {reason}the table has {expected} columns ({', '.join(table_columns)}), but "
+            f"the rows have {count} ({', '.join(row_columns)}) ({condition}). insertInto matches "
+            "columns by position. Write exactly the table's columns. To add columns, set the "
+            "option mergeSchema.",
+            table=path,
+        )
 
 
 def _widened_field(field: StructField, rows: StructType, rule: WideningRule) -> StructField:
