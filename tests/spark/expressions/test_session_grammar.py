@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import bayou
-from bayou.errors import ArgumentError, StatementError
+from bayou.errors import ArgumentError, StatementError, VersionNotFoundError
 from bayou.spark import DeltaTable
 from bayou.spark.expressions.session_grammar import session_sql
 
@@ -94,6 +94,12 @@ def test_a_variable_that_refers_to_itself_is_an_error(session):
     spark = session(a="${b}", b="${a}")
     with pytest.raises(StatementError, match="refers to itself"):
         session_sql(spark, "${a}")
+
+
+def test_time_travel_evaluates_expressions_in_the_session_s_grammar(session, path):
+    query = f"SELECT id FROM delta.`{path}` TIMESTAMP AS OF current_timestamp()"
+    with pytest.raises(VersionNotFoundError, match="is after the latest version 0"):
+        session(**QUOTED).sql(query)
 
 
 def test_optimize_selects_partitions_in_the_session_s_grammar(session, tmp_path):
