@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 import bayou
-from bayou.errors import ArgumentError, DataFileError
+from bayou.errors import ArgumentError, DataFileError, PredicateError
 from bayou.spark import DeltaTable
 
 pytestmark = pytest.mark.spark
@@ -159,3 +159,33 @@ def test_a_setting_that_cannot_be_is_named(spark, tmp_path, settings):
     settings("spark.databricks.delta.optimize.maxDeletedRowsRatio", "much")
     with pytest.raises(ArgumentError, match="maxDeletedRowsRatio: 'much' isn't"):
         DeltaTable.forPath(spark, path).optimize().executeCompaction()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "day >= current_date() - INTERVAL 1 DAY",
+        "day > date_sub(CURRENT_DATE, 2)",
+        "day >= current_timestamp() - INTERVAL '2' DAY",
+        "day > DATE_SUB(CAST(now() AS DATE), 2)",
+    ],
+)
+def test_a_condition_can_depend_on_the_current_time(spark, tmp_path, condition):
+    path = str(tmp_path / "t")
+    rows = spark.sql("SELECT 1 AS id, explode(array(current_date(), DATE'2024-01-05')) AS day")
+    for _ in range(2):
+        rows.coalesce(1).write.format("delta").mode("append").partitionBy("day").save(path)
+    done = spark.sql(f"OPTIMIZE delta.`{path}` WHERE {condition}").first()["metrics"]
+    assert (done["numFilesAdded"], done["numFilesRemoved"]) == (1, 2)
+
+
+def test_a_partition_column_can_be_named_current_date(spark, tmp_path):
+    path = str(tmp_path / "t")
+    for day in ("x", "x", "y", "y"):
+        bayou.write(
+            path, pa.table({"id": [1], "current_date": [day]}), partition_by=["current_date"]
+        )
+    with pytest.raises(PredicateError, match="'CURRENT_DATE' isn't supported"):
+        spark.sql(f"OPTIMIZE delta.`{path}` WHERE current_date = 'x'")
+    done = spark.sql(f"OPTIMIZE delta.`{path}` WHERE `current_date` = 'x'").first()["metrics"]
+    assert (done["numFilesAdded"], done["numFilesRemoved"]) == (1, 2)

@@ -51,6 +51,7 @@ from bayou.kernel.expressions.model import Predicate, referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.protocol.actions import AddFile, decode_actions, encode_actions
 from bayou.protocol.schema import TIMESTAMP
+from bayou.protocol.sql import tokenize
 from bayou.spark.executors.executor_tasks import (
     decode_batch,
     encode_batch,
@@ -58,6 +59,7 @@ from bayou.spark.executors.executor_tasks import (
     run_tasks,
     split_by_size,
 )
+from bayou.spark.expressions.session_grammar import with_current_time
 from bayou.spark.expressions.session_semantics import with_zone
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import (
@@ -286,7 +288,7 @@ class OptimizeCommands:
                 self.engine,
                 state,
                 SPARK_ENGINE_INFO,
-                where=self._in_time_zone(state, where),
+                where=self._condition(state, where),
                 time_zone=self.time_zone,
                 target_bytes=target,
                 min_bytes=min_bytes,
@@ -306,7 +308,7 @@ class OptimizeCommands:
                 state,
                 SPARK_ENGINE_INFO,
                 list(columns),
-                where=self._in_time_zone(state, where),
+                where=self._condition(state, where),
                 time_zone=self.time_zone,
                 target_bytes=target,
             )
@@ -321,7 +323,7 @@ class OptimizeCommands:
                 self.engine,
                 state,
                 SPARK_ENGINE_INFO,
-                where=self._in_time_zone(state, where),
+                where=self._condition(state, where),
                 time_zone=self.time_zone,
                 target_bytes=target,
             )
@@ -341,12 +343,11 @@ class OptimizeCommands:
     def _latest(self) -> Snapshot:
         return self.table.latest_snapshot(self.engine)
 
-    def _in_time_zone(
-        self, state: Snapshot, where: Predicate | str | None
-    ) -> Predicate | str | None:
-        """Add the time zone to timestamps that are compared with timestamp columns in `where`."""
+    def _condition(self, state: Snapshot, where: Predicate | str | None) -> Predicate | str | None:
+        """Replace the current time in `where` by literals, and add the time zone to timestamps."""
         if not isinstance(where, str):
             return where
+        where = with_current_time(self.spark, where, state.partition_columns)
         try:
             paths = referenced_columns(parse_predicate(where))
         except PredicateError:
@@ -354,7 +355,10 @@ class OptimizeCommands:
         partitions = state.schema.select(state.partition_columns)
         columns = [partitions.get(path[0]) for path in paths]
         types = [None if column is None else column.data_type for column in columns]
-        if None in types or TIMESTAMP not in types:  # the kernel reports other columns as errors
+        has_timestamps = TIMESTAMP in types or any(
+            token.is_keyword("TIMESTAMP") for token in tokenize(where)
+        )
+        if None in types or not has_timestamps:  # the kernel reports other columns as errors
             return where
         return with_zone(where, state.schema, self.time_zone, name="WHERE")
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from bayou.errors import StatementError
 from bayou.protocol.sql import quote_identifier, string_literal, tokenize
+from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.jvm.session import system_property
 from bayou.spark.session.settings import conf_flag
 
@@ -60,6 +62,44 @@ def has_raw_strings(spark: Any, text: str) -> bool:
     if doubled and conf_flag(spark, _CONSECUTIVE_STRINGS):
         return True
     return ("\\" in text or doubled) and conf_flag(spark, _RAW_STRINGS)
+
+
+def with_current_time(spark: Any, text: str, columns: Collection[str]) -> str:
+    """Replace the functions of the current date and time in SQL by literals.
+
+    Args:
+        columns: names of columns. Without parentheses, `current_date` can be one of them.
+    """
+    sql_parts, at = [], 0
+    literals: dict[str, str] = {}
+    names = {name.upper() for name in columns}
+    tokens = list(tokenize(text))
+    for number, token in enumerate(tokens):
+        name = token.text.upper()
+        is_call = [t.text for t in tokens[number + 1 : number + 3]] == ["(", ")"]
+        is_value = name in ("CURRENT_DATE", "CURRENT_TIMESTAMP") and name not in names
+        if token.kind != "word" or name not in _CURRENT_TIME or not (is_call or is_value):
+            continue
+        literals = literals or _current_time(spark)
+        sql_parts += [text[at : token.start], literals[_CURRENT_TIME[name]]]
+        at = tokens[number + 2].end if is_call else token.end
+    return "".join((*sql_parts, text[at:]))
+
+
+_CURRENT_TIME = {
+    "CURDATE": "DATE",
+    "CURRENT_DATE": "DATE",
+    "CURRENT_TIMESTAMP": "TIMESTAMP",
+    "NOW": "TIMESTAMP",
+}
+"""Functions of the current date and time, and the types of their values."""
+
+
+def _current_time(spark: Any) -> dict[str, str]:
+    """Return literals of the current date in the session's time zone, and of the current time."""
+    time = "date_format(current_timestamp(), 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX')"
+    day, now = plain_sql(spark, f"SELECT CAST(current_date() AS STRING), {time}").first()
+    return {"DATE": f"DATE'{day}'", "TIMESTAMP": f"TIMESTAMP'{now}'"}
 
 
 _RAW_STRINGS = "spark.sql.parser.escapedStringLiterals"
