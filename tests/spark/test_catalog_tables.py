@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
 from bayou.errors import ArgumentError, StorageError
@@ -74,6 +75,23 @@ def test_an_entry_is_created_and_kept_current(spark, name, path):
     assert properties(spark, name)["team"] == "it's ${me}"
     spark.sql(f"DROP TABLE {name}")
     assert bayou.table(path).to_arrow().num_rows == 2  # the entry is of an external table
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_columns_can_have_the_name_of_their_table(spark, name, tmp_path, mode):
+    path = str(tmp_path / "t")
+    bayou.write(path, pa.table({"id": [1]}), configuration={"delta.columnMapping.mode": mode})
+    spark.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
+    columns = ["id", f"{name}.id", f"default.{name}.id", f"spark_catalog.DEFAULT.{name.upper()}.id"]
+    for frame in (spark.table(f"default.{name}"), spark.read.table(name)):
+        assert tuple(frame.select(*columns).first()) == (1, 1, 1, 1)
+        assert frame.join(frame.alias("b"), F.col(f"{name}.id") == F.col("b.id")).count() == 1
+        assert frame.select("_metadata.file_name").first()[0].endswith(".parquet")
+        assert frame.where(f"{name}.id = 1").drop(frame["id"]).columns == []
+    assert spark.readStream.table(name).select(f"{name}.id").columns == ["id"]
+    spark.table(name).createOrReplaceTempView("qualified")
+    spark.sql("UPDATE qualified SET id = 2 WHERE qualified.id = 1")
+    assert bayou.table(path).to_arrow()["id"].to_pylist() == [2]
 
 
 def test_nested_fields_of_a_saved_table_can_have_any_name(spark, name):

@@ -22,6 +22,7 @@ from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.hooks.requests import TableReadRequest
 from bayou.spark.jvm.catalog import CatalogTable
 from bayou.spark.jvm.objects import JvmError, error_reason
+from bayou.spark.jvm.plans import with_qualifier
 from bayou.spark.session.connection import is_classic
 
 _LOG = logging.getLogger(__name__)
@@ -167,7 +168,26 @@ def read(request: TableReadRequest) -> Any:
     if table is None or not table.exists:
         return NotImplemented
     reader = request.spark.read if request.reader is None else request.reader
-    return reader.format("delta").load(table.path)
+    frame = reader.format("delta").load(table.path)
+    return frame if table.is_path else _with_name(request.spark, frame, request.table)
+
+
+def _with_name(spark: Any, frame: Any, name: str) -> Any:
+    """Make the columns of a table's DataFrame available under the table's name, as in `db.t.id`.
+
+    Under Spark Connect, the DataFrame is returned unchanged.
+    """
+    if not is_classic(spark):
+        return frame
+    try:
+        table = CatalogTable(spark, name)
+        database = table.database or spark.catalog.currentDatabase()
+        return with_qualifier(frame, (_SESSION_CATALOG, database, table.table))
+    except JvmError:
+        return frame
+
+
+_SESSION_CATALOG = "spark_catalog"
 
 
 def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTable | None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from bayou.spark.jvm.expressions import CatalystFilter
-from bayou.spark.jvm.objects import JavaObject, class_name, scala_items, tested_with
+from bayou.spark.jvm.objects import (
+    JavaObject,
+    class_name,
+    java_class,
+    scala_items,
+    scala_seq,
+    tested_with,
+)
 
 __all__ = [
     "analyzed_plan",
@@ -14,6 +23,7 @@ __all__ = [
     "counted_relation",
     "default_row_bytes",
     "first_relation_option",
+    "frame_of",
     "has_metadata_columns",
     "is_deterministic",
     "is_sorted_by",
@@ -26,6 +36,7 @@ __all__ = [
     "relation_filters",
     "relation_options",
     "unfiltered_relation",
+    "with_qualifier",
 ]
 
 
@@ -236,6 +247,30 @@ def observed_values(frame: Any, name: str) -> tuple[Any, ...] | None:
         return None
     row = observation.get()
     return tuple(row.get(number) for number in range(row.size()))
+
+
+@tested_with("4.3")
+def with_qualifier(frame: Any, qualifier: Sequence[str]) -> DataFrame:
+    """Return a DataFrame whose columns can be qualified, as if they were read from a named table.
+
+    An alias would hide the hidden columns, such as `_metadata` of files.
+
+    Args:
+        qualifier: the parts of the table's name. With three parts `a`, `b` and `c`, the column `id`
+            is also `c.id`, `b.c.id` and `a.b.c.id`.
+    """
+    plan = analyzed_plan(frame)
+    parts = scala_seq(plan, list(qualifier))
+    columns = [column.withQualifier(parts) for column in scala_items(plan.output())]
+    project = java_class(plan, "org.apache.spark.sql.catalyst.plans.logical.Project")
+    return frame_of(frame.sparkSession, project(scala_seq(plan, columns), plan))
+
+
+@tested_with("4.3")
+def frame_of(spark: Any, plan: JavaObject) -> DataFrame:
+    """The DataFrame of a logical plan."""
+    datasets = getattr(java_class(plan, "org.apache.spark.sql.classic.Dataset$"), "MODULE$")
+    return DataFrame(datasets.ofRows(spark._jsparkSession, plan), spark)
 
 
 def _optimized(frame: Any) -> JavaObject:

@@ -17,7 +17,7 @@ from bayou.spark.jvm.objects import (
     scala_seq,
     tested_with,
 )
-from bayou.spark.jvm.plans import analyzed_plan
+from bayou.spark.jvm.plans import analyzed_plan, frame_of
 
 __all__ = ["ViewColumn", "ViewPlan"]
 
@@ -124,8 +124,7 @@ class ViewPlan:
         others = [by_name[name.lower()] for name in kept]
         for items in (inputs, *reversed(self._projections)):
             plan = project(scala_seq(plan, [*items, *others]), plan)
-        datasets = getattr(java_class(plan, "org.apache.spark.sql.classic.Dataset$"), "MODULE$")
-        return DataFrame(datasets.ofRows(self._session._jsparkSession, plan), self._session)
+        return frame_of(self._session, plan)
 
 
 def _source(
