@@ -7,6 +7,7 @@ table's location, and reads and writes there.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,24 @@ class NamedTable:
                 f"TABLE {self.name} USING delta LOCATION {location}.",
                 path=path,
             ) from error
+
+    def check_location(self, location: str | None) -> None:
+        """Check that a statement doesn't replace an existing table at another location.
+
+        Args:
+            location: the location in the statement; None if it has none.
+
+        Raises:
+            ArgumentError: the table exists at another location.
+        """
+        if not self.exists or location is None or _comparable(location) == _comparable(self.path):
+            return
+        raise ArgumentError(
+            f"{self.name}: the location of the existing table is {self.path}. It doesn't match the "
+            f"specified location {location} (DELTA_TABLE_LOCATION_MISMATCH). Remove the location, "
+            "or use another name.",
+            argument="location",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +171,12 @@ def _check_entry(table: CatalogTable, name: str, path: str) -> None:
 
 
 def _comparable(path: str) -> str:
-    """Normalize a location for a comparison: `s3a://` to `s3://`, `file:/a` to `/a`."""
+    """Normalize a location for comparisons: `s3a://` to `s3://`, `file:/a` and `a` to `/a`."""
     scheme, separator, location = path.rstrip("/").partition(":")
     if separator and scheme == "file":
         return "/" + location.lstrip("/")
+    if not separator:
+        return os.path.abspath(path)
     return f"s3:{location}" if scheme in ("s3a", "s3n") else path.rstrip("/")
 
 

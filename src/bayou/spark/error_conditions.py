@@ -180,6 +180,7 @@ CONDITIONS: dict[str, tuple[str, ExceptionKind]] = {
     "DELTA_STREAMING_TRAILING_COMMIT_MISSING": ("42K03", "runtime"),
     "DELTA_TABLE_ALREADY_EXISTS": ("42P07", "analysis"),
     "DELTA_TABLE_FOR_PATH_UNSUPPORTED_HADOOP_CONF": ("0AKDC", "argument"),
+    "DELTA_TABLE_LOCATION_MISMATCH": ("42613", "analysis"),
     "DELTA_TABLE_NOT_FOUND": ("42P01", "analysis"),
     "DELTA_TABLE_ONLY_OPERATION": ("0AKDD", "analysis"),
     "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION": ("42816", "unsupported"),

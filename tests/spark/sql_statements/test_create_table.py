@@ -129,6 +129,32 @@ def test_a_name_of_the_catalog_is_made_with_its_table(run):
         run.spark.sql("DROP TABLE made")
 
 
+@pytest.mark.parametrize(
+    "replace",
+    [
+        "CREATE OR REPLACE TABLE placed USING delta LOCATION '{other}' AS SELECT 2L AS id",
+        "REPLACE TABLE placed USING delta LOCATION '{other}' AS SELECT 2L AS id",
+        "CREATE OR REPLACE TABLE placed DEEP CLONE delta.`{source}` LOCATION '{other}'",
+        "CREATE OR REPLACE TABLE {t} USING delta LOCATION '{other}' AS SELECT 2L AS id",
+        "CREATE OR REPLACE TABLE {t} (id BIGINT) USING delta LOCATION '{other}'",
+    ],
+)
+def test_a_table_at_another_location_is_not_replaced(run, tmp_path, replace):
+    source = str(tmp_path / "source")
+    for path in (run.path, source):
+        bayou.write(path, pa.table({"id": [1]}))
+    run(f"CREATE TABLE placed USING delta LOCATION '{run.path}'")
+    statement = replace.replace("{source}", source)
+    try:
+        with pytest.raises(ArgumentError, match="doesn't match the specified location"):
+            run(statement.replace("{other}", str(tmp_path / "other")))
+        assert run.rows() == [(1,)]
+        run(statement.replace("{other}", f"file:{run.path}/"))
+    finally:
+        run.spark.sql("DROP TABLE placed")
+    assert run.snapshot.version == 1
+
+
 def test_a_name_for_a_table_that_is_there_needs_its_columns(run):
     bayou.write(run.path, pa.table({"id": [1]}))
     with pytest.raises(SchemaError, match="existing table has the columns"):

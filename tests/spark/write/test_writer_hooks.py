@@ -334,6 +334,9 @@ def test_a_name_is_written_where_the_catalog_says(spark, frame, tmp_path):
         assert spark.read.option("versionAsOf", 0).table("default.named").count() == 6
         with pytest.raises(TableAlreadyExistsError, match="named"):
             write(frame).saveAsTable("named")
+        elsewhere = write(frame).mode("overwrite").option("path", str(tmp_path / "other"))
+        with pytest.raises(ArgumentError, match="the location of the existing table"):
+            elsewhere.saveAsTable("named")
         with pytest.raises(SchemaError, match="by position"):
             spark.sql("SELECT 8 AS any").write.insertInto("named")
         spark.sql("SELECT 1 AS any, 'z' AS other").write.insertInto("named", overwrite=True)

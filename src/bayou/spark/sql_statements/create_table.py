@@ -66,6 +66,7 @@ class CreateTable:
         builder = DeltaTableBuilder(context.spark, self.mode, DeltaTable)
         resolved = context.resolve_name(self.table)
         if resolved.is_path:
+            resolved.check_location(self.location)
             builder = builder.location(resolved.path)
         else:
             builder = builder.tableName(quoted_table_name(self.table))
@@ -86,6 +87,7 @@ class CreateTable:
                 "(TABLE_OR_VIEW_ALREADY_EXISTS). Use CREATE OR REPLACE TABLE, or INSERT INTO.",
                 table=target.path,
             )
+        resolved.check_location(self.location)
         if self.mode is CreationMode.REPLACE and not exists:
             raise TableNotFoundError(
                 f"Table {'.'.join(self.table)}: it cannot be found, so it can't be replaced "
@@ -246,6 +248,7 @@ class Clone:
         target = TargetTable(spark=context.spark, location=path)
         if self.mode is CreationMode.CREATE_IF_NOT_EXISTS and target.exists():
             return context.spark.createDataFrame([], _CLONE_SCHEMA)
+        resolved.check_location(self.location)
         timestamp = None
         if self.timestamp is not None:
             zone = str(context.spark.conf.get("spark.sql.session.timeZone"))

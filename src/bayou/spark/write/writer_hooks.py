@@ -51,6 +51,8 @@ def save(request: WriteRequest) -> Any:
             _check_replaceable(request.spark, request.table)
         if table is None or (request.method == "insertInto" and not table.exists):
             return NotImplemented
+        if request.method == "saveAsTable" and request.mode == "overwrite":
+            table.check_location(path)
         path = table.path if table.exists else path or table.path
     options = WriteOptions.parse(
         with_session_defaults(request.spark, path, {**request.options, "path": path or ""})
