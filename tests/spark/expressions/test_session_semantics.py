@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import bayou
 from bayou.errors import ArgumentError
@@ -176,6 +177,15 @@ def test_rows_are_not_replaced_by_another_rule_than_the_session_s(
     with pytest.raises(ArgumentError, match=f"replaceWhere: .* may {problem}"):
         replace_where(lenient, three_rows, condition)
     assert bayou.table(three_rows).to_arrow().num_rows == 3
+
+
+def test_write_to_replaces_no_rows_by_another_rule_than_the_session_s(lenient, three_rows):
+    rows = lenient.read.format("delta").load(three_rows).where("false")
+    with pytest.raises(ArgumentError, match="replaceWhere: .* may depend on ANSI mode, which is"):
+        rows.writeTo(f"delta.`{three_rows}`").overwrite(F.col("f") == 16777217)
+    assert bayou.table(three_rows).to_arrow().num_rows == 3
+    rows.writeTo(f"delta.`{three_rows}`").overwrite(F.col("id") == 1)
+    assert bayou.table(three_rows).to_arrow().num_rows == 2
 
 
 @pytest.mark.parametrize(

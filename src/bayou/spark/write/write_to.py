@@ -10,6 +10,7 @@ from bayou.kernel import Operation, Table
 from bayou.kernel.commands.write import WriteMode
 from bayou.spark.catalog_tables import NamedTable, named_table
 from bayou.spark.expressions.column_string import column_sql, connect_column_sql
+from bayou.spark.expressions.session_settings import changed_rule
 from bayou.spark.hooks.requests import WriteToRequest
 from bayou.spark.session.hadoop_storage import session_engine
 from bayou.spark.write import WriteOptions
@@ -110,7 +111,12 @@ def _write_existing(request: WriteToRequest, table: NamedTable) -> None:
     if request.method == "overwritePartitions":
         options = replace(options, dynamic_partitions=True, replace_where=None)
     elif request.method == "overwrite":
-        options = replace(options, dynamic_partitions=False, replace_where=_condition(request))
+        options = replace(
+            options,
+            dynamic_partitions=False,
+            replace_where=_condition(request),
+            session_rule=changed_rule(request.spark),
+        )
     write_rows(
         request.df,
         options,
