@@ -90,6 +90,7 @@ class PlannedRead:
         *,
         skipping: Predicate | None = None,
         dictionary_columns: Iterable[str] = (),
+        time_zone: str = "UTC",
     ) -> PlannedRead:
         """Plan a read; see `TableHandle.to_arrow` for the other arguments and errors.
 
@@ -98,6 +99,7 @@ class PlannedRead:
                 result can contain rows that don't match it.
             dictionary_columns: columns to return as dictionary arrays of strings. Columns that
                 `filter` references are returned as strings.
+            time_zone: time zone of partition timestamps that have no time zone.
         """
         checked_number(limit, "limit", "a number of rows")
         requested = checked_names(columns, "columns")
@@ -106,6 +108,7 @@ class PlannedRead:
         check_columns(snapshot, [n for n in names if n not in metadata])
         condition = checked_condition(filter, "filter")
         builder = snapshot.scan_builder().with_filter(condition).with_metadata_columns(metadata)
+        builder = builder.with_time_zone(time_zone)
         remaining = builder.build().remaining_filter
         needed = {path[0] for path in referenced_columns(remaining)} if remaining else set()
         if skipping is not None:

@@ -44,6 +44,8 @@ class Topic:
             writes to the table of `destination.table-path`.
         accepts_deleted: whether `accept-deleted` lists the routed table. If it does, a missing or
             replaced table isn't an error.
+        time_zone: the session's time zone. The table's partition timestamps without a time zone are
+            in this time zone.
     """
 
     key: str
@@ -55,6 +57,7 @@ class Topic:
     table_problem: str | None = None
     routed_table: str | None = None
     accepts_deleted: bool = False
+    time_zone: str = "UTC"
 
     def check_table(self) -> None:
         """Raise a `PipelineError` if the topic can't be written to its table."""
@@ -135,12 +138,14 @@ class TopicSection:
     Attributes:
         key: the section's key in the configuration.
         folder: the folder of the configuration; relative paths start there.
+        time_zone: see `Topic`.
     """
 
     key: str
     config: TopicConfig
     folder: Path
     schema_file: Path | None
+    time_zone: str = "UTC"
 
     @property
     def has_pattern(self) -> bool:
@@ -186,6 +191,7 @@ class TopicSection:
             schema_file=self.schema_file,
             shares_table=self.config.shares_table,
             from_pattern=self.has_pattern,
+            time_zone=self.time_zone,
         )
 
 

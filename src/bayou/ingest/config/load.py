@@ -163,7 +163,13 @@ def _topics(
                     (*at, "destination", "route-by"),
                 )
             )
-        section = TopicSection(key=key, config=topic, folder=folder, schema_file=schema_file)
+        section = TopicSection(
+            key=key,
+            config=topic,
+            folder=folder,
+            schema_file=schema_file,
+            time_zone=config.connector.spark.time_zone,
+        )
         try:
             topics += section.topics
             section.topic("topic")  # for a pattern, checks the path

@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from bayou.api import SnapshotHandle, table
+from bayou.api.rows.read import PlannedRead
 from bayou.errors import PipelineError
 from bayou.ingest.config.table_paths import deleted_keys_path
 from bayou.ingest.upsert_order import BARE, DELETED, FORCED, UpsertKeys
@@ -229,6 +230,8 @@ def rows_of_keys(
     key_columns: Sequence[str],
     names: Sequence[str],
     rows: pa.Table,
+    *,
+    time_zone: str = "UTC",
 ) -> pa.Table:
     """Read the rows of a table that have a key of `rows`. The result may contain other rows, too.
 
@@ -237,11 +240,14 @@ def rows_of_keys(
 
     Args:
         names: names of the columns to read; columns that the table lacks are omitted.
+        time_zone: time zone of partition timestamps that have no time zone.
     """
     known = [n for n in names if n in snapshot.schema.names]
-    handle = SnapshotHandle(engine, snapshot)
+    bounds = _key_bounds(key_columns, rows)
     keys = {c: rows.column(c).combine_chunks().unique() for c in key_columns if c in known}
-    reader = handle.to_batches(known, _key_bounds(key_columns, rows))
+    reader = PlannedRead.plan(
+        engine, snapshot, known, bounds, None, time_zone=time_zone
+    ).to_batches()
     batches: list[pa.RecordBatch] = []
     with reader:
         for batch in reader:

@@ -76,7 +76,11 @@ class UpsertResult:
 
 
 class UpsertTable:
-    """The target table of an upsert, and the table of its deleted keys."""
+    """The target table of an upsert, and the table of its deleted keys.
+
+    Args:
+        time_zone: time zone of the target's partition timestamps that have no time zone.
+    """
 
     def __init__(
         self,
@@ -86,11 +90,13 @@ class UpsertTable:
         *,
         engine_info: str,
         user_metadata: str | None = None,
+        time_zone: str = "UTC",
     ) -> None:
         self.engine = engine
         self.keys = keys
         self.engine_info = engine_info
         self.user_metadata = user_metadata
+        self.time_zone = time_zone
         self.deleted_keys = DeletedKeys(engine, table_path, keys, engine_info=engine_info)
 
     def last_of_each_key(self, snapshot: Snapshot | None, rows: pa.Table) -> pa.Table:
@@ -103,7 +109,9 @@ class UpsertTable:
         tombstones = keys_of_tombstones(keys, rows)
         if tombstones is not None and snapshot is not None:
             names = [n for n in keys.all_columns if n != "_kafka_timestamp"]
-            orderings = rows_of_keys(self.engine, snapshot, keys.columns, names, tombstones)
+            orderings = rows_of_keys(
+                self.engine, snapshot, keys.columns, names, tombstones, time_zone=self.time_zone
+            )
         return last_of_each_key(keys, rows, self.deleted_keys.of(rows), orderings)
 
     def merge(
@@ -130,6 +138,7 @@ class UpsertTable:
             transaction_ids=transaction_ids,
             table_properties=table_properties,
             counter=UPSERTS,
+            time_zone=self.time_zone,
         )
         return UpsertResult.of(metrics)
 

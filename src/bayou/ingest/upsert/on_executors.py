@@ -104,6 +104,7 @@ def merge_on_executors(
         version=snapshot.version,
         keys=table.keys,
         columns=columns,
+        time_zone=table.time_zone,
     )
     tasks = max(spark.sparkContext.defaultParallelism, math.ceil(rows / _ROWS_PER_TASK))
     by_key = cached_rows.frame(columns).repartition(tasks, *_key_expressions(table.keys, columns))
@@ -148,6 +149,7 @@ class _LastRowSelector:
     version: int
     keys: UpsertKeys
     columns: StructType
+    time_zone: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(self.columns)
@@ -159,7 +161,9 @@ class _LastRowSelector:
         if self.keys.ordering is not None:
             table = Table.for_path(engine, self.table_path)
             snapshot = table.snapshot_as_of_version(engine, self.version)
-        upserts = UpsertTable(engine, self.table_path, self.keys, engine_info="")
+        upserts = UpsertTable(
+            engine, self.table_path, self.keys, engine_info="", time_zone=self.time_zone
+        )
         yield from upserts.last_of_each_key(snapshot, rows).combine_chunks().to_batches(_BATCH_ROWS)
 
 

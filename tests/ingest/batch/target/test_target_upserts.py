@@ -31,6 +31,7 @@ connector:
         key-columns: [name]
         delta-config: {enable-upsert: true}
 """
+TOKYO = "  spark: {spark.sql.session.timeZone: Asia/Tokyo}\n"
 COLUMNS = StructType(
     (StructField(name="name", data_type=STRING), StructField(name="age", data_type=LONG))
 )
@@ -217,3 +218,11 @@ def test_a_first_batch_without_deletes_creates_the_table_in_one_commit(tmp_path)
     people.upsert(people.rows((0, "ann", 1)), {0: OffsetSpan(start=0, end=1)})
     assert bayou.table(people.path).snapshot().version == 0
     assert people.read() == {"ann": 1}
+
+
+def test_the_time_zone_of_a_topic_is_that_of_the_session(tmp_path):
+    file = tmp_path / "p.yaml"
+    for conf, zone in (("", "UTC"), (TOKYO, "Asia/Tokyo")):
+        file.write_text(CONFIG + conf)
+        topic = load_configuration(file, environment={}).topic("people")
+        assert topic.time_zone == zone

@@ -166,6 +166,7 @@ class TargetUpserts:
             keys,
             engine_info=INGEST_ENGINE_INFO,
             user_metadata=json.dumps(tags) if tags else None,
+            time_zone=self._topic.time_zone,
         )
 
     def _create(self, layout: RowLayout) -> None:

@@ -152,6 +152,11 @@ class SparkConfig(Section):
     def conf(self) -> dict[str, str]:
         return {k: property_text(v) for k, v in (self.model_extra or {}).items()}
 
+    @property
+    def time_zone(self) -> str:
+        """The session's time zone; UTC by default."""
+        return self.conf().get("spark.sql.session.timeZone", "UTC")
+
 
 def client_refusal(config: KafkaConfig) -> tuple[tuple[str, ...], str] | None:
     """Return a key that librdkafka rejects, and the reason; None if librdkafka accepts all keys.
