@@ -263,6 +263,6 @@ def test_names_of_the_session_catalog_work_through_spark_connect(tmp_path):
         "view 3 3",
         "TableNotFoundError True",
         "TableNotFoundError True",
-        "ArgumentError False",
+        "AnalysisException True",
         "dropped False",
     ], done.stderr[-3000:]
