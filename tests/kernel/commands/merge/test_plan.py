@@ -154,6 +154,17 @@ def test_columns_without_a_type_come_in_as_void() -> None:
     assert found.schema.get("more") == StructField(name="more", data_type=VOID)
 
 
+def test_new_columns_do_not_get_the_defaults_of_the_source() -> None:
+    metadata = {"CURRENT_DEFAULT": "7", "EXISTS_DEFAULT": "7", "comment": "c"}
+    more = StructField(name="more", data_type=LONG, metadata=metadata)
+    source = StructType((*SOURCE, more))
+    for clause in (update(), insert({"id": "source.id", "more": "source.more"})):
+        found = plan(clause, evolving=True, source=source)
+        assert found.schema.get("more") == StructField(
+            name="more", data_type=LONG, metadata={"comment": "c"}
+        )
+
+
 @pytest.mark.parametrize(
     ("clauses", "error", "text"),
     [
