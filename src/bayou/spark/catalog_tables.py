@@ -67,6 +67,13 @@ class NamedTable:
                 path=path,
             ) from error
 
+    def is_at(self, location: str | None) -> bool:
+        """Whether a location in a statement is the table's location.
+
+        True if the statement has none. `s3a://` and `s3://` are equal, as are `file:/a/` and `/a`.
+        """
+        return location is None or _comparable(location) == _comparable(self.path)
+
     def check_location(self, location: str | None) -> None:
         """Check that a statement doesn't replace an existing table at another location.
 
@@ -76,7 +83,7 @@ class NamedTable:
         Raises:
             ArgumentError: the table exists at another location.
         """
-        if not self.exists or location is None or _comparable(location) == _comparable(self.path):
+        if not self.exists or self.is_at(location):
             return
         raise ArgumentError(
             f"{self.name}: the location of the existing table is {self.path}. It doesn't match the "

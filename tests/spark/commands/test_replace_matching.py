@@ -4,6 +4,7 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 import bayou
+from bayou.errors import ArgumentError
 
 pytestmark = pytest.mark.spark
 
@@ -169,3 +170,14 @@ def test_a_table_can_have_the_name_of_the_default_alias(spark, tmp_path):
     finally:
         spark.sql("DROP TABLE Source")
     assert bayou.table(str(tmp_path / "s")).to_arrow()["id"].to_pylist() == [1]
+
+
+def test_rows_of_a_table_at_another_location_are_not_replaced(spark, students, newcomers, tmp_path):
+    spark.sql(f"CREATE TABLE placed_students USING delta LOCATION '{students}'")
+    try:
+        writer = newcomers.write.format("delta").mode("overwrite").option("replaceUsing", "name")
+        with pytest.raises(ArgumentError, match="the location of the existing table"):
+            writer.option("path", str(tmp_path / "other")).saveAsTable("placed_students")
+    finally:
+        spark.sql("DROP TABLE placed_students")
+    assert len(names(students)) == 4

@@ -59,6 +59,21 @@ def test_a_name_for_a_table_that_is_there_is_checked(spark, tmp_path):
         DeltaTable.create(spark).tableName("there").location(path).addColumn("x", "INT").execute()
 
 
+@pytest.mark.parametrize("location", ["{path}", "{path}/", "file:{path}", "file://{path}"])
+def test_the_location_of_a_named_table_can_be_written_in_several_ways(spark, tmp_path, location):
+    path = str(tmp_path / "t")
+    location = location.format(path=path)
+    try:
+        for create in ("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", "CREATE OR REPLACE TABLE"):
+            spark.sql(f"{create} spelled (id INT) USING delta LOCATION '{location}'")
+        assert DeltaTable.forPath(spark, path).history().count() == 2
+        builder = DeltaTable.createOrReplace(spark).tableName("spelled").addColumn("id", "INT")
+        with pytest.raises(ArgumentError, match="not at /other"):
+            builder.location("/other").execute()
+    finally:
+        spark.sql("DROP TABLE IF EXISTS spelled")
+
+
 def test_what_makes_no_sense_is_refused_in_a_sentence(spark):
     builder = DeltaTable.create(spark)
     with pytest.raises(ArgumentError, match="no name and no location"):

@@ -112,3 +112,16 @@ def test_times_of_a_condition_are_of_the_sessions_time_zone(spark, tmp_path, way
         spark.conf.set("spark.sql.session.timeZone", zone)
     found = [row.h for row in spark.sql(f"SELECT hour(ts) AS h FROM delta.`{table}`").collect()]
     assert sorted(found) == [0, 1, 2]
+
+
+def test_a_table_at_another_location_is_not_replaced(spark, name, tmp_path):
+    path = str(tmp_path / "t")
+    spark.range(2).writeTo(name).using("delta").option("path", path).create()
+    replacing = spark.range(5)
+    for method in ("replace", "createOrReplace"):
+        writer = replacing.writeTo(name).using("delta").option("path", str(tmp_path / "other"))
+        with pytest.raises(ArgumentError, match="doesn't match the specified location"):
+            getattr(writer, method)()
+    assert len(rows(spark, name)) == 2
+    replacing.writeTo(name).using("delta").option("path", f"file:{path}/").createOrReplace()
+    assert len(rows(spark, name)) == 5

@@ -278,6 +278,8 @@ def _target(request: WriteRequest) -> TargetTable | None:
     )
     if named is None or not named.exists:
         return None
+    if request.method == "saveAsTable":
+        named.check_location(request.path)
     name = None if named.is_path else named.name
     return TargetTable(spark=request.spark, location=named.path, name=name)
 

@@ -193,7 +193,7 @@ class DeltaTableBuilder(Generic[TableT]):
         if name is not None and not by_path and not name.exists:
             self._create_named(target, name, definition)
         else:
-            if name is not None and not by_path and self._location not in (None, name.path):
+            if name is not None and not by_path and not name.is_at(self._location):
                 raise ArgumentError(
                     f"{self._name}: the table is at {name.path}, not at {self._location}. Remove "
                     "location (DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
@@ -238,7 +238,7 @@ class DeltaTableBuilder(Generic[TableT]):
                 f"{name}: {why_unusable(self._spark, name)}",
                 argument="identifier",
             )
-        if named.is_path and self._location not in (None, named.path):
+        if named.is_path and not named.is_at(self._location):
             raise ArgumentError(
                 f"{name}: the location {self._location} differs from the path in the name. "
                 "Remove location (DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",

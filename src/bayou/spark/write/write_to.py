@@ -65,6 +65,9 @@ def _define(request: WriteToRequest, table: NamedTable, *, exists: bool) -> None
             argument="tableProperty",
         )
     _check_properties(request)
+    if exists:
+        lower_case = {key.lower(): value for key, value in request.options.items()}
+        table.check_location(lower_case.get("path"))
     options = _options(request, table)
     options = replace(
         options,
