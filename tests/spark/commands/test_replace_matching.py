@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 import bayou
-from bayou.errors import ArgumentError
+from bayou.errors import ArgumentError, SchemaError
 
 pytestmark = pytest.mark.spark
 
@@ -158,6 +158,14 @@ def test_insert_into_matches_columns_by_position_and_may_add_some(students, newc
     writer.option("replaceUsing", "name").insertInto(f"delta.`{students}`")
     found = bayou.table(students).to_arrow(filter="name = 'Jo'").to_pylist()
     assert found == [{"name": "Jo", "country": "DE", "grade": 1}]
+
+
+def test_insert_into_adds_no_column_with_the_name_of_a_column(spark, students, newcomers):
+    rows = newcomers.selectExpr("name", "'DE' AS land", "country")
+    writer = rows.write.format("delta").mode("overwrite").option("mergeSchema", "true")
+    with pytest.raises(SchemaError, match="column 'country' is defined twice"):
+        writer.option("replaceUsing", "name").insertInto(f"delta.`{students}`")
+    assert len(names(students)) == 4
 
 
 def test_a_table_can_have_the_name_of_the_default_alias(spark, tmp_path):

@@ -152,7 +152,17 @@ def _columns_by_position(
         target.path, names, rows.columns, merge_schema=replacement.schema_evolution
     )
     check_aligned(target.path, replacement.using, names, rows.columns)
-    return dict(zip((*names, *rows.columns[len(names) :]), rows.columns, strict=True))
+    added = rows.columns[len(names) :]
+    known = {name.lower() for name in names}
+    for name in added:
+        if name.lower() in known:
+            raise SchemaError(
+                f"{target.path}: column {name!r} is defined twice; insertInto matches the other "
+                "columns by position (DELTA_DUPLICATE_COLUMNS_FOUND). Rename or drop the column.",
+                table=target.path,
+                column=name,
+            )
+    return dict(zip((*names, *added), rows.columns, strict=True))
 
 
 def check_aligned(
