@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import shutil
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -170,11 +171,13 @@ class TokenCallback:
         except (ArgumentError, PrerequisiteError):
             raise
         except Exception as error:
+            trace = "".join(traceback.format_exception(error))
+            is_shown = without_values(trace, [config]) != trace
             reason = without_values(f"{type(error).__name__}: {error}", [config])
             raise KafkaError(
                 f"Kafka token provider {self._provider}: {reason}. Check the credentials of this "
                 "machine."
-            ) from error
+            ) from (None if is_shown else error)
         match token:
             case (str(), int() | float(), *_):
                 return token
