@@ -71,3 +71,24 @@ def test_records_of_a_key_in_two_partitions_are_in_the_order_of_their_timestamps
     last = last_of_each_key(keys, batch, nothing, nothing)
     (row,) = last.filter(pc.invert(last[SUPERSEDED])).to_pylist()
     assert (row["_kafka_partition"], row["rank"], row[DELETED]) == (1, 5, tombstone == 1)
+
+
+def test_rows_that_are_not_from_kafka_do_not_change_the_order_of_offsets() -> None:
+    """The clock of the producer of the tombstone was behind."""
+    keys = UpsertKeys(columns=("id",), ordering="rank")
+    times = [MOMENT + dt.timedelta(seconds=n) for n in (2, 1, 0)]
+    batch = pa.table(
+        {
+            "id": [1, 1, 1],
+            "rank": pa.array([5, None, 1], pa.int64()),
+            "_kafka_topic": ["t", "t", "t"],
+            "_kafka_partition": pa.array([0, 0, -1], pa.int32()),
+            "_kafka_offset": pa.array([5, 6, 0], pa.int64()),
+            "_kafka_timestamp": pa.array(times, pa.timestamp("us", tz="UTC")),
+            DELETED: [False, True, False],
+        }
+    )
+    nothing = batch.select(list(keys.all_columns)).slice(0, 0)
+    last = last_of_each_key(keys, batch, nothing, nothing)
+    (row,) = last.filter(pc.invert(last[SUPERSEDED])).to_pylist()
+    assert (row["_kafka_offset"], row["rank"], row[DELETED]) == (6, 5, True)

@@ -277,7 +277,10 @@ def _arrival(everything: pa.Table, ids: Any, kinds: Any) -> Any:
     The records are in the order of their offsets. If they are in several partitions, because
     partitions were added to the topic, they are in the order of their Kafka timestamps.
     """
-    partitions = pc.if_else(pc.equal(kinds, _ROW), _positions(everything, kinds)[0], None)
+    # Rows that don't come from Kafka have no partition, and count as later in any case.
+    from_kafka = pc.greater_equal(everything.column("_kafka_partition").combine_chunks(), 0)
+    of_batch = pc.and_(pc.equal(kinds, _ROW), from_kafka)
+    partitions = pc.if_else(of_batch, _positions(everything, kinds)[0], None)
     first, last = (_per_key(ids, partitions, function) for function in ("min", "max"))
     moved = pc.fill_null(pc.not_equal(first, last), False)
     times = pc.if_else(moved, everything.column("_kafka_timestamp").combine_chunks(), None)
