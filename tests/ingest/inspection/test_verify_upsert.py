@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -78,6 +79,30 @@ def test_a_row_of_an_older_record_is_a_gap_and_stale(upserted):
     _, part = proof(upserted)
     assert part.gaps == (OffsetSpan(start=4, end=5),)
     assert part.stale == (OffsetSpan(start=1, end=2),)
+
+
+def test_keys_are_compared_in_the_time_zone_of_the_session(new_pipeline):
+    """Older delta-spark wrote timestamps of partitions in the session's time zone."""
+    pipeline = new_pipeline(upserts=True)
+    text = pipeline.file.read_text()
+    keys = "key-columns: [id, at]\n        partition-columns: [at]\n"
+    text = text.replace("key-columns: [id]\n", keys)
+    pipeline.file.write_text(f"{text}  spark: {{spark.sql.session.timeZone: Asia/Tokyo}}\n")
+    at = {"type": "string", "format": "date-time"}
+    pipeline.write_schema({"type": "object", "properties": {"id": {"type": "integer"}, "at": at}})
+    pipeline.produce({"id": 1, "at": "2024-01-05T03:00:00Z"})
+    pipeline.take_in()
+    log = Path(pipeline.path) / "_delta_log"
+    for commit in log.glob("*.json"):
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        for action in actions:
+            if "add" in action:
+                action["add"]["partitionValues"]["at"] = "2024-01-05 12:00:00"
+        commit.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    for checksum in log.glob("*.crc"):
+        checksum.unlink()
+    found, _ = proof(pipeline)
+    assert found.holds
 
 
 def test_a_key_that_is_there_twice_is_counted(upserted):

@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from bayou.api import SnapshotHandle, table
+from bayou.api.rows.read import PlannedRead
+from bayou.engines import for_path
 from bayou.ingest.batch.record_reader import RecordReader
 from bayou.ingest.batch.record_timestamps import RecordTimes
 from bayou.ingest.config import Configuration, Topic
@@ -87,7 +89,10 @@ def prove_keys(
         start = max(bounds.start, starts.get(p, 0))
         readable[p] = OffsetSpan(start=start, end=max(start, min(bounds.end, covered.get(p, 0))))
     names = [n for n in keys.all_columns if n in snapshot.schema.names]
-    rows = snapshot.to_arrow(columns=names)
+    engine = for_path(topic.table_path, configuration.connector.storage.storage_options())
+    rows = PlannedRead.plan(
+        engine, snapshot.kernel, names, None, None, time_zone=topic.time_zone
+    ).to_arrow()
     records = _Records(configuration, kafka, history, keys, rows.schema)
     deleted = _deleted_keys(configuration, topic)
     expected = records.last_rows(
