@@ -54,6 +54,23 @@ def test_an_update_by_spark_has_no_alias_named_target(table, rows):
     assert rows(made) == [(1, (2,)), (9, (1,))]
 
 
+@pytest.mark.usefixtures("joined_by")
+def test_the_name_of_a_source_table_hides_a_column_of_this_name(
+    spark, table, rows, changes, tmp_path
+):
+    changes.write.format("delta").save(str(tmp_path / "changes"))
+    spark.sql(f"CREATE TABLE source USING delta LOCATION '{tmp_path / 'changes'}'")
+    made = table({"id": [1, 2], "at": [0, 0]})
+    try:
+        merge = made.alias("t").merge(spark.table("source"), "t.id = source.id")
+        merge.whenMatchedUpdate(set={"at": "source.ts_ms"}).whenNotMatchedInsert(
+            values={"id": "source.id", "at": "source.ts_ms"}
+        ).execute()
+    finally:
+        spark.sql("DROP TABLE source")
+    assert rows(made) == [(1, 5), (2, 0)]
+
+
 def test_an_alias_of_the_source_may_have_the_name_of_the_default_alias(spark, table, rows):
     made = table({"id": [1, 2]})
     source = spark.range(2, 4).alias("target")

@@ -19,6 +19,7 @@ from bayou.kernel.commands.merge.task import MergeTask
 from bayou.kernel.commands.merge.transaction import check_merge
 from bayou.kernel.engine.engine import EngineDescription
 from bayou.kernel.scan.scan_file import ScanFile
+from bayou.protocol.schema import StructType
 from bayou.spark.commands.merge_by_spark import merge_by_spark
 from bayou.spark.commands.merge_request import MergeRequest
 from bayou.spark.commands.optimize import runs_in_driver
@@ -34,7 +35,7 @@ from bayou.spark.expressions.kernel_eligibility import (
     fall_back_to_spark,
 )
 from bayou.spark.expressions.store_assignment import check_null_structs
-from bayou.spark.jvm.plans import plan_alias
+from bayou.spark.jvm.plans import common_qualifier, plan_alias
 from bayou.spark.session.connection import is_classic
 from bayou.spark.session.settings import automatic_widening
 from bayou.spark.target_table import SPARK_ENGINE_INFO, TargetTable
@@ -64,6 +65,7 @@ def _merge(
     if is_classic(target.spark):
         snapshot = snapshot_read(target.engine, snapshot, source)
         schema = from_spark(source.schema, table="the source of the merge")
+        request = _with_table_name(request, source, (snapshot.schema, schema))
         request = request.with_default_aliases(snapshot.schema, schema)
         if any(c.values is None and c.action != "delete" for c in request.clauses):
             check_structs_by_name(target.spark, snapshot.path, snapshot.schema, schema)
@@ -109,6 +111,24 @@ def _merge(
     else:
         result = _run_on_executors(target, operation, rows, files)
     return operation.commit(target.engine, result)
+
+
+def _with_table_name(
+    request: MergeRequest, source: Any, schemas: Sequence[StructType]
+) -> MergeRequest:
+    """Make the name of a source table the source's alias if a struct column has the same name.
+
+    As in Spark, `s.a` is then the column `a` of the table `s`, not the field `a` of the column `s`.
+    """
+    structs = {f.name.lower() for s in schemas for f in s if isinstance(f.data_type, StructType)}
+    if request.source_alias is not None or not structs:
+        return request
+    name = common_qualifier(source)
+    if name is None or name.lower() not in structs:
+        return request
+    if request.target_alias is not None and request.target_alias.lower() == name.lower():
+        return request
+    return replace(request, source_alias=name)
 
 
 def source_alias(source: Any) -> str | None:

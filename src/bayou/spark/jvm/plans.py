@@ -20,6 +20,7 @@ from bayou.spark.jvm.objects import (
 __all__ = [
     "analyzed_plan",
     "are_columns_deterministic",
+    "common_qualifier",
     "counted_relation",
     "default_row_bytes",
     "first_relation_option",
@@ -51,6 +52,18 @@ def plan_alias(frame: Any) -> str | None:
     """A DataFrame's alias, or None."""
     plan = analyzed_plan(frame)
     return str(plan.alias()) if class_name(plan) == "SubqueryAlias" else None
+
+
+@tested_with("4.3")
+def common_qualifier(frame: Any) -> str | None:
+    """The name that qualifies a DataFrame's columns, such as an alias or the name of a table.
+
+    Columns without a qualifier are ignored. Returns None if the columns have several qualifiers.
+    """
+    columns = scala_items(analyzed_plan(frame).output())
+    qualifiers = [list(scala_items(column.qualifier())) for column in columns]
+    names = {str(parts[-1]) for parts in qualifiers if parts}
+    return names.pop() if len(names) == 1 else None
 
 
 @tested_with("4.3")
