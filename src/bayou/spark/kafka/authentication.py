@@ -170,7 +170,7 @@ class TokenCallback:
             token = self._get(config)
         except (ArgumentError, PrerequisiteError):
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a provider is foreign code
             trace = "".join(traceback.format_exception(error))
             is_shown = without_values(trace, [config]) != trace
             reason = without_values(f"{type(error).__name__}: {error}", [config])
