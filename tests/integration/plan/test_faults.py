@@ -43,7 +43,7 @@ def test_brokers_that_are_away_for_long_end_no_topic(plan):
     plan.produce_user_events(40)
     running.next("batch_committed")
     plan.kafka.kill()
-    assert running.next("attempt_failed")["what"] == "query"  # the client gives up after 30 s
+    assert running.next("attempt_failed")["what"] == "topic"  # the client gives up after 30 s
     plan.kafka.start()
     ledger = plan.produce_user_events(40)
     running.next("batch_committed")
