@@ -17,19 +17,14 @@ _ResultT = TypeVar("_ResultT")
 _INDEX = pa.int64()
 
 
-def row_sizes(columns: Iterable[pa.Array[Any]]) -> Any:
-    """Return the approximate size of each row in bytes: an int64 array without nulls.
-
-    If all rows have the same size, the result is an integer.
-    """
-    return total_sizes(map(_sizes, columns))
-
-
 def taken_sizes(columns: Iterable[pa.Array[Any]], indices: Any) -> Any:
-    """Return what `row_sizes` returns for the rows that `take(indices)` returns.
+    """Return the approximate size in bytes of each row that `take(indices)` returns.
 
     The time depends on the number of indices, not on the number of rows. Rows of null indices have
     the size 0, or the size of their columns with a fixed width.
+
+    Returns:
+        An int64 array without nulls; an integer if all rows have the same size.
     """
     return total_sizes(_taken_sizes(column, indices) for column in columns)
 
@@ -52,7 +47,7 @@ def slices_by_size(sizes: Any, count: int, max_bytes: int) -> Iterator[tuple[int
     A slice is larger than `max_bytes` by at most one row.
 
     Args:
-        sizes: sizes of `count` rows in bytes, as `row_sizes` returns them.
+        sizes: sizes of `count` rows in bytes, as `taken_sizes` returns them.
     """
     if isinstance(sizes, int):
         step = max(1, max_bytes // max(1, sizes))
