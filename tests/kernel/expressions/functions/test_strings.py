@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from bayou.errors import EvaluationError
+from bayou.errors import EvaluationError, PredicateError
 from bayou.kernel.expressions.evaluation import evaluate
 from bayou.kernel.expressions.model import Literal, call, col
 from bayou.kernel.expressions.sql.parser import parse_expression
@@ -53,3 +53,25 @@ def test_a_long_string_can_be_an_argument(sql):
     rows = pa.record_batch({"s": pa.array(["s" * ((1 << 24) + 1)])})
     (result,) = evaluate(parse_expression(sql), rows).to_pylist()
     assert len(result) == (9 if "lpad" in sql else (1 << 24) + 1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("btrim(s)", ["xax", "b"]),
+        ("btrim(s, 'x ')", ["a", "b"]),
+        ("btrim('xax', 'x')", ["a", "a"]),
+        ("trim('x ', s)", ["a", "b"]),
+        ("ltrim('x ', s)", ["ax ", "b"]),
+        ("rtrim('x ', s)", [" xa", "b"]),
+    ],
+)
+def test_only_btrim_has_the_characters_as_second_argument(sql, expected):
+    rows = pa.record_batch({"s": pa.array([" xax ", "b"])})
+    assert evaluate(parse_expression(sql), rows).to_pylist() == expected
+
+
+def test_the_characters_to_trim_must_be_constant():
+    rows = pa.record_batch({"s": pa.array(["x"])})
+    with pytest.raises(PredicateError, match="argument 1 must be a constant"):
+        evaluate(parse_expression("btrim('xax', s)"), rows)

@@ -122,6 +122,10 @@ def _left(string: Expression, length: Expression) -> Expression:
     return call("substring", string, Literal(1, INTEGER), length)
 
 
+def _btrim(string: Expression, *characters: Expression) -> Expression:
+    return call("trim", *characters, string)
+
+
 def _joining(call: Call) -> Binding:
     if not call.types:
         raise call.error("the function takes 1 argument or more")
@@ -294,11 +298,17 @@ FUNCTIONS: tuple[Function | Macro, ...] = (
     Function(
         name="trim",
         constants=(0,),
-        signature="trim(s), trim(BOTH c FROM s), btrim(s)",
+        signature="trim(s), trim(BOTH c FROM s)",
         summary="Removes spaces (or the characters in the constant `c`) at both ends.",
         bind=_trimming,
         evaluate=_trimmed(pc.utf8_trim),
-        aliases=("btrim",),
+    ),
+    Macro(
+        name="btrim",
+        signature="btrim(s[, c])",
+        summary="Equivalent to trim(BOTH c FROM s).",
+        count=(1, 2),
+        expand=_btrim,
     ),
     Function(
         name="ltrim",
