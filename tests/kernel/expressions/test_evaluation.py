@@ -125,6 +125,14 @@ def test_a_positive_remainder_of_decimals_keeps_all_digits():
     assert truths(f"pmod(d, {divisor}) = {expected}", d=d) == [True]
 
 
+@pytest.mark.parametrize(("type", "arrow"), [("TINYINT", pa.int8()), ("SMALLINT", pa.int16())])
+def test_a_positive_remainder_of_small_integers_does_not_overflow(type, arrow):
+    lowest = -(2 ** (arrow.bit_width - 1))
+    n = pa.array([-100, 100, -1, lowest, None], arrow)
+    text = f"pmod(n, CAST({lowest} AS {type})) = CAST(expected AS INT)"
+    assert truths(text, n=n, expected=pa.array([-100, 100, -1, 0, 0])) == [True] * 4 + [None]
+
+
 def test_a_float_beside_a_double_is_compared_as_double():
     f = pa.array([0.1], pa.float32())
     assert truths("f > 0.1D", f=f) == [True]

@@ -200,9 +200,11 @@ def _positive_remainder(values: Sequence[Datum], result: Any) -> Datum:
             remainder,
             right,
         )
+    if pa.types.is_integer(result) and result.bit_width < 32:  # Java adds bytes and shorts as ints
+        remainder, right = pc.cast(remainder, pa.int32()), pc.cast(right, pa.int32())
     negative = pc.less(remainder, pa.scalar(0, remainder.type))
     shifted = _remainder([pc.add(remainder, right), right], result)
-    return pc.if_else(negative, shifted, remainder)
+    return pc.cast(pc.if_else(negative, shifted, remainder), result)
 
 
 def _negate(values: Sequence[Datum], result: Any) -> Datum:
