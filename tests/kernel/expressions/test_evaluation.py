@@ -337,3 +337,11 @@ def test_a_string_plus_an_interval_is_left_to_spark():
 def test_functions_that_cut_or_pad_bytes_in_spark_do_not_take_binaries_as_strings(sql):
     with pytest.raises(PredicateError, match="the function takes a string, not a binary"):
         truths(f"{sql} = X'ff'", b=pa.array([b"\xff\x00"]))
+
+
+def test_text_after_a_date_is_ignored_after_a_day_only():
+    texts = ["2024-02-03 x", "2024-02-03T", " 2024 ", "2024-2\n", "2024 x", "2024-02T", "2024 0"]
+    s = pa.array(texts)
+    dates = "DATE'2024-02-03', DATE'2024-01-01', DATE'2024-02-01'"
+    expected = [True, True, True, True, None, None, None]
+    assert truths(f"TRY_CAST(s AS DATE) IN ({dates})", s=s) == expected

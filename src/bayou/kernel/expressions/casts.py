@@ -368,9 +368,9 @@ def _to_time(values: Datum, source: DataType, target: DataType) -> Datum:
 
 def _parse_time(string: str, target: DataType) -> dt.date:
     if target == DATE:
-        # Spark ignores everything after a T or a space.
-        date = re.match(r"\s*([0-9]{4,}(?:-[0-9]{1,2}){0,2})(?:[ T].*)?\s*\Z", string, re.DOTALL)
-        if date is None:
+        # After a day, Spark ignores everything that follows a T or a space.
+        date = re.match(r"([0-9]{4,}(?:-[0-9]{1,2}){0,2})([ T].*)?\Z", string.strip(), re.DOTALL)
+        if date is None or (date[2] and date[1].count("-") < 2):
             raise ValueError(string)
         return parse_timestamp(date[1]).date()
     timestamp = parse_timestamp(string)
