@@ -345,3 +345,11 @@ def test_text_after_a_date_is_ignored_after_a_day_only():
     dates = "DATE'2024-02-03', DATE'2024-01-01', DATE'2024-02-01'"
     expected = [True, True, True, True, None, None, None]
     assert truths(f"TRY_CAST(s AS DATE) IN ({dates})", s=s) == expected
+
+
+def test_a_date_out_of_range_of_timestamps_is_an_evaluation_error():
+    d = pa.array([2**31 - 1, 0, None], pa.int32()).cast(pa.date32())
+    zero = "TIMESTAMP'1970-01-01 00:00:00Z'"
+    with pytest.raises(EvaluationError, match="out of bounds timestamp"):
+        truths(f"d = {zero}", d=d)
+    assert truths(f"d < DATE'9999-01-01' AND d = {zero}", d=d) == [False, True, None]

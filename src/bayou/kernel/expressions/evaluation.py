@@ -344,7 +344,8 @@ def cast_for_comparison(values: Datum, target: pa.DataType | None) -> Datum:
         return values
     if pa.types.is_decimal(values.type) and pa.types.is_float64(target):
         return decimals_to_floats(values, target)
-    return pc.cast(values, target, safe=not pa.types.is_float64(target))
+    with _evaluation_errors("CAST"):  # a date can be out of range of timestamps
+        return pc.cast(values, target, safe=not pa.types.is_float64(target))
 
 
 def _as_array(values: Datum, batch: pa.RecordBatch) -> Datum:
