@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import bayou
 from bayou.ingest.batch.target.target_and_dead_letters import TopicTables
 from bayou.ingest.dead_letters import append_replay
 from bayou.ingest.dead_letters.dead_letter_replay import delete_dead_letters, replay_dead_letters
@@ -116,3 +117,12 @@ def test_dead_letters_with_rows_in_former_tables_are_not_replayed_again(full, mo
     result = replay(full)
     assert (result.replayed, result.already_rows, result.refused) == (0, 3, 1)
     assert proof(full).holds
+
+
+def test_dead_letters_of_one_record_in_several_batches_become_one_row(full):
+    bayou.write(full.dead_letters.table_uri, full.dead_letters.to_arrow())
+    configured(full, TEMPLATE + "max-tables: 9")
+    result = replay(full)
+    assert (result.replayed, result.already_rows, result.refused) == (3, 0, 1)
+    assert (ids(full, "events_b"), ids(full, "events_c")) == ([2, 4], [3])
+    assert len(reasons(full)) == 2  # the record that isn't JSON

@@ -448,7 +448,7 @@ class AppendReplay:
             done = pc.and_not(existing, other)
             self._already_rows += pc.sum(done).as_py() or 0
             self._done.append(identities(batch.filter(done), self._repeated))
-        return deduplicated(batch.filter(pc.and_not(ready, existing)))
+        return deduplicated([batch.filter(pc.and_not(ready, existing))])[0]
 
     def _count(self, decoded: Decoded, pending: pa.RecordBatch) -> None:
         self._replayed += len(decoded.positions)
@@ -541,20 +541,24 @@ def count_without_replay(letters: pa.RecordBatch | pa.Table, ends: Mapping[int, 
     return count or 0
 
 
-def deduplicated(batch: pa.RecordBatch) -> pa.RecordBatch:
+def deduplicated(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Return one dead letter for each offset; a record can have several dead letters."""
-    positions = pa.table(
-        {
-            "partition": batch.column("partition"),
-            "offset": batch.column("offset"),
-            "row": arange(0, batch.num_rows),
-        }
-    )
-    firsts = positions.group_by(["partition", "offset"]).aggregate([("row", "min")])
-    if firsts.num_rows == batch.num_rows:
-        return batch
-    rows: Any = firsts.column("row_min").combine_chunks()
-    return batch.take(rows.take(pc.sort_indices(rows)))
+    if not batches:
+        return []
+    position = ["partition", "offset"]
+    positions = pa.Table.from_batches([batch.select(position) for batch in batches])
+    numbers = arange(0, positions.num_rows)
+    by_position = positions.append_column("row", numbers).group_by(position)
+    firsts: Any = by_position.aggregate([("row", "min")]).column("row_min").combine_chunks()
+    if len(firsts) == len(numbers):
+        return list(batches)
+    is_first: Any = pc.is_in(numbers, value_set=firsts)
+    result: list[pa.RecordBatch] = []
+    begin = 0
+    for batch in batches:
+        result.append(batch.filter(is_first.slice(begin, batch.num_rows)))
+        begin += batch.num_rows
+    return result
 
 
 def with_timestamps(letters: pa.RecordBatch) -> pa.RecordBatch:

@@ -67,18 +67,19 @@ class RoutedReplay(AppendReplay):
         snapshots = [table.snapshot for table in opened if table.snapshot is not None]
         covered = covered_offsets(self._name, snapshots[0].transactions)
         row_offsets = self._row_offsets(dead_letters, snapshots, covered)
-        batches = [
+        selected = [
             self._pending(batch, covered, row_offsets, count=True)
             for batch in dead_letters.to_batches(filter=self._where)
         ]
-        letters = pa.Table.from_batches(batches).combine_chunks() if batches else None
-        if letters is None or not letters.num_rows:
+        # The batches aren't combined: an Arrow array of binary values has at most 2 GiB.
+        pending = [with_timestamps(batch) for batch in deduplicated(selected) if batch.num_rows]
+        if not pending:
             return None
-        (pending,) = letters.to_batches()
-        pending = with_timestamps(deduplicated(pending))
         columns = RoutedColumns(self._topic, tables, self._schema, self._run_id)
         slices = [
-            pending.slice(first, _BATCH_ROWS) for first in range(0, pending.num_rows, _BATCH_ROWS)
+            batch.slice(first, _BATCH_ROWS)
+            for batch in pending
+            for first in range(0, batch.num_rows, _BATCH_ROWS)
         ]
         read = read_routed(columns, lambda: slices)
         self._count_read(read, pending)
@@ -86,19 +87,20 @@ class RoutedReplay(AppendReplay):
             return None
         return self._commit(tables, read, dead_letters, covered)
 
-    def _count_read(self, read: RoutedRecordsRead, pending: pa.RecordBatch) -> None:
+    def _count_read(self, read: RoutedRecordsRead, pending: Sequence[pa.RecordBatch]) -> None:
         refused: dict[int, BitMap64] = {}
-        for _, batch in read.dead_letters:
-            self._refused += batch.num_rows
-            for row in batch.select(["partition", "offset", "reason"]).to_pylist():
+        for _, letters in read.dead_letters:
+            self._refused += letters.num_rows
+            for row in letters.select(["partition", "offset", "reason"]).to_pylist():
                 refused.setdefault(row["partition"], BitMap64()).add(row["offset"])
                 self._reasons[row["reason"]] = self._reasons.get(row["reason"], 0) + 1
         self._replayed += sum(
             rows.num_rows for batches in read.rows.values() for _, rows in batches
         )
         self._filtered += read.filtered
-        done = pending.filter(pc.invert(at_offsets(pending, refused)))
-        self._done.append(identities(done, self._repeated))
+        for batch in pending:
+            done = batch.filter(pc.invert(at_offsets(batch, refused)))
+            self._done.append(identities(done, self._repeated))
 
     def _commit(
         self,
