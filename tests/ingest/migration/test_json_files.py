@@ -11,9 +11,11 @@ import tracemalloc
 import pytest
 
 from bayou.engines import for_path
+from bayou.engines.arrow.storage import hdfs_files
 from bayou.errors import PipelineError
 from bayou.ingest.migration import json_files as reading
 from bayou.ingest.migration.json_files import json_files, records_of
+from support.hdfs_double import hdfs_double
 from support.migrations import ids
 
 LINES = b"".join(b'{"id": %d, "x": "%s"}\n' % (n, os.urandom(9).hex().encode()) for n in range(99))
@@ -130,4 +132,17 @@ def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_was(tmp_path, mo
     first = next(records)
     (tmp_path / "new").write_bytes(pack(LINES.replace(b"id", b"other")))
     (tmp_path / "new").replace(path)
+    assert [first, *records] == LINES.splitlines()
+
+
+def test_a_file_of_hdfs_that_is_replaced_while_it_is_read_is_read_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(hdfs_files, "connect_hdfs", lambda _: hdfs_double(tmp_path))
+    monkeypatch.setattr(reading, "_CHUNK", 16)
+    (tmp_path / "a.json").write_bytes(LINES)
+    engine = for_path("hdfs://namenode:8020/a.json", {})
+    (file,) = json_files(engine, "hdfs://namenode:8020/a.json")
+    records = records_of(engine, file)
+    first = next(records)
+    (tmp_path / "new").write_bytes(LINES.replace(b"id", b"other"))
+    (tmp_path / "new").replace(tmp_path / "a.json")
     assert [first, *records] == LINES.splitlines()

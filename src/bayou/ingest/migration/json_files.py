@@ -107,7 +107,7 @@ def _is_file(folder: str, name: str) -> bool:
 def is_read_in_parts(file: JsonFile) -> bool:
     """Whether several requests read an object, so that another object can replace it in between.
 
-    Local files are opened once. Files of HDFS can grow, so their changes aren't errors.
+    Local files and files of HDFS are opened once.
     """
     return file.size > _CHUNK and "://" in file.path and not is_hdfs(file.path)
 
@@ -200,8 +200,8 @@ def _file(status: FileStatus, name: str) -> JsonFile:
     )
 
 
-def _local_chunks(engine: Engine, file: JsonFile) -> Generator[bytes]:
-    """Read a local file. If another file replaces it meanwhile, the original content is read."""
+def _opened_chunks(engine: Engine, file: JsonFile) -> Generator[bytes]:
+    """Open a file once. If another file replaces it meanwhile, the original content is read."""
     with engine.files.open_input(file.path, file.size) as opened:
         for start in range(0, file.size, _CHUNK):
             with storage_errors(file.path, "read"):
@@ -210,8 +210,8 @@ def _local_chunks(engine: Engine, file: JsonFile) -> Generator[bytes]:
 
 
 def _chunks(engine: Engine, file: JsonFile) -> AbstractContextManager[Iterator[bytes]]:
-    if file.path.startswith("/"):
-        return closing(_local_chunks(engine, file))
+    if file.path.startswith("/") or is_hdfs(file.path):
+        return closing(_opened_chunks(engine, file))
     ranges = (
         ByteRange(path=file.path, offset=start, length=min(_CHUNK, file.size - start))
         for start in range(0, file.size, _CHUNK)
