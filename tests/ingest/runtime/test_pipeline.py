@@ -205,22 +205,28 @@ def test_a_stop_ends_the_batches_of_all_topics_before_it_waits_for_one(small_pip
 
 
 def test_a_stop_ends_the_maintenance_at_the_end_of_a_run():
-    stop, stopped = threading.Event(), threading.Event()
+    """The maintenance of a shared table stops when all topics of the table have stopped it."""
+    stop, users = threading.Event(), threading.Semaphore(0)
 
     class Run:
         completed = 0
+        is_stopped = False
 
         def complete(self):
             stop.set()
-            assert stopped.wait(60)
+            assert users.acquire(timeout=60)
+            assert users.acquire(timeout=60)
             self.completed += 1
 
         def stop_maintenance(self):
-            stopped.set()
+            if not self.is_stopped:
+                self.is_stopped = True
+                users.release()
 
-    run = Run()
+    run, other = Run(), Run()
     for _ in range(2):
-        _complete(run, stop)
+        _complete(run, [run, other], stop)
         assert run.completed == 1
-    _complete(run, None)
+    users.release(2)
+    _complete(run, [run, other], None)
     assert run.completed == 2

@@ -197,7 +197,7 @@ def _wait(
         ended = [active.pop(key) for key, run in runs.items() if key in active and not run.active]
         for run in ended:
             if once:
-                _complete(run, stop)
+                _complete(run, list(runs.values()), stop)
             restarts.finish_run(run, may_restart=(bool(active) or finds_topics) and not once)
         if (active or finds_topics) and scheduler is not None:
             started = restarts.ready()
@@ -217,14 +217,18 @@ def _wait(
         time.sleep(_POLL_SECONDS)
 
 
-def _complete(run: TopicRun, stop: threading.Event | None) -> None:
-    """Run due maintenance of an ended topic, until `stop` is set."""
+def _complete(run: TopicRun, runs: Sequence[TopicRun], stop: threading.Event | None) -> None:
+    """Run due maintenance of an ended topic, until `stop` is set.
+
+    The maintenance of a table stops when no topic uses it, so it is stopped for all `runs`.
+    """
     if _is_set(stop):
         return
     completion = BackgroundTask(run.complete)
     while not completion.wait(_POLL_SECONDS):
         if _is_set(stop):
-            run.stop_maintenance()
+            for each in runs:
+                each.stop_maintenance()
     completion.finish()
 
 
