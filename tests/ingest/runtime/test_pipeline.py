@@ -183,6 +183,21 @@ def test_a_run_that_is_stopped_while_a_batch_runs_ends_after_it_without_spark(
     assert len(small_pipeline.table.to_arrow()) == 3
 
 
+@pytest.mark.process
+def test_a_stop_that_also_ends_the_starting_spark_is_no_error(small_pipeline, monkeypatch):
+    stop = threading.Event()
+
+    def stop_and_fail(_):
+        stop.set()
+        raise PipelineError("Spark doesn't start", topic="")
+
+    monkeypatch.setattr(pipeline_module, "_session", stop_and_fail)
+    small_pipeline.produce({"id": 1})
+    configuration = small_pipeline.configuration
+    (summary,) = run_pipeline(configuration, once=False, reporter=Listeners(), stop=stop)
+    assert summary.error is None
+
+
 def test_a_stop_ends_the_batches_of_all_topics_before_it_waits_for_one(small_pipeline, monkeypatch):
     calls = []
     for owner, name in ((pipeline_module.Scheduler, "stop"), (pipeline_module.TopicRun, "finish")):

@@ -82,6 +82,10 @@ class StartupSession:
             finally:
                 self._in_task.release()
 
+    def not_started(self) -> None:
+        """Raise an error in calls of `spark_session`, because Spark doesn't start."""
+        self._is_decided.set()
+
     def close(self) -> None:
         """End the process. Waiting calls of `spark_session` raise an error."""
         self._is_decided.set()

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from bayou.errors import BayouError
 from bayou.ingest.background_task import BackgroundTask, run_parallel
 from bayou.ingest.batch.startup_session import MAX_RECORDS, StartupSession
 from bayou.ingest.broker import TopicEndOffsets
@@ -112,11 +113,12 @@ def run_pipeline(
                 if startup is not None and not (
                     once and _ends_without_spark(runs_with_work, scheduler, startup, stop)
                 ):
-                    own_session = _session(configuration)
-                    with translate_errors():
-                        start_workers(own_session)
-                    scheduler.use(own_session)
-                    startup.started(own_session)
+                    own_session = _session_unless_stopped(configuration, startup, stop)
+                    if own_session is not None:
+                        with translate_errors():
+                            start_workers(own_session)
+                        scheduler.use(own_session)
+                        startup.started(own_session)
             _wait(runs, scheduler, stop, restarts, discovery, once=once)
             if scheduler is not None:
                 scheduler.stop()  # so that the running batches of all topics end at the same time
@@ -239,6 +241,22 @@ def _is_set(stop: threading.Event | None) -> bool:
 def _startup_session(configuration: Configuration) -> StartupSession:
     create_folder(configuration.state_path)
     return StartupSession(_spark_conf(configuration), configuration.state_path / LOG_NAME)
+
+
+def _session_unless_stopped(
+    configuration: Configuration, startup: StartupSession, stop: threading.Event | None
+) -> SparkSession | None:
+    """Start Spark. If the start fails after a stop, and no batch needs Spark, return None.
+
+    A signal that stops the pipeline may also reach Spark's JVM, and end it.
+    """
+    try:
+        return _session(configuration)
+    except BayouError:
+        if not _is_set(stop) or startup.is_spark_needed:
+            raise
+    startup.not_started()
+    return None
 
 
 def _session(configuration: Configuration) -> SparkSession:
