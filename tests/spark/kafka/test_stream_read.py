@@ -257,3 +257,21 @@ def test_a_partition_without_an_end_offset_is_an_error(broker, source, monkeypat
     for request in (lambda: stream.latestOffset(start, _ALL), stream.prepareForTriggerAvailableNow):
         with pytest.raises(KafkaError, match="'led' partition 1: .* report no offsets"):
             request()
+
+
+def test_a_new_topic_that_is_deleted_after_its_end_was_read_is_omitted(broker, source, monkeypatch):
+    _fill(broker, "older", 1, 2)
+    stream = _stream(source, subscribePattern="older|newer", startingOffsets="earliest")
+    start = stream.initialOffset()
+    existing = stream._cluster.partitions(stream._options.selection)
+    _fill(broker, "newer", 1, 2)
+    latest, earliest = stream._cluster.latest, stream._cluster.earliest
+
+    def delete_after(partitions):
+        ends = latest(partitions)
+        monkeypatch.setattr(stream._cluster, "partitions", lambda _: existing)
+        monkeypatch.setattr(stream._cluster, "earliest", lambda _: earliest(existing[:0]))
+        return ends
+
+    monkeypatch.setattr(stream._cluster, "latest", delete_after)
+    assert _ends(stream.latestOffset(start, ReadMaxRows(9))) == {"older": {"0": 2}}

@@ -96,8 +96,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._available(begin)
         self._latest = end
         if not isinstance(limit, ReadAllAvailable):
-            new = [p for p in end if p not in begin]
-            known = begin | self._cluster.require_offsets(self._cluster.earliest(new), new)
+            new = self._existing(self._cluster.earliest, [p for p in end if p not in begin])
+            end = {p: offset for p, offset in end.items() if p in begin or p in new}
+            known = begin | new
             if self._target is None and self._must_wait(known, end):
                 return start
             if isinstance(limit, ReadMaxRows):
@@ -168,22 +169,32 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the current end offset of each existing partition.
+        """Return the current end offset of each existing partition; see `_existing`.
+
+        If a partition without an end offset were omitted, `Trigger.AvailableNow` would end without
+        its records, and a later batch could read it from its first record again.
+        """
+        return self._existing(self._cluster.latest, partitions)
+
+    def _existing(
+        self,
+        request: Callable[[list[TopicPartition]], dict[TopicPartition, int]],
+        partitions: list[TopicPartition],
+    ) -> dict[TopicPartition, int]:
+        """Request an offset of each partition that still exists.
 
         Args:
             partitions: partitions that existed when they were listed. If their topic has been
                 deleted since then, they are omitted.
 
         Raises:
-            KafkaError: the brokers report no end offset of a partition. If the partition were
-                omitted, `Trigger.AvailableNow` would end without its records, and a later batch
-                could read it from its first record again.
+            KafkaError: the brokers report no offset of an existing partition.
         """
-        ends = self._cluster.latest(partitions)
-        if any(partition not in ends for partition in partitions):
+        offsets = request(partitions)
+        if any(partition not in offsets for partition in partitions):
             existing = set(self._cluster.partitions(self._options.selection))
             partitions = [partition for partition in partitions if partition in existing]
-        return self._cluster.require_offsets(ends, partitions)
+        return self._cluster.require_offsets(offsets, partitions)
 
     def _must_wait(self, begin: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> bool:
         """Whether `min_offsets_per_trigger` requires the next batch to wait for more offsets."""
