@@ -64,6 +64,14 @@ def test_a_topic_that_is_asked_for_later_is_told_at_once():
     assert asked.latest([]) == {}
 
 
+def test_a_topic_is_still_known_after_a_request_without_it():
+    asked = ends()
+    both = {"a": {0: 7}, "b": {0: 7}}
+    assert asked.latest(["a", "b"]) == both
+    assert asked.latest(["a"]) == {"a": {0: 7}}
+    assert asked.latest(["a", "b"]) == both
+
+
 def test_brokers_that_do_not_answer_are_an_error_for_all():
     asked = ends()
 

@@ -189,10 +189,12 @@ class TopicEndOffsets:
         """
         if time.monotonic() >= self._known_until or not self._names.issuperset(names):
             self._names = frozenset(names)
-            self._partitions = _query_visible(names, self._partitions_of)
+            self._partitions, _ = _query_visible(names, self._partitions_of)
             self._known_until = time.monotonic() + _PARTITIONS_TTL
+        known, refused = _query_visible(names, self._ends_of)
+        self._partitions = [p for p in self._partitions if p.topic not in refused]
         ends: dict[str, dict[int, int]] = {}
-        for partition, end in _query_visible(names, self._ends_of).items():
+        for partition, end in known.items():
             ends.setdefault(partition.topic, {})[partition.partition] = end
         return ends
 
@@ -204,27 +206,29 @@ class TopicEndOffsets:
         return self._cluster.partitions(TopicSelection(topics=tuple(sorted(names))))
 
     def _ends_of(self, names: Collection[str]) -> dict[TopicPartition, int]:
-        self._partitions = [p for p in self._partitions if p.topic in names]
-        return self._cluster.latest(self._partitions)
+        return self._cluster.latest([p for p in self._partitions if p.topic in names])
 
 
 Answer = TypeVar("Answer")
 
 
-def _query_visible(names: Collection[str], request: Callable[[Collection[str]], Answer]) -> Answer:
-    """Call `request` with the topics in `names`, and return the result.
+def _query_visible(
+    names: Collection[str], request: Callable[[Collection[str]], Answer]
+) -> tuple[Answer, set[str]]:
+    """Call `request` with the topics in `names`; return the result and the refused topics.
 
     If a topic causes a `KafkaError`, the request is repeated without this topic. For example, the
     client may lack the permission to describe the topic.
     """
-    visible = set(names)
+    visible, refused = set(names), set[str]()
     while True:
         try:
-            return request(visible)
+            return request(visible), refused
         except KafkaError as error:
             if error.topic not in visible:
                 raise
             visible.discard(error.topic)
+            refused.add(error.topic)
 
 
 _PARTITIONS_TTL = 10.0
