@@ -346,6 +346,14 @@ def test_decimals_of_all_digits_that_a_column_has_are_taken(digits):
     assert decoded.bad_positions.to_pylist() == [2]
 
 
+@pytest.mark.parametrize("text", ["1_0", "\u0661\u0660", "", "ten"])
+def test_a_string_that_is_no_number_in_other_languages_is_no_decimal(text):
+    columns = StructType((StructField(name="n", data_type=DecimalType(precision=9, scale=2)),))
+    plan = DecodePlan(columns=columns, json_schema=None, discover=False)
+    decoded = JsonDecoder(plan).decode(pa.array([json.dumps({"n": text}).encode()], pa.binary()))
+    assert decoded.bad_positions.to_pylist() == [0]
+
+
 @pytest.mark.parametrize("fast", [True, False])
 def test_fields_that_are_discovered_in_spite_of_ignore_are_reported_together(fast):
     plan = DecodePlan(

@@ -19,6 +19,7 @@ from bayou.protocol.schema import (
     StructField,
     StructType,
 )
+from bayou.protocol.sql import number_text
 
 _DIGITS = Context(prec=76)
 """Decimal context for columns with 38 digits; Python's default context has only 28 digits."""
@@ -132,9 +133,9 @@ def _decimal(value: Any, kind: DecimalType, path: str) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise _unfit(value, kind, path)
     try:
-        number = Decimal(str(value))
+        number = Decimal(number_text(str(value)))
         exact = number.quantize(Decimal(1).scaleb(-kind.scale), context=_DIGITS)
-    except InvalidOperation as error:
+    except (InvalidOperation, ValueError) as error:
         raise _unfit(value, kind, path) from error
     if exact != number or len(exact.as_tuple().digits) > kind.precision:
         raise _unfit(value, kind, path)

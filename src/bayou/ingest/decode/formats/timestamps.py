@@ -21,9 +21,11 @@ from decimal import Decimal
 from typing import Any
 
 from bayou.protocol.schema import TIMESTAMP, StructField, StructType
+from bayou.protocol.sql import number_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS = {"epoch-s": 1_000_000, "epoch-ms": 1000, "epoch-us": 1}
+_MAX_MICROSECONDS = 10**18
 
 
 def is_timestamp_format(format: str) -> bool:
@@ -88,8 +90,11 @@ def _timestamp(value: Any, form: str) -> datetime:
     if isinstance(value, bool) or not (numeric or isinstance(value, str)):
         raise ValueError(type(value).__name__)  # the caller reports the field
     if form in _MICROSECONDS:
-        number = value if isinstance(value, int) else Decimal(str(value))
-        return _EPOCH + timedelta(microseconds=int(number * _MICROSECONDS[form]))
+        number: Any = value if isinstance(value, int) else Decimal(number_text(str(value)))
+        microseconds = number * _MICROSECONDS[form]
+        if abs(microseconds) > _MAX_MICROSECONDS:  # `int` takes seconds for '1e999999'
+            raise OverflowError
+        return _EPOCH + timedelta(microseconds=int(microseconds))
     parsed = datetime.fromisoformat(value) if form == "iso" else _by_pattern(value, form)
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
 
