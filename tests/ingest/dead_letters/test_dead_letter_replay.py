@@ -455,3 +455,13 @@ def test_letters_of_an_interrupted_migration_are_left_to_it(migrating, upserts, 
     assert rows(pipeline) == [(1, None), (2, "red"), (3, None)]
     assert replay(pipeline).replayed == 1
     assert rows(pipeline) == [(1, None), (2, "red"), (3, None), (4, "blue")]
+
+
+def test_a_field_that_the_change_data_feed_reserves_stops_no_replay(pipeline):
+    pipeline.produce({"id": 4, "_change_type": "x"})
+    pipeline.take_in()
+    pipeline.table.alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    fix_schema(pipeline)
+    result = replay(pipeline)
+    assert (result.replayed, result.refused) == (2, 2)
+    assert rows(pipeline) == [(1, None), (2, "red"), (3, "blue")]

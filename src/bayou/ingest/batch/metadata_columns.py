@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from bayou.protocol.actions import CHANGE_COLUMNS, is_change_data_feed_enabled
 from bayou.protocol.schema import (
     BINARY,
     INTEGER,
@@ -42,3 +45,11 @@ RECORD_COLUMNS = StructType(
     )
 )
 """Optional columns with Kafka metadata; the setting `kafka-columns` selects them."""
+
+
+def feed_columns(properties: Mapping[str, str]) -> frozenset[str]:
+    """Return the lowercase column names that a table's change data feed reserves.
+
+    The result is empty if the table properties don't enable the feed.
+    """
+    return frozenset(CHANGE_COLUMNS.names if is_change_data_feed_enabled(properties) else ())

@@ -15,6 +15,7 @@ from bayou.engines import for_path
 from bayou.errors import PipelineError, SchemaError
 from bayou.ingest.batch.expressions import needed_fields
 from bayou.ingest.batch.filter_history import filter_properties
+from bayou.ingest.batch.metadata_columns import feed_columns
 from bayou.ingest.batch.record_reader import RecordReader, RecordReading
 from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.stored_columns import input_properties, record_columns_of
@@ -117,6 +118,7 @@ class AppendReplay:
         self._run_id = -1  # transaction identifier and `_ingestion_timestamp` of the rows
         self._interrupted: frozenset[int] = frozenset()  # run ids of interrupted replays
         self._last_read = -1  # latest `_ingestion_timestamp` of the dead letters
+        self._reserved: frozenset[str] = frozenset()  # names that columns can't have
         self._within = OffsetSpan(start=0, end=0)  # contains all offsets in `_letters`
         self._version: int | None = None
         self._reasons: dict[str, int] = {}
@@ -164,6 +166,7 @@ class AppendReplay:
         options = self._storage_options
         former = registered_snapshots(self._topic, snapshot, options)
         row_offsets = self._row_offsets(dead_letters, (snapshot, *former), ends)
+        self._reserved = feed_columns(snapshot.kernel.properties)
         columns = self._columns(dead_letters, snapshot, ends, row_offsets)
         layout = self._layout(columns, snapshot)
         builder = (
@@ -469,7 +472,7 @@ class AppendReplay:
             discover=config.policy == "evolve" if discover is None else discover,
             ignore=config.policy == "freeze",
             needed=needed_fields(config, layout.record),
-            reserved=layout.reserved_names - config.processing.unstored,
+            reserved=(layout.reserved_names | self._reserved) - config.processing.unstored,
             inputs=frozenset() if discover is False else config.input_fields,
             skipped=config.skipped_fields,
             max_new_fields=self._max_new_columns,

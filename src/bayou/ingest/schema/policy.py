@@ -30,7 +30,7 @@ from bayou.ingest.decode import DecodePlan, leaf_count, widened
 from bayou.ingest.events import BatchReport
 from bayou.ingest.schema.new_columns import with_new_columns, within_limit
 from bayou.ingest.schema.record_schema import RecordSchema
-from bayou.ingest.upsert import BARE, DELETED, FORCED
+from bayou.ingest.upsert import BARE, DELETED, FORCED, SUPERSEDED
 from bayou.kernel.arrow.types import to_arrow_schema
 from bayou.protocol.schema import (
     DATE,
@@ -300,7 +300,8 @@ class SchemaPolicy:
         """
         policy = self._topic.config.policy
         infers = self._infers_columns(layout)
-        reserved = layout.reserved_names - self._topic.config.processing.unstored
+        reserved = layout.reserved_names | self._target.reserved_names
+        reserved -= self._topic.config.processing.unstored
         if not layout.record.fields and self._target.version is None:
             # Allow fields named `year`, `month` or `day`: they replace the columns that are
             # derived from the event time.
@@ -316,7 +317,7 @@ class SchemaPolicy:
             | self._refused_names
             | self._unusable
             | self._over_limit
-            | {BARE, DELETED, FORCED},
+            | {BARE, DELETED, FORCED, SUPERSEDED},
             over_limit=self._over_limit,
             inputs=self._topic.config.input_fields,
             skipped=self._topic.config.skipped_fields,

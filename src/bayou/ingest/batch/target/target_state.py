@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bayou.api import SnapshotHandle
 from bayou.errors import ConcurrentTransactionError, PipelineError, SchemaError
+from bayou.ingest.batch.metadata_columns import feed_columns
 from bayou.ingest.batch.row_layout import RowLayout
 from bayou.ingest.batch.target.stored_columns import record_columns_of
 from bayou.ingest.batch.target.table_definition import TableDifference, table_differences
@@ -14,7 +15,7 @@ from bayou.kernel import Snapshot, Table
 from bayou.kernel.data_writer.data_writer import uses_partition_folders
 from bayou.kernel.engine import Engine
 from bayou.kernel.transaction.schema_evolution import merge_schemas
-from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING
+from bayou.protocol.properties import CHECKPOINT_INTERVAL, TYPE_WIDENING, normalize
 from bayou.protocol.schema import StructField, StructType
 from bayou.protocol.type_widening import WideningRule
 
@@ -82,6 +83,13 @@ class TargetState:
     def schema(self) -> StructType:
         """The table's schema; empty if there is no table."""
         return StructType() if self._snapshot is None else self._snapshot.schema
+
+    @property
+    def reserved_names(self) -> frozenset[str]:
+        """Lowercase names that a column can't have, because the change data feed reserves them."""
+        configured = self._topic.config.destination.delta_config.table_properties
+        known = normalize(configured) if self._snapshot is None else self._snapshot.properties
+        return feed_columns(known)
 
     @property
     def widens(self) -> bool:
