@@ -1,7 +1,7 @@
 """Both ways of reading, and the kernel, on random tables: the same rows."""
 
 import tempfile
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pytest
@@ -85,3 +85,19 @@ def test_both_readers_give_the_kernel_s_rows(spark, files, partitions, mapping, 
 
 def texts(table):
     return sorted(map(repr, table.to_pylist()))
+
+
+@pytest.mark.parametrize("mode", ["LEGACY", "EXCEPTION"])
+def test_old_dates_are_read_as_they_are_whatever_the_rebase_mode(spark, tmp_path, mode):
+    path, day = str(tmp_path / "t"), date(1, 1, 1)
+    time = datetime(1500, 1, 1, tzinfo=UTC)
+    bayou.write(path, pa.table({"id": [1], "day": [day], "at": pa.array([time])}))
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    for name in ("datetimeRebaseModeInRead", "int96RebaseModeInRead"):
+        session.conf.set(f"spark.sql.parquet.{name}", mode)
+    frame = session.read.format("delta").load(path)
+    assert len(frame.inputFiles()) == 1
+    assert frame.select("day").collect() == [(day,)]
+    assert frame.where("day = DATE'0001-01-01'").count() == 1
+    assert frame.where("at = TIMESTAMP'1500-01-01 00:00:00'").count() == 1

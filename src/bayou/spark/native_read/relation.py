@@ -99,6 +99,12 @@ def _quoted(names: Any) -> list[str]:
 
 _FIELD_ID = "parquet.field.id"
 _FIELD_ID_CONF = "spark.sql.parquet.fieldId.read.enabled"
+_CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+"""Options of Spark's Parquet reader: dates in files that Spark didn't write aren't changed.
+
+Otherwise, the session's rebase modes would apply. The kernel reads these files in the same way.
+"""
+
 _EXISTING_DEFAULT = "EXISTS_DEFAULT"
 """Spark's metadata key for the value of a column in files without the column.
 
@@ -155,7 +161,7 @@ def native_frame(
         and not may_have_vectors
         and current_micro_batch(spark) is None,
     )
-    options = dict(options)
+    options = {**options, **_CALENDAR}
     if snapshot.column_mapping == "id":
         options[_FIELD_ID_CONF] = "true"
     frame = file_index_frame(spark, index, physical, options)
