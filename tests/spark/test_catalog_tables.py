@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import bayou
 from bayou.errors import ArgumentError, StorageError
 from bayou.spark import DeltaTable, enable
-from bayou.spark.catalog_tables import CatalogEntry
+from bayou.spark.catalog_tables import CatalogEntry, named_table
 from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.jvm.catalog import CatalogTable
 from bayou.spark.jvm.objects import JvmError
@@ -59,6 +59,29 @@ def test_a_name_can_contain_the_session_catalog(spark, name, tmp_path):
     spark.sql(f"INSERT INTO {full_name} SELECT {full_name}.id + 10 FROM {full_name}")
     assert sorted(row.id for row in spark.table(name).collect()) == [1, 3, 11, 13]
     assert DeltaTable.forName(spark, full_name).detail().count() == 1
+
+
+def test_a_name_in_another_catalog_is_no_table_of_the_session_catalog(spark, name, path):
+    entry(path).write(spark, name, path)
+    settings = {
+        "": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        ".url": "jdbc:derby:memory:other",
+        ".driver": "org.apache.derby.jdbc.EmbeddedDriver",
+    }
+    for key, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.other{key}", value)
+    try:
+        assert named_table(spark, f"other.default.{name}") is None
+        assert named_table(spark, f"default.{name}").exists
+        spark.catalog.setCurrentCatalog("other")
+        assert named_table(spark, name) is None
+        assert named_table(spark, f"default.{name}") is None
+        assert named_table(spark, f"spark_catalog.default.{name}").exists
+        assert spark.table(f"spark_catalog.default.{name}").count() == 2
+    finally:
+        spark.catalog.setCurrentCatalog("spark_catalog")
+        for key in settings:
+            spark.conf.unset(f"spark.sql.catalog.other{key}")
 
 
 def test_an_entry_is_created_and_kept_current(spark, name, path):

@@ -221,8 +221,8 @@ _SESSION_CATALOG = "spark_catalog"
 def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTable | None:
     """Return the `NamedTable` for a name in the session's catalog, or None.
 
-    Returns None for a view, a table of another format, a name in a schema that doesn't exist, and a
-    malformed name.
+    Returns None for a view, a table of another format or of another catalog, a name in a schema
+    that doesn't exist, and a malformed name.
 
     Args:
         behind_views: whether to ignore temporary views. If true, and a temporary view has the
@@ -241,6 +241,8 @@ def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTa
             return None
         parts = (spark.catalog.currentDatabase(), table.table)
         return named_table(spark, ".".join(map(quote_identifier, parts)))
+    if (table.catalog or spark.catalog.currentCatalog()).lower() != _SESSION_CATALOG:
+        return None
     if not table.exists():
         try:
             path = table.default_location()

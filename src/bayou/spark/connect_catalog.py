@@ -19,13 +19,15 @@ class ConnectCatalogTable:
     requests to the server, and raise `PySparkException` if the server refuses the name.
 
     Attributes:
-        database, table: the parts of the name; database is None for an unqualified name.
+        catalog, database, table: the parts of the name; catalog and database are None if the name
+            doesn't contain them.
     """
 
     def __init__(self, spark: Any, name: str) -> None:
         parts = [token.text for token in tokenize(name) if token.is_name]
         self._spark = spark
         self._name = name
+        self.catalog = parts[0] if len(parts) > 2 else None
         self.database = parts[-2] if len(parts) > 1 else None
         self.table = parts[-1] if parts else name
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from pyspark.errors import PySparkException
+
 from bayou.protocol.sql import quote_identifier
-from bayou.spark.jvm.objects import JavaObject, java_class, scala_items, tested_with
+from bayou.spark.jvm.objects import (
+    JavaObject,
+    JvmError,
+    error_reason,
+    java_class,
+    scala_items,
+    tested_with,
+)
 
 __all__ = ["CatalogTable"]
 
@@ -18,14 +27,19 @@ class CatalogTable:
     The constructor and the methods raise `JvmError` if the catalog refuses the name.
 
     Attributes:
-        database, table: the parts of the name; database is None for an unqualified name.
+        catalog, database, table: the parts of the name; catalog and database are None if the name
+            doesn't contain them. The catalog is always the session catalog.
     """
 
     def __init__(self, spark: Any, name: str) -> None:
         self._session = spark._jsparkSession
         state = self._session.sessionState()
         self._catalog = state.catalog()
-        self._identifier = state.sqlParser().parseTableIdentifier(_without_catalog(state, name))
+        try:
+            self.catalog, name = _split_catalog(state, name)
+            self._identifier = state.sqlParser().parseTableIdentifier(name)
+        except PySparkException as error:  # such as a table of another catalog
+            raise JvmError(error_reason(error)) from error
         self.database: str | None = _value(self._identifier.database())
         self.table = str(self._identifier.table())
 
@@ -69,14 +83,17 @@ class CatalogTable:
         return self._catalog.getTableMetadata(self._identifier)
 
 
-def _without_catalog(state: JavaObject, name: str) -> str:
-    """Remove the session catalog from `spark_catalog.schema.table`; keep other names unchanged."""
+def _split_catalog(state: JavaObject, name: str) -> tuple[str | None, str]:
+    """Split `spark_catalog.schema.table` into the catalog and the rest of the name.
+
+    Other names are returned unchanged, and without a catalog.
+    """
     if name.count(".") < 2:
-        return name
+        return None, name
     parts = [str(part) for part in scala_items(state.sqlParser().parseMultipartIdentifier(name))]
     if len(parts) != 3 or parts[0].lower() != "spark_catalog":
-        return name
-    return ".".join(map(quote_identifier, parts[1:]))
+        return None, name
+    return parts[0], ".".join(map(quote_identifier, parts[1:]))
 
 
 def _value(option: JavaObject) -> Any:
