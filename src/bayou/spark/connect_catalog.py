@@ -73,6 +73,8 @@ class ConnectCatalogTable:
         table with a Python data source.
         """
         database = quote_identifier(self.database or self._spark.catalog.currentDatabase())
+        if self.catalog is not None:
+            database = f"{quote_identifier(self.catalog)}.{database}"
         pattern = string_literal(re.sub(r"\W", ".", self.table))  # a regular expression
         entries = plain_sql(self._spark, f"SHOW TABLE EXTENDED IN {database} LIKE {pattern}")
         rows = [row for row in entries.collect() if row["tableName"].lower() == self.table.lower()]
