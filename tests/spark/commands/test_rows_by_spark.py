@@ -306,6 +306,20 @@ def test_a_large_source_that_is_not_the_same_twice_is_computed_once(spark, table
     assert sorted(row.id for row in found) == list(range(10, 30))
 
 
+def test_a_micro_batch_is_only_known_to_be_deterministic_if_it_is_checkpointed(spark, tmp_path):
+    path, found = str(tmp_path / "t"), []
+    bayou.write(path, pa.table({"id": [1, 2]}))
+    stream = spark.readStream.format("delta").load(path).selectExpr("id", "rand() AS v")
+
+    def check(batch, _):
+        found.append((is_deterministic(batch), is_deterministic(batch.localCheckpoint())))
+
+    writer = stream.writeStream.foreachBatch(check).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert found == [(False, True)]
+    assert is_deterministic(spark.read.format("delta").load(path))
+
+
 @pytest.mark.parametrize(
     ("on", "condition"), [("t.id = s.id AND rand() < 2", None), ("t.id = s.id", "rand() < 2")]
 )

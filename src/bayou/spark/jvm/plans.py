@@ -68,8 +68,15 @@ def common_qualifier(frame: Any) -> str | None:
 
 @tested_with("4.3")
 def is_deterministic(frame: Any) -> bool:
-    """Whether a DataFrame is deterministic, according to its plan."""
-    return bool(analyzed_plan(frame).deterministic())
+    """Whether a DataFrame is deterministic, according to its plan.
+
+    The plan of a micro-batch in `foreachBatch` contains only an RDD, and hides how its rows are
+    computed. Therefore the result is False for an RDD, unless it is checkpointed.
+    """
+    plan = analyzed_plan(frame)
+    leaves = scala_items(plan.collectLeaves())
+    rdds = [leaf.rdd() for leaf in leaves if class_name(leaf) == "LogicalRDD"]
+    return bool(plan.deterministic()) and all(rdd.isCheckpointed() for rdd in rdds)
 
 
 @tested_with("4.3")
