@@ -120,6 +120,11 @@ def test_rows_are_changed_that_spark_s_own_functions_find(spark, tmp_path):
         ("spark.sql.decimalOperations.allowPrecisionLoss", "false", "CAST(d * e AS STRING)"),
         ("spark.sql.legacy.timeParserPolicy", "LEGACY", "date_format(ts, 'SSSSSS')"),
         ("spark.sql.legacy.exponentLiteralAsDecimal.enabled", "true", "CAST(1E10 AS STRING)"),
+        (
+            "spark.sql.timestampType",
+            "TIMESTAMP_NTZ",
+            "CAST(CAST('2024-01-05 10:00:00+02:00' AS TIMESTAMP) AS STRING)",
+        ),
     ],
 )
 def test_values_follow_settings_that_change_expressions(

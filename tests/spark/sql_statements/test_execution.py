@@ -61,6 +61,14 @@ def test_a_query_reads_a_path_at_a_time(spark, quoted, time):
     ]
 
 
+def test_time_travel_uses_offsets_whatever_the_session_s_timestamp_type(spark, quoted):
+    session = spark.newSession()
+    session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    session.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    for time in ("'2024-01-05 01:30:00Z'", "'2024-01-04 17:30:00'"):
+        assert ids(sql(session, f"SELECT * FROM {quoted} TIMESTAMP AS OF {time}")) == [0, 1]
+
+
 def test_a_version_can_stand_in_the_path(spark, path, tmp_path):
     plain = tmp_path / "plain"
     os.symlink(path, plain)

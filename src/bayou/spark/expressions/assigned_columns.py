@@ -22,7 +22,7 @@ from bayou.kernel.commands.merge.struct_by_name import TargetColumn, check_assig
 from bayou.kernel.expressions.model import referenced_columns
 from bayou.kernel.expressions.sql.parser import parse_expression
 from bayou.protocol.column_metadata import column_defaults
-from bayou.protocol.schema import DataType, StructField, StructType
+from bayou.protocol.schema import TIMESTAMP, DataType, StructField, StructType
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.expressions.expressions import RowExpression
 from bayou.spark.expressions.store_assignment import (
@@ -72,7 +72,11 @@ def _literal(value: Any, field: StructField, table: str) -> str:
             raise _unsupported(field, table, "its type is a struct, an array or a map")
     # Hexadecimal, so that no character needs to be escaped.
     sql = f"CAST(X'{string.encode().hex()}' AS STRING)"
-    return sql if isinstance(value, str) else f"CAST({sql} AS {field.data_type})"
+    if isinstance(value, str):
+        return sql
+    # The meaning of `TIMESTAMP` depends on spark.sql.timestampType.
+    data_type = "TIMESTAMP_LTZ" if field.data_type == TIMESTAMP else field.data_type
+    return f"CAST({sql} AS {data_type})"
 
 
 def _unsupported(field: StructField, table: str, reason: str) -> UnsupportedFeatureError:

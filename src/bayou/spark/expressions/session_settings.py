@@ -17,6 +17,7 @@ _RULES = {
     "spark.sql.legacy.literal.pickMinimumPrecision": "true",
     "spark.sql.legacy.lpadRpadAlwaysReturnString": "false",
     "spark.sql.mapKeyDedupPolicy": "exception",
+    "spark.sql.timestampType": "timestamp_ltz",
 }
 """Settings that change the results of expressions, with the values that the kernel implements."""
 

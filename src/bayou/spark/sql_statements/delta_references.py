@@ -90,7 +90,7 @@ def _with_boundary(spark: Any, reader: Any, prefix: str, boundary: str) -> Any:
 
 def _timestamp(spark: Any, expression: str) -> str:
     """Evaluate a timestamp expression in the session's time zone; the result has a UTC offset."""
-    value = f"date_format(CAST({expression} AS TIMESTAMP), 'yyyy-MM-dd HH:mm:ss.SSSXXX')"
+    value = f"date_format(CAST({expression} AS TIMESTAMP_LTZ), 'yyyy-MM-dd HH:mm:ss.SSSXXX')"
     try:
         timestamp = plain_sql(spark, f"SELECT {value} AS value").first()["value"]
     except DateTimeException:
