@@ -29,6 +29,7 @@ COLLATIONS_KEY = "__COLLATIONS"
 CONSTRAINT_PREFIX = "delta.constraints."
 
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_EXISTING_DEFAULT = "EXISTS_DEFAULT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,22 @@ def generation_expressions(schema: StructType) -> dict[str, str]:
 def column_defaults(schema: StructType) -> dict[str, str]:
     """Return the SQL of column defaults (`CURRENT_DEFAULT`) by column name."""
     return _metadata_by_name(schema, CURRENT_DEFAULT_KEY)
+
+
+def without_defaults(schema: StructType) -> StructType:
+    """Remove the defaults of the columns of other tables, from which new columns are added.
+
+    With the defaults, the new columns would add the table feature `allowColumnDefaults`.
+    """
+    keys = (CURRENT_DEFAULT_KEY, _EXISTING_DEFAULT)
+    return StructType(
+        tuple(
+            replace(field, metadata={k: v for k, v in field.metadata.items() if k not in keys})
+            if CURRENT_DEFAULT_KEY in field.metadata
+            else field
+            for field in schema
+        )
+    )
 
 
 def is_filled_by_writers(field: StructField) -> bool:

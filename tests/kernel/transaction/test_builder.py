@@ -154,6 +154,16 @@ def test_a_new_column_needs_schema_evolution(log):
     assert transaction.schema.names == ("id", "day", "name")
 
 
+def test_a_new_column_has_no_default_of_the_table_from_which_its_rows_were_read(log):
+    default = {"CURRENT_DEFAULT": "7", "EXISTS_DEFAULT": "7", "comment": "c"}
+    new = StructField(name="new", data_type=LONG, metadata=default)
+    builder = existing(log).with_schema(StructType((*schema(id=LONG, day=STRING), new)))
+    builder.with_schema_evolution().build(log.engine).commit(log.engine, [])
+    found = Table(log.table).latest_snapshot(log.engine)
+    assert [field.metadata for field in found.schema] == [{}, {}, {"comment": "c"}]
+    assert not found.protocol.writer_features
+
+
 def test_a_column_whose_feature_the_table_lacks_brings_it(log):
     builder = existing(log).with_schema(schema(at=TIMESTAMP_NTZ)).with_schema_evolution()
     builder.build(log.engine).commit(log.engine, [])

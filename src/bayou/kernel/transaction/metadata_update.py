@@ -211,11 +211,14 @@ def _evolve_schema(
     configuration: Mapping[str, str],
     mode: AutomaticWidening,
 ) -> StructType:
-    """Add the new columns of `rows` to `schema`, and widen columns to the types in `rows`."""
+    """Add the new columns of `rows` to `schema`, and widen columns to the types in `rows`.
+
+    The new columns don't get the defaults that the rows have if they were read from a table.
+    """
     merged = merge_schemas(
         state.path,
         schema,
-        rows,
+        column_metadata.without_defaults(rows),
         mapped=_is_mapped(configuration),
         widening=widening_rule(configuration, mode),
         merges_int32=True,

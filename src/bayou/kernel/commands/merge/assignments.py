@@ -8,7 +8,7 @@ has type widening, an existing column may instead be widened to the type of its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from bayou.kernel.commands.merge.struct_by_name import (
 from bayou.kernel.expressions.evaluation import Evaluator
 from bayou.kernel.expressions.model import Column, Expression
 from bayou.kernel.transaction.schema_evolution import SchemaMerge
-from bayou.protocol.column_metadata import CURRENT_DEFAULT_KEY, GENERATION_EXPRESSION_KEY
+from bayou.protocol.column_metadata import GENERATION_EXPRESSION_KEY, without_defaults
 from bayou.protocol.schema import DataType, StructField, StructType
 from bayou.protocol.type_widening import WideningRule
 
@@ -272,8 +272,7 @@ def evolved_schema(
 ) -> StructType:
     """Return the target's schema, extended by the source columns that clauses assign.
 
-    The new columns don't get the default values of the source columns. Otherwise the merge would
-    add the table feature `allowColumnDefaults`.
+    The new columns don't get the default values of the source columns.
 
     Args:
         assigned: paths that clauses assign by name.
@@ -304,14 +303,4 @@ def _assigned_columns(
             selected.append(field.with_data_type(inner))
         elif all_columns:
             selected.append(field)
-    return StructType(tuple(map(_without_default, selected)))
-
-
-def _without_default(field: StructField) -> StructField:
-    if CURRENT_DEFAULT_KEY not in field.metadata:
-        return field
-    kept = {k: v for k, v in field.metadata.items() if k not in _DEFAULT_KEYS}
-    return replace(field, metadata=kept)
-
-
-_DEFAULT_KEYS = frozenset({CURRENT_DEFAULT_KEY, "EXISTS_DEFAULT"})
+    return without_defaults(StructType(tuple(selected)))
