@@ -74,6 +74,23 @@ def test_the_location_of_a_named_table_can_be_written_in_several_ways(spark, tmp
         spark.sql("DROP TABLE IF EXISTS spelled")
 
 
+@pytest.mark.parametrize(
+    "definition",
+    ["(x INT) USING delta LOCATION '{}'", "USING delta LOCATION '{}' AS SELECT 2 AS x"],
+)
+def test_create_if_not_exists_ignores_the_location_if_the_name_exists(spark, tmp_path, definition):
+    path, other = str(tmp_path / "t"), tmp_path / "other"
+    try:
+        spark.sql(f"CREATE TABLE kept (id INT) USING delta LOCATION '{path}'")
+        spark.sql(f"CREATE TABLE IF NOT EXISTS kept {definition.format(other)}")
+        builder = DeltaTable.createIfNotExists(spark).tableName("kept").location(str(other))
+        assert builder.addColumn("x", "INT").execute().toDF().columns == ["id"]
+        assert DeltaTable.forPath(spark, path).history().count() == 1
+        assert not other.exists()
+    finally:
+        spark.sql("DROP TABLE IF EXISTS kept")
+
+
 def test_what_makes_no_sense_is_refused_in_a_sentence(spark):
     builder = DeltaTable.create(spark)
     with pytest.raises(ArgumentError, match="no name and no location"):

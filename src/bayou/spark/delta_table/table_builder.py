@@ -179,6 +179,8 @@ class DeltaTableBuilder(Generic[TableT]):
         """
         name = None if self._name is None else self._resolved_name(self._name)
         location = self._location or (None if name is None else name.path)
+        if name is not None and name.exists and self._mode is CreationMode.CREATE_IF_NOT_EXISTS:
+            location = name.path  # as in Spark, the location of the builder is ignored
         if location is None:
             raise ArgumentError(
                 "location: the table has no name and no location. Call tableName or location "
@@ -193,7 +195,7 @@ class DeltaTableBuilder(Generic[TableT]):
         if name is not None and not by_path and not name.exists:
             self._create_named(target, name, definition)
         else:
-            if name is not None and not by_path and not name.is_at(self._location):
+            if name is not None and not by_path and not name.is_at(location):
                 raise ArgumentError(
                     f"{self._name}: the table is at {name.path}, not at {self._location}. Remove "
                     "location (DELTA_CREATE_TABLE_IDENTIFIER_LOCATION_MISMATCH).",
