@@ -18,6 +18,8 @@ def schemas(spark, tmp_path_factory):
         rows = ", ".join(f"({i}, named_struct('f', {i * 10}))" for i in ids)
         spark.sql(f"CREATE TABLE {name} USING delta AS SELECT * FROM VALUES {rows} AS v(id, s)")
     spark.sql("CREATE TABLE one.v USING delta AS SELECT 5L AS id, named_struct('id', 5L) AS t")
+    struct = "struct(struct(60L AS f) AS w)"
+    spark.sql(f"CREATE TABLE one.w USING delta AS SELECT 6L AS id, {struct} AS one")
     yield root
     spark.catalog.setCurrentDatabase("default")
     for schema in ("one", "two"):
@@ -31,6 +33,8 @@ QUERIES = {
     "SELECT one.t.id FROM spark_catalog.one.t": [(1,), (2,)],
     "SELECT one.t.s.f, spark_catalog.one.t.s.f FROM one.t": [(10, 10), (20, 20)],
     "SELECT one.t.* FROM one.t WHERE id = 1": [(1, (10,))],
+    # The column `one.w.one` is a struct; `f` is a field of its field `w`.
+    "SELECT one.w.f, one.w.id FROM one.w": [(60, 6)],
     "SELECT one.t.id FROM one.t JOIN one.u ON one.t.id = one.u.id": [(2,)],
     "SELECT one.t.id, u.id FROM one.t JOIN one.u ON one.t.s.f < u.s.f WHERE u.id = 3": [
         (1, 3),

@@ -132,12 +132,12 @@ def _renaming(spark: Any, text: str, starts: Any, tables: Mapping[int, FullName]
     tokens = statement_tokens(text)
     result = _Renaming()
     qualified: dict[FullName, list[tuple[_Chain, int]]] = {}
+    column_names = cache(lambda: _column_names(spark, text))
     for chain in _chains(tokens, starts, at_least=3):
         match = _qualifier(chain, tables.values())
-        if match is not None:
+        if match is not None and not _is_field(chain, match[1], column_names()):
             full_name, length = match
             qualified.setdefault(full_name, []).append((chain, length))
-    column_names = cache(lambda: _column_names(spark, text))
     for full_name, chains in qualified.items():
         if not (
             _has_other_meaning(tokens, starts, tables, full_name)
@@ -164,6 +164,17 @@ def _qualifier(chain: _Chain, tables: Any) -> tuple[FullName, int] | None:
             if len(names) > length and names[:length] == full_name[-length:]:
                 return full_name, length
     return None
+
+
+def _is_field(chain: _Chain, length: int, columns: set[str]) -> bool:
+    """Whether a dotted name is a field of a struct column, and not a column of a table.
+
+    Args:
+        length: the number of names at the start that can be the name of a table.
+        columns: the names of all columns, in lower case.
+    """
+    names = _lower_case(chain)
+    return names[0] in columns and names[length] not in columns and names[length] != "*"
 
 
 def _has_other_meaning(
