@@ -168,6 +168,7 @@ def test_a_setting_that_cannot_be_is_named(spark, tmp_path, settings):
         "day > date_sub(CURRENT_DATE, 2)",
         "day >= current_timestamp() - INTERVAL '2' DAY",
         "day > DATE_SUB(CAST(now() AS DATE), 2)",
+        "day >= CAST(localtimestamp() AS DATE)",
     ],
 )
 def test_a_condition_can_depend_on_the_current_time(spark, tmp_path, condition):

@@ -90,16 +90,25 @@ _CURRENT_TIME = {
     "CURDATE": "DATE",
     "CURRENT_DATE": "DATE",
     "CURRENT_TIMESTAMP": "TIMESTAMP",
+    "LOCALTIMESTAMP": "TIMESTAMP_NTZ",
     "NOW": "TIMESTAMP",
 }
 """Functions of the current date and time, and the types of their values."""
 
 
 def _current_time(spark: Any) -> dict[str, str]:
-    """Return literals of the current date in the session's time zone, and of the current time."""
+    """Return literals of the current date and the current time, by type.
+
+    The date and the time without a time zone are in the session's time zone.
+    """
     time = "date_format(current_timestamp(), 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX')"
-    day, now = plain_sql(spark, f"SELECT CAST(current_date() AS STRING), {time}").first()
-    return {"DATE": f"DATE'{day}'", "TIMESTAMP": f"TIMESTAMP'{now}'"}
+    local = "CAST(current_date() AS STRING), CAST(localtimestamp() AS STRING)"
+    day, without_zone, now = plain_sql(spark, f"SELECT {local}, {time}").first()
+    return {
+        "DATE": f"DATE'{day}'",
+        "TIMESTAMP": f"TIMESTAMP'{now}'",
+        "TIMESTAMP_NTZ": f"TIMESTAMP_NTZ'{without_zone}'",
+    }
 
 
 _RAW_STRINGS = "spark.sql.parser.escapedStringLiterals"
