@@ -353,3 +353,11 @@ def test_a_date_out_of_range_of_timestamps_is_an_evaluation_error():
     with pytest.raises(EvaluationError, match="out of bounds timestamp"):
         truths(f"d = {zero}", d=d)
     assert truths(f"d < DATE'9999-01-01' AND d = {zero}", d=d) == [False, True, None]
+
+
+@pytest.mark.parametrize("type", ["TIMESTAMP", "TIMESTAMP_NTZ"])
+def test_a_zone_follows_a_day_and_an_offset_a_minute(type):
+    texts = ["2024-02-03-04", "2024-02-03 10-20", "2024-02 UTC", "2024Z", "2024+01:00"]
+    assert truths(f"TRY_CAST(s AS {type}) IS NULL", s=pa.array(texts)) == [True] * 5
+    texts = ["2024-02-03Z", "2024-02-03 10:20-04", "2024-02-03 10:20:30+01:00"]
+    assert truths(f"TRY_CAST(s AS {type}) IS NULL", s=pa.array(texts)) == [False] * 3

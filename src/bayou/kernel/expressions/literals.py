@@ -149,6 +149,8 @@ def parse_timestamp(string: str) -> dt.datetime:
     if match is None:
         raise ValueError(string)
     year, month, day, hour, minute, second, fraction, zone = match.groups()
+    if zone is not None and (day is None or (minute is None and zone[0] in "+-")):
+        raise ValueError(string)  # '2024-02-03-04' and '2024-02-03 10-20' are no offsets
     local = dt.datetime(  # noqa: DTZ001  # the time zone is optional
         int(year),
         int(month or 1),
