@@ -361,3 +361,22 @@ def test_a_zone_follows_a_day_and_an_offset_a_minute(type):
     assert truths(f"TRY_CAST(s AS {type}) IS NULL", s=pa.array(texts)) == [True] * 5
     texts = ["2024-02-03Z", "2024-02-03 10:20-04", "2024-02-03 10:20:30+01:00"]
     assert truths(f"TRY_CAST(s AS {type}) IS NULL", s=pa.array(texts)) == [False] * 3
+
+
+@pytest.mark.parametrize("pattern", ["''", "'x'", "-", ""])
+def test_a_format_of_text_only_is_null_for_null(pattern):
+    ts = pa.array([0, None], pa.timestamp("us", "UTC"))
+    assert truths(f'date_format(ts, "{pattern}") IS NULL', ts=ts) == [False, True]
+
+
+@pytest.mark.parametrize("column", ["m", "d", "l"])
+@pytest.mark.parametrize("decimals", [2147483647, 320, -320, -2147483648])
+def test_numbers_are_rounded_to_any_number_of_digits(column, decimals):
+    columns = {
+        "m": pa.array([Decimal("1.5"), Decimal(9), None], pa.decimal128(38, 2)),
+        "d": pa.array([1.5, 1e-300, None]),
+        "l": pa.array([15, 9, None]),
+    }
+    expected = column if decimals > 0 else "0"
+    same = truths(f"round({column}, {decimals}) = {expected}", **columns)
+    assert same == [True, True, None]

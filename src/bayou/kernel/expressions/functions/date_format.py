@@ -69,7 +69,7 @@ def format_dates(values: Sequence[Datum], result: Any) -> Datum:
     local = without_zone(timestamps)
     dates = cast(local, TIMESTAMP_NTZ, DATE)
     of_day = remainder_of_day(timestamps)
-    parts: list[Any] = []
+    parts: list[Any] = [pa.scalar("")]
     for kind, piece in _pieces(pattern.as_py()):
         if kind == "text":
             parts.append(pa.scalar(piece))
@@ -79,7 +79,8 @@ def format_dates(values: Sequence[Datum], result: Any) -> Datum:
             parts.append(pc.utf8_rpad(digits, len(piece), padding="0"))
         else:
             parts.append(PATTERNS[piece](dates, of_day))
-    return pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(timestamps))
+    formatted = pc.binary_join_element_wise(*parts, "")
+    return pc.if_else(pc.is_valid(timestamps), formatted, pa.scalar(None, result))
 
 
 def _padded(numbers: Datum, width: int) -> Datum:

@@ -195,7 +195,8 @@ def round_number(values: Sequence[Datum], result: Any) -> Datum:
         return _distinct_rounded(numbers, decimals)
     if pa.types.is_integer(result) and decimals >= 0:
         return numbers
-    step = Decimal(1).scaleb(-decimals)
+    digits = min(decimals, result.scale) if pa.types.is_decimal(result) else decimals
+    step = Decimal(1).scaleb(-max(digits, -100))
 
     def rounded(number: Any) -> Any:
         value = Decimal(number).quantize(step, context=CONTEXT)
@@ -218,7 +219,7 @@ def _distinct_rounded(numbers: Datum, decimals: int) -> Datum:
     Args:
         decimals: number of decimal places.
     """
-    step = Decimal(1).scaleb(-decimals)
+    step = Decimal(1).scaleb(-max(-400, min(decimals, 400)))  # beyond all digits of a double
 
     def rounded(number: float) -> float:
         if not math.isfinite(number):
