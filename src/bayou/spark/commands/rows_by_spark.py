@@ -35,10 +35,10 @@ from bayou.spark.executors.executor_tasks import (
     TaskResults,
     decode_results,
     encode_result,
-    map_in_arrow,
     number_of_tasks,
 )
 from bayou.spark.executors.jobs import TaggedJobs
+from bayou.spark.executors.small_rows import ArrowInput, unmarked, with_small_rows
 from bayou.spark.jvm.jobs import max_task_attempts
 from bayou.spark.jvm.plans import has_metadata_columns, observed_values
 from bayou.spark.target_table import TargetTable
@@ -192,8 +192,25 @@ def apply_rows(
         allow_duplicates: whether several rows may have the same `FILE` and `POSITION`. If true,
             the first of these rows is applied; if false, `MultipleMatchesError` is raised.
     """
+    tasks = number_of_tasks(target.spark)
+    shuffled = rows.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, POSITION)
+
+    def run(arrow_rows: ArrowInput) -> AppliedRows:
+        return _apply(target, arrow_rows, files, task, tuple(actions), allow_duplicates, tasks)
+
+    return with_small_rows(shuffled, target.path, run)
+
+
+def _apply(  # noqa: PLR0917  # the arguments of `apply_rows`
+    target: TargetTable,
+    rows: ArrowInput,
+    files: Sequence[ScanFile],
+    task: MatchedRowsTask,
+    actions: tuple[RowAction, ...],
+    allow_duplicates: bool,
+    tasks: int,
+) -> AppliedRows:
     spark = target.spark
-    tasks = number_of_tasks(spark)
     files_by_key = {_file_key(file): file.to_bytes() for file in files}
     broadcast = spark.sparkContext.broadcast(files_by_key)
     finished = spark.sparkContext.accumulator([], TaskResults())
@@ -201,17 +218,16 @@ def apply_rows(
         task.to_bytes(),
         target.engine.description(),
         broadcast,
-        tuple(actions),
+        actions,
         allow_duplicates,
         tasks,
         finished,
         max_task_attempts(spark),
     )
-    shuffled = rows.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, POSITION)
     try:
         with TaggedJobs(spark, f"Change rows of {target.path}").tagged():
-            applied = map_in_arrow(shuffled, applier, _RESULT_SCHEMA)
-            task_rows = applied.collect()
+            applied = rows.map(applier, _RESULT_SCHEMA)
+            task_rows = rows.collect(applied)
         results, failure = decode_results(row["changes"] for row in task_rows)
         if failure is not None:
             raise failure
@@ -255,19 +271,20 @@ class _Applier:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with readable_errors():
-            groups = _grouped(batches)
-            first = next(groups, None)
+            rows = (batch for batch in batches if batch.num_rows)
+            first = next(rows, None)
             if first is None:
                 return
+            groups = _grouped(unmarked(itertools.chain([first], rows)))
             task = MatchedRowsTask.from_bytes(self.task).for_writer(task_number(), self.tasks)
-            task_rows = _TaskRows(self, task, itertools.chain([first], groups))
+            task_rows = _TaskRows(self, task, groups)
 
             def run() -> bytes:
                 engine = from_description(self.engine)
                 return task.run(engine, task_rows.changed(), task_rows.inserted()).to_bytes()
 
             result = encode_result(run, self.attempts)
-            for _ in groups:  # Spark requires that all input is consumed, also after an error
+            for _ in rows:  # Spark requires that all input is consumed, also after an error
                 pass
             pairs = list(task_rows.action_counts.items())
             counts: Any = pa.array([pairs], pa.map_(pa.int32(), pa.int64()))

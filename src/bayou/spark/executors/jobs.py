@@ -12,7 +12,7 @@ import contextlib
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pyspark import TaskContext
@@ -79,6 +79,25 @@ class TaggedJobs:
             self._spark.interruptTag(self._tag)
             return
         cancel_jobs(self._spark, self._tag)
+
+
+@contextlib.contextmanager
+def local_properties(spark: Any, properties: Mapping[str, str]) -> Iterator[None]:
+    """Context manager that sets properties for the jobs that this thread starts in its block.
+
+    Tasks use such a property like a setting of the session, unless the session has the setting.
+    """
+    context = spark.sparkContext
+    previous = {name: context.getLocalProperty(name) for name in properties}
+    for name, value in properties.items():
+        context.setLocalProperty(name, value)
+    try:
+        yield
+    finally:
+        # If the JVM has ended, the jobs' own error or the next call reports it.
+        with contextlib.suppress(JvmError, ConnectionError), without_call_logs():
+            for name, before in previous.items():
+                context.setLocalProperty(name, before)
 
 
 _DESCRIPTION = "spark.job.description"

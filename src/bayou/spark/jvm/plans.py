@@ -31,6 +31,7 @@ __all__ = [
     "leaf_bytes",
     "leaf_classes",
     "observed_values",
+    "physical_plan",
     "plan_alias",
     "plan_bytes",
     "reads_several_rows",
@@ -251,6 +252,12 @@ def leaf_classes(frame: Any) -> frozenset[str]:
     plan = frame._jdf.queryExecution().withCachedData()
     parts = (plan, *scala_items(plan.subqueriesAll()))
     return frozenset(class_name(leaf) for p in parts for leaf in scala_items(p.collectLeaves()))
+
+
+@tested_with("4.3")
+def physical_plan(frame: Any) -> str:
+    """The text of a DataFrame's physical plan; each operator begins a line."""
+    return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
 @tested_with("4.2", "4.3")

@@ -21,9 +21,9 @@ from bayou.spark.executors.executor_tasks import (
     decode_results,
     encode_result,
     is_failure,
-    map_in_arrow,
 )
 from bayou.spark.executors.jobs import TaggedJobs, failure_reports, report_failure
+from bayou.spark.executors.small_rows import ArrowInput, unmarked, with_small_rows
 from bayou.spark.executors.versions_read import versions_read
 from bayou.spark.jvm.jobs import max_task_attempts
 from bayou.spark.write.started_write import StartedWrite
@@ -48,7 +48,13 @@ def write_frame(
         The results of the tasks for `StartedWrite.commit`, and the versions of the written table
         that the tasks have read. Tasks report these versions only for an overwrite.
     """
-    spark = frame.sparkSession
+    return with_small_rows(frame, started.plan.table, lambda rows: _write(rows, started, tasks))
+
+
+def _write(
+    rows: ArrowInput, started: StartedWrite, tasks: int | None
+) -> tuple[list[bytes], frozenset[int]]:
+    spark = rows.frame.sparkSession
     jobs = TaggedJobs(spark, f"Write to {started.plan.table}")
     # The accumulator has the results of successful tasks even if the job fails.
     finished = spark.sparkContext.accumulator([], TaskResults())
@@ -57,8 +63,8 @@ def write_frame(
     try:
         with jobs.tagged():
             schema = f"{_COLUMN} binary, {_VERSIONS} array<bigint>"
-            rows = map_in_arrow(frame, writer, schema).collect()
-        written, failure = decode_results(bytes(row[_COLUMN]) for row in rows)
+            results = rows.collect(rows.map(writer, schema))
+        written, failure = decode_results(bytes(row[_COLUMN]) for row in results)
         if failure is not None:
             raise failure
     except BaseException as error:
@@ -74,7 +80,7 @@ def write_frame(
         if failure is None or failure is error:
             raise
         raise failure from None  # the cause of the job's cancellation
-    return written, frozenset(version for row in rows for version in row[_VERSIONS])
+    return written, frozenset(version for row in results for version in row[_VERSIONS])
 
 
 class _TaskWriter:
@@ -96,7 +102,8 @@ class _TaskWriter:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         def run() -> bytes:
-            return self._started.write_task(batches, task_number(), self._tasks)
+            rows = unmarked(batches)
+            return self._started.write_task(rows, task_number(), self._tasks)
 
         with readable_errors():
             result = encode_result(run, self._attempts)
