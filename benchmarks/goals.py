@@ -73,7 +73,7 @@ SECTIONS: Mapping[str, tuple[str, Sequence[Goal]]] = {
                 1.05,
             ),
             Goal(
-                "5 questions on TPC-DS's tables",
+                "99 questions on TPC-DS's tables",
                 "Questions on TPC-DS, scale factor 0.01 / all queries / time",
                 0.15,
             ),

@@ -54,7 +54,7 @@ QUERIES = {
 FOLDER_OF_DAY = _OF_DAY.format("day = 7")
 """The query of one day on arrays in folders by day."""
 
-_WARM_SECONDS = 10.0
+_WARM_SECONDS = 6.0
 """Runs within this time after the start of the first one aren't counted as warm."""
 
 _S3 = "BENCHMARK_S3"

@@ -36,6 +36,7 @@ import spark_upkeep
 import spark_write
 import start_time
 import steady_latency
+import tables
 import tpc_suite
 import tpcds
 import tpch
@@ -56,10 +57,9 @@ PLANS = ("1000000-point-cold", "1000000-every-file-warm")
 """Measured once, in sessions of their own: the second one fills delta-spark's heap."""
 
 ROW_OPERATIONS = ("merge-half", "update")
-QUESTIONS = [f"q{number}" for number in range(1, 6)]
-TOPICS, WRITERS = (1, 100), (1, 8)
+TOPICS, WRITERS = (1, 100), (8,)
 WRITES, WRITES_ONCE = ("append", "delete"), ("merge", "vacuum")
-KAFKA = {10_000: 50_000, 100_000: 300_000, 1_000_000: 1_000_000}
+KAFKA = {10_000: 40_000, 100_000: 300_000, 1_000_000: 1_000_000}
 UPSERTS = {100_000: 200_000, 1_000_000: 200_000}
 """Numbers of records by batch size; the peer takes minutes for many small batches."""
 
@@ -67,6 +67,7 @@ COLD_RECORDS = 20_000
 
 
 PARTS: dict[str, Callable[[Console, int], None]] = {
+    "tables": lambda _, __: tables.create(),
     "plan": lambda console, runs: plan_million_files.run(console, FILES, runs, ["one-row-group"]),
     "commits": lambda console, _: plan_million_files.run(console, COMMITS, 1, ["commits"]),
     "replay": lambda console, _: spark_replay.run(console, (FEWER_FILES,), ("driver", "slices"), 1),
@@ -84,13 +85,13 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "write": lambda console, runs: write_rows.run(console, 1, runs, WRITES),
     "write-once": lambda console, _: write_rows.run(console, 1, 1, WRITES_ONCE),
     "spark-plan": lambda console, _: spark_scan.run(console, 1, PLANS),
-    "tpch": lambda console, _: tpc_suite.run(tpch.SUITE, console, 1),
-    "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1, only=QUESTIONS),
     "spark": lambda console, runs: spark_scan.run(console, runs, SCANS),
     "spark-small": lambda console, _: spark_scan.run(console, 1, ("small",)),
     "spark-tables": lambda console, _: spark_tables.run(console, ROW_OPERATIONS, 1),
     "spark-upkeep": lambda console, _: spark_upkeep.run(console, ("zorder",)),
     "spark-write": lambda console, _: spark_write.run(console, spark_write.ROWS, 1),
+    "tpcds": lambda console, _: tpc_suite.run(tpcds.SUITE, console, 1),
+    "tpch": lambda console, _: tpc_suite.run(tpch.SUITE, console, 1),
     "uniform": lambda console, runs: uniform.run(console, uniform.FILES[:-1], runs),
     "optimize": lambda console, _: optimize.run(console, 0.25, 1),
     "ingest": lambda console, _: ingest.run(console, 1, INGESTS, FLIGHTS),
@@ -98,7 +99,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     "upsert": lambda console, _: kafka_to_delta.run(
         console, 1, records=UPSERTS, first=COLD_RECORDS, upsert=True
     ),
-    "steady": lambda console, _: steady_latency.run(console, 5_000, 30, 20),
+    "steady": lambda console, _: steady_latency.run(console, 5_000, 25, 15),
     "latency": lambda console, _: ingest_latency.run(console, 1),
     "scale": lambda console, _: scale.run(
         console, ("topics", "writers"), topics=TOPICS, writers=WRITERS
@@ -108,7 +109,7 @@ PARTS: dict[str, Callable[[Console, int], None]] = {
     ),
 }
 
-SHARED = {"tpcds", "tpch", "spark", "spark-small", "spark-tables", "spark-upkeep", "spark-write"}
+SHARED = {"spark", "spark-small", "spark-tables", "spark-upkeep", "spark-write", "tpcds", "tpch"}
 """These parts share their Spark sessions if they run one after another."""
 
 

@@ -46,8 +46,9 @@ class Suite:
         name: the benchmark's name for the data generator.
         queries: returns the queries by name for tables of a scale factor.
         scale: the scale factor by default.
-        warm: whether each query runs once, on tables of a tenth of the scale factor, before the
-            counted runs.
+        warm: whether the sessions are warm before the counted runs. In sessions that other parts of
+            `make bench` have used, each table is counted first. In new sessions, each query runs
+            once on tables of a tenth of the scale factor.
         target, target_each: maximum multiple of the peer's time, for all queries together and for
             each query.
     """
@@ -113,11 +114,17 @@ def run(  # noqa: PLR0917 - as the other benchmarks
     measured: dict[str, dict[str, Times]] = {}
     with Sessions(peers) as sessions:
         variants = sessions.variants((PEER, BAYOU))
+        are_used = all(variant in sessions for variant in variants)
+        if suite.warm and are_used:  # the first read of a table takes longest
+            for table in suite.tables:
+                for variant in variants:
+                    rows = f"SELECT count(*) FROM {table}"  # noqa: S608 - a name of ours
+                    sessions[variant].ask("tpc_work", sql=rows, tables=[table], folder=folder)
         for name, sql in chosen.items():
             times = measured[name] = {variant: Times() for variant in variants}
             results = set()
             tables = [table for table in suite.tables if re.search(rf"\b{table}\b", sql)]
-            for variant in variants if suite.warm else ():
+            for variant in variants if suite.warm and not are_used else ():
                 sessions[variant].ask("tpc_work", sql=warm_up[name], tables=tables, folder=small)
             for _ in range(runs):
                 for variant in variants:
