@@ -248,6 +248,20 @@ def test_a_link_is_listed_with_size_and_time_of_the_file_that_it_leads_to(tmp_pa
         assert [(s.path, s.size, s.modification_time) for s in found] == [(str(link), 1000, 5000)]
 
 
+@pytest.mark.parametrize(
+    ("nanoseconds", "milliseconds"),
+    [(5_000_000_000, 5000), (5_000_000_001, 5001), (5_000_999_999, 5001), (4_999_999_999, 4999)],
+)
+def test_only_a_truncated_time_is_listed_as_a_whole_second(
+    tmp_path: Path, nanoseconds: int, milliseconds: int
+) -> None:
+    # VACUUM takes a whole second for the earliest time of a file that is up to a second newer.
+    (tmp_path / "file").write_bytes(b"x")
+    os.utime(tmp_path / "file", ns=(nanoseconds, nanoseconds))
+    with LocalFiles().list_tree(str(tmp_path), lambda _: False) as found:
+        assert [status.modification_time for status in found] == [milliseconds]
+
+
 def test_links_to_folders_are_not_listed_and_not_deleted(tmp_path: Path) -> None:
     files = LocalFiles()
     (tmp_path / "tree").mkdir()

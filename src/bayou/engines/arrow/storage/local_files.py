@@ -236,8 +236,18 @@ def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False
     return FileStatus(
         path=path,
         size=0 if is_folder else size,
-        modification_time=modified // 1_000_000,
+        modification_time=_milliseconds(modified),
     )
+
+
+def _milliseconds(nanoseconds: int) -> int:
+    """Convert the modification time of a listed file.
+
+    A whole second means that the file system truncates times to seconds, see
+    `FileStatus.latest_modification_time`. A known time is therefore not rounded to a whole second.
+    """
+    milliseconds, rest = divmod(nanoseconds, 1_000_000)
+    return milliseconds + 1 if rest and milliseconds % 1000 == 0 else milliseconds
 
 
 class LocalOutput(pa.OSFile):
