@@ -77,6 +77,11 @@ def test_the_limit_stays_if_the_size_of_a_type_is_unknown(spark, column):
     assert small_rows._small_rows(numbers(spark).selectExpr("id", f"{column} AS c")) is None
 
 
+@pytest.mark.parametrize("columns", ["'x' AS a, 'y' AS A", "named_struct('a', 'x', 'A', 'y') AS c"])
+def test_the_limit_stays_if_names_differ_in_case_only(spark, columns):
+    assert small_rows._small_rows(spark.sql(f"SELECT {columns}")) is None
+
+
 def test_the_limit_stays_for_many_columns(spark):
     frame = numbers(spark, 1).selectExpr(*(f"'x' AS c{n}" for n in range(101)))
     assert small_rows._small_rows(frame) is None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -120,8 +120,10 @@ def _small_rows(frame: Any) -> ArrowInput | None:
     if any(conf.get(name, None) is not None for name in (_MAX_BYTES, _MAX_ROWS)):
         return None
     fields = frame.schema.fields
+    if not _are_names_unique(fields):
+        return None
     sizes = {f.name: _string_sizes(F.col(quote_identifier(f.name)), f.dataType) for f in fields}
-    if any(s is None for s in sizes.values()) or len(sizes) < len(fields):
+    if any(of_column is None for of_column in sizes.values()):
         return None
     strings = [size for of_column in sizes.values() for size in of_column or ()]
     row_bytes = default_row_bytes(frame) + (_STRING_BYTES if strings else 0)
@@ -147,7 +149,7 @@ def _string_sizes(column: Any, data_type: T.DataType) -> list[Any] | None:
         return []
     if isinstance(data_type, T.StringType | T.CharType | T.VarcharType | T.BinaryType):
         return [F.coalesce(F.octet_length(column), F.lit(0)).cast("bigint")]
-    if isinstance(data_type, T.StructType):
+    if isinstance(data_type, T.StructType) and _are_names_unique(data_type.fields):
         sizes: list[Any] = []
         for field in data_type:
             of_field = _string_sizes(column.getField(field.name), field.dataType)
@@ -156,6 +158,10 @@ def _string_sizes(column: Any, data_type: T.DataType) -> list[Any] | None:
             sizes += of_field
         return sizes
     return None
+
+
+def _are_names_unique(fields: Sequence[T.StructField]) -> bool:
+    return len({field.name.lower() for field in fields}) == len(fields)
 
 
 def _can_run_unlimited(mapped: Any) -> bool:
