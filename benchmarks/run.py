@@ -59,7 +59,7 @@ PLANS = ("1000000-point-cold", "1000000-every-file-warm")
 ROW_OPERATIONS = ("merge-half", "update")
 TOPICS, WRITERS = (1, 100), (8,)
 WRITES, WRITES_ONCE = ("append", "delete"), ("merge", "vacuum")
-KAFKA = {10_000: 40_000, 100_000: 300_000, 1_000_000: 1_000_000}
+KAFKA = {10_000: 50_000, 100_000: 300_000, 1_000_000: 1_000_000}
 UPSERTS = {100_000: 200_000, 1_000_000: 200_000}
 """Numbers of records by batch size; the peer takes minutes for many small batches."""
 
