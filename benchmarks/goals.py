@@ -1,10 +1,11 @@
 """Compares what `make bench` measured with the goals, and writes the tables of its page.
 
-usage: goals.py [--figures FILE.json] [--page FILE.md]
+usage: goals.py [--figures FILE.json ...] [--page FILE.md]
 
-`run.py` stores its figures in `.cache/bench/figures.json`. With --page, this program replaces each
-table of goals in the page, which stands between `<!-- goals: SECTION -->` and
-`<!-- end of goals -->`, and draws the table's picture into the folder `benchmarks` beside the page.
+`run.py` stores its figures in `.cache/bench/figures.json`. With the figures of several runs, their
+medians are compared. With --page, this program replaces each table of goals in the page, which
+stands between `<!-- goals: SECTION -->` and `<!-- end of goals -->`, and draws the table's picture
+into the folder `benchmarks` beside the page.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import measure
 import plots
@@ -190,6 +192,12 @@ SECTIONS: Mapping[str, tuple[str, Sequence[Goal]]] = {
 }
 
 
+def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the median of each figure over the runs that have it."""
+    names = dict.fromkeys(name for figures in runs for name in figures)
+    return {name: median(run[name] for run in runs if name in run) for name in names}
+
+
 def grid(figures: Mapping[str, float]) -> Grid:
     """Return a table of the goals."""
     found = Grid(title="Goals", title_justify="left")
@@ -270,10 +278,10 @@ def _text(figure: float, unit: str, digits: int = 2) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Parse the arguments, print the table, and write the page if asked to."""
     parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
-    parser.add_argument("--figures", type=Path, default=FIGURES)
+    parser.add_argument("--figures", type=Path, nargs="+", default=[FIGURES])
     parser.add_argument("--page", type=Path)
     options = parser.parse_args(arguments)
-    figures = json.loads(options.figures.read_text(encoding="utf-8"))
+    figures = medians([json.loads(file.read_text(encoding="utf-8")) for file in options.figures])
     Console(width=measure.WIDTH).print(grid(figures))
     if options.page is not None:
         text = page(figures, options.page.read_text(encoding="utf-8"))
