@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from bayou.errors import ArgumentError
+from bayou.kernel.expressions.resolution import resolve
+from bayou.kernel.expressions.sql.parser import parse_predicate
 from bayou.protocol.schema import (
     DATE,
     LONG,
@@ -34,30 +36,39 @@ SCHEMA = StructType(
         ("local >= TIMESTAMP_NTZ'2024-06-01 00:00:00'", None),
         ("ts >= '2024-06-01 00:00:00Z'", None),
         ("ts >= '2024-06-01T00:00:00+01:00'", None),
-        ("ts >= '2024-06-01'", "ts >= '2024-06-01 Europe/Berlin'"),
-        ('ts >= "2024-06-01 10:00"', 'ts >= "2024-06-01 10:00 Europe/Berlin"'),
+        ("ts >= '2024-06-01'", "ts >= '2024-06-01 00:00:00 Europe/Berlin'"),
+        ('ts >= "2024-06-01 10:00"', 'ts >= "2024-06-01 10:00:00 Europe/Berlin"'),
         (
             "ts IN (TIMESTAMP '2024-06-01', timestamp'2024-06-02 00:00:00') OR name = 'a'",
             (
-                "ts IN (TIMESTAMP '2024-06-01 Europe/Berlin', "
+                "ts IN (TIMESTAMP '2024-06-01 00:00:00 Europe/Berlin', "
                 "timestamp'2024-06-02 00:00:00 Europe/Berlin') OR name = 'a'"
             ),
         ),
         (
             "day = '2024-06-01' AND `ts` < '2024'",
-            "day = '2024-06-01 Europe/Berlin' AND `ts` < '2024 Europe/Berlin'",
+            (
+                "day = '2024-06-01 00:00:00 Europe/Berlin' "
+                "AND `ts` < '2024-01-01 00:00:00 Europe/Berlin'"
+            ),
         ),
         (
             "day = DATE'2024-06-01' AND n = 1 AND ts < TIMESTAMP'2024-06-01'",
-            "day = DATE'2024-06-01' AND n = 1 AND ts < TIMESTAMP'2024-06-01 Europe/Berlin'",
+            (
+                "day = DATE'2024-06-01' AND n = 1 "
+                "AND ts < TIMESTAMP'2024-06-01 00:00:00 Europe/Berlin'"
+            ),
         ),
         (
             "NOT isnan(n) AND ts < TIMESTAMP'2024-06-01'",
-            "NOT isnan(n) AND ts < TIMESTAMP'2024-06-01 Europe/Berlin'",
+            "NOT isnan(n) AND ts < TIMESTAMP'2024-06-01 00:00:00 Europe/Berlin'",
         ),
         (
             "name LIKE 'a%' AND length(name) > n AND ts < TIMESTAMP'2024-06-01'",
-            "name LIKE 'a%' AND length(name) > n AND ts < TIMESTAMP'2024-06-01 Europe/Berlin'",
+            (
+                "name LIKE 'a%' AND length(name) > n "
+                "AND ts < TIMESTAMP'2024-06-01 00:00:00 Europe/Berlin'"
+            ),
         ),
         ("ts IS NULL", None),
         ("year(day) = 2024 AND last_day(day) = day", None),
@@ -69,6 +80,28 @@ def test_times_without_a_zone_get_that_of_the_session(condition, expected):
     shown = with_zone(condition, SCHEMA, "Europe/Berlin", name="replaceWhere")
     assert shown == (condition if expected is None else expected)
     assert with_zone(condition, SCHEMA, "Etc/UTC", name="replaceWhere") == condition
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "expected"),
+    [
+        ("2024", "Europe/Berlin", "2023-12-31 23:00:00Z"),
+        ("2024-06", "Europe/Berlin", "2024-05-31 22:00:00Z"),
+        ("2024", "+02:00", "2023-12-31 22:00:00Z"),
+        ("2024-06-01", "+02:00", "2024-05-31 22:00:00Z"),
+        ("2024-06-01 10", "+02:00", "2024-06-01 08:00:00Z"),
+        ("2024-06-01 10:20:30.5", "-02:00", "2024-06-01 12:20:30.5Z"),
+        ("2024-06-01", "EST", "2024-06-01 05:00:00Z"),
+    ],
+)
+@pytest.mark.parametrize("literal", ["'{}'", 'TIMESTAMP"{}"', "r'{}'"])
+def test_a_time_of_any_length_can_be_in_any_zone(text, zone, expected, literal):
+    shown = with_zone(f"ts >= {literal.format(text)}", SCHEMA, zone, name="replaceWhere")
+    found, same = (
+        resolve(parse_predicate(condition), SCHEMA)
+        for condition in (shown, f"ts >= TIMESTAMP'{expected}'")
+    )
+    assert found == same
 
 
 @pytest.mark.parametrize(
@@ -101,7 +134,10 @@ def test_times_without_a_zone_get_that_of_the_session(condition, expected):
             "name = '2024-06-01' AND ts > TIMESTAMP'2024-06-01'",
             "time zone of '2024-06-01' .* is ambiguous",
         ),
-        ("n = 1 AND ts > '2024-06-01'", "TIMESTAMP'2024-06-01' for .* '2024-06-01Z' for UTC"),
+        (
+            "n = 1 AND ts > '2024-06-01'",
+            "TIMESTAMP'2024-06-01' for .* '2024-06-01 00:00:00Z' for UTC",
+        ),
     ],
 )
 def test_what_cannot_be_said_in_utc_is_an_error(condition, said):

@@ -141,15 +141,17 @@ def with_zone(condition: str, schema: StructType, zone: str, *, name: str) -> st
             and typed not in ("DATE", "TIMESTAMP_NTZ")
             and _is_timestamp_without_zone(value)
         ):
+            time = parse_timestamp(value).isoformat(sep=" ")  # a zone follows complete times only
             if not typed.startswith("TIMESTAMP") and not only_datetimes:
                 raise ArgumentError(
                     f"{name}: the time zone of {value!r} in {condition!r} is ambiguous. Write "
-                    f"TIMESTAMP'{value}' for the session's time zone {zone}, or '{value}Z' for "
+                    f"TIMESTAMP'{value}' for the session's time zone {zone}, or '{time}Z' for "
                     "UTC.",
                     argument=name,
                 )
-            sql_parts += [condition[at : token.end - 1], " ", zone_name]
-            at = token.end - 1
+            quote = condition[token.end - 1]
+            sql_parts += [condition[at : token.start], f"{quote}{time} {zone_name}{quote}"]
+            at = token.end
         typed = value.upper() if token.kind == "word" else ""
     return "".join((*sql_parts, condition[at:]))
 
