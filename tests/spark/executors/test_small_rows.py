@@ -131,13 +131,35 @@ def test_a_task_gets_an_error_in_place_of_a_large_row():
     assert list(unmarked(iter([batch.slice(0, 1)]))) == [pa.record_batch({"v": ["a"]})]
 
 
-def test_other_python_input_keeps_its_limit(spark):
+def doubled(spark):
     @pandas_udf("bigint")
-    def doubled(values: pd.Series) -> pd.Series:
+    def twice(values: pd.Series) -> pd.Series:
         return values * 2
 
-    frame = numbers(spark).withColumn("s", F.lit("x"))
-    assert max(batches(frame.withColumn("d", doubled("id")))) == 10_000
+    return numbers(spark).withColumn("s", F.lit("x")).withColumn("d", twice("id"))
+
+
+def test_other_python_input_keeps_its_limit(spark):
+    assert max(batches(doubled(spark))) == 10_000
+
+
+def test_other_python_input_that_an_rdd_hides_keeps_its_limit(spark):
+    assert max(batches(doubled(spark).localCheckpoint(eager=False))) == 10_000
+    assert max(batches(doubled(spark).localCheckpoint())) < 5_000  # the input is stored
+
+
+def test_a_micro_batch_keeps_the_limit(spark, tmp_path):
+    path, found = str(tmp_path / "t"), []
+    bayou.write(path, pa.table({"id": [1, 2]}))
+
+    def check(batch, _):
+        seen = small_rows._small_rows(batch)
+        found.append(small_rows._can_run_unlimited(seen.map(sizes_of, SCHEMA)))
+
+    stream = spark.readStream.format("delta").load(path)
+    writer = stream.writeStream.foreachBatch(check).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert found == [False]
 
 
 def test_observed_rows_are_sent_once(spark):

@@ -29,7 +29,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.protocol.sql import quote_identifier
 from bayou.spark.executors.executor_tasks import map_in_arrow
 from bayou.spark.executors.jobs import local_properties
-from bayou.spark.jvm.plans import default_row_bytes, physical_plan
+from bayou.spark.jvm.plans import default_row_bytes, physical_plan, reads_rdds
 
 ResultT = TypeVar("ResultT")
 
@@ -169,8 +169,10 @@ def _can_run_unlimited(mapped: Any) -> bool:
 
     The limits of a job apply to all its batches, so only the last operation of the job, which is
     `mapInArrow`, may send rows to Python workers. Users may not observe the rows of the job,
-    because an observation would have the values of the first run.
+    because an observation would have the values of the first run. An RDD can hide both.
     """
+    if reads_rdds(mapped):
+        return False
     plan = physical_plan(mapped)
     return len(_TO_PYTHON.findall(plan)) == 1 and not _OBSERVED.search(plan)
 

@@ -34,6 +34,7 @@ __all__ = [
     "physical_plan",
     "plan_alias",
     "plan_bytes",
+    "reads_rdds",
     "reads_several_rows",
     "relation_filters",
     "relation_options",
@@ -69,15 +70,22 @@ def common_qualifier(frame: Any) -> str | None:
 
 @tested_with("4.3")
 def is_deterministic(frame: Any) -> bool:
-    """Whether a DataFrame is deterministic, according to its plan.
+    """Whether a DataFrame is known to be deterministic, according to its plan."""
+    return bool(analyzed_plan(frame).deterministic()) and not reads_rdds(frame)
 
-    The plan of a micro-batch in `foreachBatch` contains only an RDD, and hides how its rows are
-    computed. Therefore the result is False for an RDD, unless it is checkpointed.
+
+@tested_with("4.3")
+def reads_rdds(frame: Any) -> bool:
+    """Whether a DataFrame or its subqueries read RDDs, which hide how their rows are computed.
+
+    For example, the plan of a micro-batch in `foreachBatch` contains only an RDD. A checkpointed
+    RDD doesn't count, because its rows are stored.
     """
     plan = analyzed_plan(frame)
-    leaves = scala_items(plan.collectLeaves())
+    parts = (plan, *scala_items(plan.subqueriesAll()))
+    leaves = [leaf for part in parts for leaf in scala_items(part.collectLeaves())]
     rdds = [leaf.rdd() for leaf in leaves if class_name(leaf) == "LogicalRDD"]
-    return bool(plan.deterministic()) and all(rdd.isCheckpointed() for rdd in rdds)
+    return any(not rdd.isCheckpointed() for rdd in rdds)
 
 
 @tested_with("4.3")
