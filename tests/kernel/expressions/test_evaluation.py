@@ -356,11 +356,17 @@ def test_a_date_out_of_range_of_timestamps_is_an_evaluation_error():
 
 
 @pytest.mark.parametrize("type", ["TIMESTAMP", "TIMESTAMP_NTZ"])
-def test_a_zone_follows_a_day_and_an_offset_a_minute(type):
+def test_a_zone_follows_seconds_only(type):
     texts = ["2024-02-03-04", "2024-02-03 10-20", "2024-02 UTC", "2024Z", "2024+01:00"]
-    assert truths(f"TRY_CAST(s AS {type}) IS NULL", s=pa.array(texts)) == [True] * 5
-    texts = ["2024-02-03Z", "2024-02-03 10:20-04", "2024-02-03 10:20:30+01:00"]
+    texts += ["2024-02-03Z", "2024-02-03 10 UTC", "2024-02-03 10:20-04", "2024-02-03T10:20Z"]
+    assert truths(f"TRY_CAST(s AS {type}) IS NULL", s=pa.array(texts)) == [True] * 9
+    texts = ["2024-02-03 10:20:30-04", "2024-02-03 10:20:30.5 UTC", "2024-02-03T10:20:30+01:00"]
     assert truths(f"TRY_CAST(s AS {type}) IS NULL", s=pa.array(texts)) == [False] * 3
+
+
+def test_a_constant_can_have_a_zone_behind_a_day():
+    ts = pa.array([0, 1], pa.timestamp("us", "UTC"))
+    assert truths("ts = TIMESTAMP'1970-01-01Z'", ts=ts) == [True, False]
 
 
 @pytest.mark.parametrize("pattern", ["''", "'x'", "-", ""])

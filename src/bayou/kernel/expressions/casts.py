@@ -373,7 +373,7 @@ def _parse_time(string: str, target: DataType) -> dt.date:
         if date is None or (date[2] and date[1].count("-") < 2):
             raise ValueError(string)
         return parse_timestamp(date[1]).date()
-    timestamp = parse_timestamp(string)
+    timestamp = parse_timestamp(string, strict=True)
     if target == TIMESTAMP_NTZ:
         return timestamp.replace(tzinfo=None)
     if timestamp.tzinfo is None:

@@ -143,13 +143,20 @@ _TIMESTAMP = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 
 
-def parse_timestamp(string: str) -> dt.datetime:
-    """Parse a date or timestamp as Spark does; the result has a time zone if the string has one."""
+def parse_timestamp(string: str, *, strict: bool = False) -> dt.datetime:
+    """Parse a date or timestamp; the result has a time zone if the string has one.
+
+    Args:
+        strict: whether a time zone can follow seconds only, as in Spark. Otherwise, the name of a
+            zone can also follow a day, and an offset can follow a minute.
+    """
     match = _TIMESTAMP.fullmatch(string.strip())
     if match is None:
         raise ValueError(string)
     year, month, day, hour, minute, second, fraction, zone = match.groups()
-    if zone is not None and (day is None or (minute is None and zone[0] in "+-")):
+    if zone is not None and (
+        day is None or (minute is None and zone[0] in "+-") or (strict and second is None)
+    ):
         raise ValueError(string)  # '2024-02-03-04' and '2024-02-03 10-20' are no offsets
     local = dt.datetime(  # noqa: DTZ001  # the time zone is optional
         int(year),
