@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import bayou
 from bayou.errors import ArgumentError, StorageError
 from bayou.spark import DeltaTable, enable
-from bayou.spark.catalog_tables import CatalogEntry, named_table
+from bayou.spark.catalog_tables import CatalogEntry, named_table, why_unusable
 from bayou.spark.hooks.hooks import plain_sql
 from bayou.spark.jvm.catalog import CatalogTable
 from bayou.spark.jvm.objects import JvmError
@@ -76,6 +76,7 @@ def test_a_name_in_another_catalog_is_no_table_of_the_session_catalog(spark, nam
         spark.catalog.setCurrentCatalog("other")
         assert named_table(spark, name) is None
         assert named_table(spark, f"default.{name}") is None
+        assert "catalog other" in why_unusable(spark, f"default.{name}")
         assert named_table(spark, f"spark_catalog.default.{name}").exists
         assert spark.table(f"spark_catalog.default.{name}").count() == 2
     finally:

@@ -241,7 +241,7 @@ def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTa
             return None
         parts = (spark.catalog.currentDatabase(), table.table)
         return named_table(spark, ".".join(map(quote_identifier, parts)))
-    if (table.catalog or spark.catalog.currentCatalog()).lower() != _SESSION_CATALOG:
+    if _catalog(spark, table).lower() != _SESSION_CATALOG:
         return None
     if not table.exists():
         try:
@@ -255,11 +255,20 @@ def named_table(spark: Any, name: str, *, behind_views: bool = False) -> NamedTa
     return NamedTable(name=name, path=location, exists=True)
 
 
+def _catalog(spark: Any, table: CatalogTable | ConnectCatalogTable) -> str:
+    return str(table.catalog or spark.catalog.currentCatalog())
+
+
 def why_unusable(spark: Any, name: str) -> str:
     """Return the error message for a name that `named_table` can't resolve."""
     try:
         table = CatalogTable(spark, name) if is_classic(spark) else ConnectCatalogTable(spark, name)
-        schema = table.database
+        schema, catalog = table.database, _catalog(spark, table)
+        if catalog.lower() != _SESSION_CATALOG:
+            return (
+                f"the name belongs to the catalog {catalog}. Write the full name of a Delta table, "
+                f"such as {_SESSION_CATALOG}.default.visits."
+            )
         if schema is not None and not spark.catalog.databaseExists(schema):
             return (
                 f"the schema {schema} doesn't exist (SCHEMA_NOT_FOUND). Create it with CREATE "
