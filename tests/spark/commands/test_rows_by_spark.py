@@ -64,6 +64,18 @@ def test_functions_of_python_choose_rows_and_make_values(spark, many, rows, is_o
     assert many.history(1).first()["operationMetrics"]["numUpdatedRows"] == "2"
 
 
+def test_a_table_may_have_a_column_named_metadata(spark, table, rows):
+    changed = table({"id": [1, 2, 3], "_metadata": ["a", "b", "c"]})
+    spark.range(2, 3).createOrReplaceTempView("chosen")
+    changed.delete("id IN (SELECT id FROM chosen)")
+    changed.update("id IN (SELECT id + 1 FROM chosen)", {"_metadata": "upper(_metadata)"})
+    source = spark.sql("SELECT 3 AS id, 'd' AS _metadata UNION ALL SELECT 4, 'e'")
+    condition = "t.id = s.id AND levenshtein(t._metadata, 'C') = 0"
+    merge = changed.alias("t").merge(source.alias("s"), condition)
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert rows(changed) == [(1, "a"), (3, "d"), (4, "e")]
+
+
 def test_subqueries_choose_rows(spark, many, rows):
     spark.range(4, 6).createOrReplaceTempView("chosen")
     many.delete("id IN (SELECT id FROM chosen)")

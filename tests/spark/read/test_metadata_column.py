@@ -52,6 +52,16 @@ def test_it_goes_with_filters_and_narrow_schemas(spark, path):
     assert sorted(tuple(r) for r in narrow.collect()) == [((0,), 0), ((2,), 2), ((3,), 3)]
 
 
+def test_a_column_of_the_same_name_stays(spark, tmp_path):
+    path = tmp_path / "t"
+    bayou.write(str(path), pa.table({"id": [1, 2], "_metadata": ["mine", "yours"]}))
+    frame = read(spark, path)
+    assert frame.columns == ["id", "_metadata", "__metadata"]
+    rows = frame.selectExpr("id", "_metadata", "__metadata.row_index").collect()
+    assert sorted(map(tuple, rows)) == [(1, "mine", 0), (2, "yours", 1)]
+    assert read(spark, path).select("_metadata").count() == 2
+
+
 def test_tables_that_do_not_track_rows_have_no_ids_of_them(spark, tmp_path):
     bayou.write(str(tmp_path / "t"), pa.table({"id": [1]}))
     names = read(spark, tmp_path / "t").schema["_metadata"].dataType.names

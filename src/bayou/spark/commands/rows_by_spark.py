@@ -41,6 +41,7 @@ from bayou.spark.executors.jobs import TaggedJobs
 from bayou.spark.executors.small_rows import ArrowInput, unmarked, with_small_rows
 from bayou.spark.jvm.jobs import max_task_attempts
 from bayou.spark.jvm.plans import has_metadata_columns, observed_values
+from bayou.spark.read.metadata_column import METADATA, metadata_name
 from bayou.spark.target_table import TargetTable
 from bayou.spark.target_view import INTERNAL
 from bayou.spark.write.self_reads import snapshot_read
@@ -107,14 +108,15 @@ def located_rows(target: TargetTable, snapshot: Snapshot) -> Any:
         return reader.load(target.location)
 
     frame = load()
-    prefix = _ENCODED
+    prefix, metadata = _ENCODED, METADATA
     if not has_metadata_columns(frame):  # some rows don't come from Spark's own reader
         frame, prefix = load(metadataColumn="true"), _DECODED
+        metadata = metadata_name(snapshot.schema)
     names = [quote_identifier(name) for name in snapshot.schema.names]
     frame = frame.select(
         *names,
-        F.concat(F.lit(prefix), F.col("_metadata.file_path")).alias(FILE),
-        F.col("_metadata.row_index").alias(POSITION),
+        F.concat(F.lit(prefix), F.col(f"{metadata}.file_path")).alias(FILE),
+        F.col(f"{metadata}.row_index").alias(POSITION),
     )
     return frame if target.view is None else target.view.rows(frame, (FILE, POSITION))
 

@@ -36,7 +36,12 @@ from bayou.spark.read.filters import (
     table_columns,
     to_predicate,
 )
-from bayou.spark.read.metadata_column import METADATA, metadata_names, with_metadata
+from bayou.spark.read.metadata_column import (
+    METADATA,
+    metadata_name,
+    metadata_names,
+    with_metadata,
+)
 from bayou.spark.read.options import PinnedVersion, SourceOptions, open_pinned
 from bayou.spark.read.tasks import MAX_TASK_BYTES, assign_files, task_bytes
 from bayou.spark.types import from_spark, to_spark_arrow
@@ -145,10 +150,12 @@ class DeltaReader(PlannedReader):
         self._schema = from_spark(schema, table=self._snapshot.path)
         requested = self._schema
         self._metadata: tuple[str, ...] = ()
-        metadata_column = requested.get(METADATA)
-        if metadata_column is not None and self._snapshot.schema.get(METADATA) is None:
+        metadata_column = requested.get(metadata_name(self._snapshot.schema))
+        self._metadata_name = METADATA
+        if metadata_column is not None:
+            self._metadata_name = metadata_column.name
             self._metadata = metadata_names(metadata_column, self._snapshot.path)
-            requested = StructType(tuple(f for f in requested if f.name != METADATA))
+            requested = StructType(tuple(f for f in requested if f is not metadata_column))
         self._columns = table_columns(requested, self._snapshot.schema, self._snapshot.path)
         condition = session_filter(options, self._snapshot.schema)
         self._filter = _parse_filter(condition, self._snapshot.schema)
@@ -232,6 +239,7 @@ class DeltaReader(PlannedReader):
             schema=self._schema.to_json(),
             filter=None if self._filter is None else to_tree(self._filter),
             metadata=self._metadata,
+            metadata_name=self._metadata_name,
             loaded=self._loaded(),
         )
 
@@ -253,7 +261,7 @@ class ReadTask:
         schema: JSON of the schema that Spark expects, in the column order of the scan.
         filter: the predicate of the option `filter`, from `to_tree`. Columns that only the filter
             needs are the last columns of the scan.
-        metadata: names of the kernel's metadata columns that form the column `_metadata`.
+        metadata: names of the kernel's metadata columns that form the column `metadata_name`.
         loaded: the table's path and version for `report_version_read`; None for time travel.
     """
 
@@ -263,6 +271,7 @@ class ReadTask:
     schema: str
     filter: list[Any] | None
     metadata: tuple[str, ...] = ()
+    metadata_name: str = METADATA
     loaded: tuple[str, int] | None = None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -275,8 +284,8 @@ class ReadTask:
                 if not batch.num_rows:
                     continue
                 if self.metadata:
-                    rows = with_metadata(batch, self.metadata).select(expected.names)
-                    yield cast_to_schema(rows, expected)
+                    rows = with_metadata(batch, self.metadata, self.metadata_name)
+                    yield cast_to_schema(rows.select(expected.names), expected)
                 else:
                     yield cast_to_schema(batch, expected)
 

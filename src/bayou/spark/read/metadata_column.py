@@ -38,22 +38,26 @@ def wants_metadata(options: Mapping[str, str]) -> bool:
     return boolean_option(options, "metadataColumn")
 
 
+def metadata_name(schema: StructType) -> str:
+    """Return the name of the metadata column of a table.
+
+    If the table has a column `_metadata`, the name has more underscores, as in Spark.
+    """
+    name = METADATA
+    while schema.get(name) is not None:
+        name = f"_{name}"
+    return name
+
+
 def metadata_field(snapshot: Snapshot) -> StructField:
-    """Return the field `_metadata`, which includes row ids if the table has row tracking."""
-    if snapshot.schema.get(METADATA) is not None:
-        raise SchemaError(
-            f"{snapshot.path}: the table has a column {METADATA!r}. Read the table without the "
-            "option metadataColumn.",
-            table=snapshot.path,
-            column=METADATA,
-        )
+    """Return the metadata column, which includes row ids if the table has row tracking."""
     tracked = snapshot.properties.get("delta.enableRowTracking", "").strip().lower() == "true"
     fields = (
         StructField(name=name, data_type=data_type)
         for name, data_type in _TYPES.items()
         if tracked or name not in _ROW_TRACKING_FIELDS
     )
-    return StructField(name=METADATA, data_type=StructType(tuple(fields)))
+    return StructField(name=metadata_name(snapshot.schema), data_type=StructType(tuple(fields)))
 
 
 def metadata_names(requested: StructField, table: str) -> tuple[str, ...]:
@@ -74,9 +78,9 @@ def metadata_names(requested: StructField, table: str) -> tuple[str, ...]:
     return names
 
 
-def with_metadata(batch: pa.RecordBatch, names: tuple[str, ...]) -> pa.RecordBatch:
-    """Replace the kernel's metadata columns in a batch by the struct column `_metadata`."""
+def with_metadata(batch: pa.RecordBatch, names: tuple[str, ...], column: str) -> pa.RecordBatch:
+    """Replace the kernel's metadata columns in a batch by the struct column `column`."""
     parts: list[Any] = [batch.column(name) for name in names]
     fields = [name.removeprefix(f"{METADATA}.") for name in names]
     struct = pa.StructArray.from_arrays(parts, names=fields)
-    return batch.drop_columns(list(names)).append_column(METADATA, struct)
+    return batch.drop_columns(list(names)).append_column(column, struct)
