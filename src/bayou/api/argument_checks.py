@@ -14,8 +14,8 @@ from bayou.kernel.expressions.model import Expression
 Number = TypeVar("Number", int, float)
 
 CommitMetadata: TypeAlias = str | Mapping[str, object]
-"""Entries that a commit adds to its `commitInfo`; `history` returns them. A string becomes the
-entry `userMetadata`, as in Spark; a dictionary has several entries."""
+"""Entries to add to the `commitInfo` of a commit. `history` returns these entries. A string is the
+value of the entry `userMetadata`, as in Spark. A dictionary has a JSON value for each entry."""
 
 
 def checked_path(path: object) -> str:
@@ -109,9 +109,10 @@ def checked_version(value: object, argument: str) -> int:
 
 
 def checked_strings(values: Mapping[str, str] | None, argument: str) -> Mapping[str, str]:
-    """Check a mapping of strings and return it; None becomes an empty mapping.
+    """Check that a mapping has string keys and string values, and return it.
 
-    Values of storage options may be secrets, so the error message doesn't contain them.
+    None becomes an empty mapping. If `argument` is `storage_options`, the error message doesn't
+    contain values, because they may be secrets.
     """
     if values is None:
         return {}
@@ -159,7 +160,7 @@ def checked_json(values: object, argument: str) -> dict[str, Any]:
 
 
 def checked_values(values: object, argument: str) -> Mapping[str, Expression | str]:
-    """Check the assignments of an UPDATE or of a MERGE clause: a new value for each column name."""
+    """Check and return the assignments of an UPDATE or MERGE clause: new values by column name."""
     if not isinstance(values, Mapping):
         raise ArgumentError(
             f"{argument}: {values!r} isn't a dictionary. Give column names and SQL strings.",

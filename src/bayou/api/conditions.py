@@ -25,13 +25,21 @@ FilterTuple: TypeAlias = tuple[str, str, Any]
 `>=`, `in` and `not in`."""
 
 Condition: TypeAlias = Predicate | str | Sequence[FilterTuple] | Sequence[list[FilterTuple]]
-"""A condition on rows, in one of these forms: SQL such as `"day = '2024-01-05' AND id > 3"`; a
-predicate such as `col("id") > 3`; a list of filter tuples, which are combined with AND, such as
-`[("day", "=", "2024-01-05"), ("id", ">", 3)]`; a list of such lists, which are combined with OR."""
+"""A condition on rows, in one of these forms:
+
+- An SQL string, such as `"day = '2024-01-05' AND id > 3"`.
+- A predicate, such as `col("id") > 3`.
+- A list of filter tuples, such as `[("day", "=", "2024-01-05"), ("id", ">", 3)]`. A row must match
+  all tuples.
+- A list of lists of filter tuples. A row must match all tuples of at least one inner list.
+"""
 
 
 def checked_condition(condition: object, argument: str) -> Predicate | str | None:
-    """Check a condition and return it; None is valid, and filter tuples become a predicate."""
+    """Check a condition and return it, with filter tuples converted to a predicate.
+
+    None and an empty list stand for no condition. The function returns None for both.
+    """
     if isinstance(condition, str):
         check_encodable(condition, argument)
     if condition is None or isinstance(condition, str | Predicate):

@@ -23,8 +23,8 @@ from bayou.unity.names import is_unity_name
 from bayou.version import ENGINE_INFO
 
 TableSchema: TypeAlias = pa.Schema | StructType | Mapping[str, ColumnType] | Sequence[StructField]
-"""An Arrow schema or any object that exports one, types by column name, or a schema or fields of
-`bayou.protocol.schema`."""
+"""The schema of a new table, in one of these forms: an Arrow schema or an object that exports one;
+types by column name; a `StructType` or a list of `StructField`s of `bayou.protocol.schema`."""
 
 _MANAGED = {"delta.feature.catalogManaged": "supported"}
 _MODES = {
@@ -62,7 +62,8 @@ def create(  # noqa: PLR0917 - the order of the parameters is part of the public
         storage_options: see `bayou.table`.
         cluster_by: clustering columns; they can't be combined with partition columns.
         catalog: catalog that manages the new table; see `bayou.table`.
-        location: path or URI of an external table, if `path` is `uc://catalog.schema.table`.
+        location: path or URI at which to create an external table of Unity Catalog. It is only
+            valid if `path` is the table's name in Unity Catalog: `uc://catalog.schema.table`.
         engine: see `bayou.table`.
 
     Raises:

@@ -62,11 +62,12 @@ path, `element` stands for the elements of an array, `key` and `value` for the k
 map. Put backticks around a name that contains a dot."""
 
 ColumnType: TypeAlias = str | pa.DataType | DataType
-"""`"bigint"`, `"decimal(10,2)"`, `"array<struct<a: int>>"`, `"varchar(10)"`, an Arrow type, or a
+"""The type of a column: SQL such as `"bigint"` or `"array<struct<a: int>>"`, an Arrow type, or a
 type of `bayou.protocol.schema`."""
 
 NewColumns: TypeAlias = Mapping[str, ColumnType] | pa.Schema | StructField | Any
-"""Columns to add: types by name, an Arrow schema, or fields."""
+"""Columns to add: types by column name; an Arrow schema; or one or more fields, which are Arrow
+fields or fields of `bayou.protocol.schema`."""
 
 
 class TableAlterer(BoundTable):
@@ -142,8 +143,9 @@ class TableAlterer(BoundTable):
         """Drop columns without rewriting files. Older versions keep the columns.
 
         Raises:
-            SchemaError: a column doesn't exist, is a partition or clustering column, or is used by
-                a constraint or generated column; or the table or a struct would have no columns.
+            SchemaError: a column doesn't exist. Or the table needs the column: it is a partition or
+                clustering column, a constraint or generated column uses it, or it is the last
+                column of the table or the last field of its struct.
             UnsupportedFeatureError: the table has no column mapping; the message says how to
                 enable it.
         """
@@ -279,10 +281,11 @@ class TableAlterer(BoundTable):
     ) -> int:
         """Move a column within the table, or a field within its struct.
 
+        Set either `first` or `after`.
+
         Args:
             first: whether to move the column before all others.
-            after: name of the column that then comes directly before the moved column. Set either
-                `first` or `after`.
+            after: name of the column after which to move the column.
         """
         position = _position(first, after)
         if position is None:
@@ -303,7 +306,7 @@ class TableAlterer(BoundTable):
             constraints: SQL conditions by constraint name.
 
         Raises:
-            PredicateError: a condition is invalid, or the table lacks one of its columns.
+            PredicateError: a condition is invalid, or uses a column that doesn't exist.
             TablePropertyError: a constraint with this name already exists.
             ConstraintViolationError: a row violates a constraint; the message shows the row.
 
@@ -341,10 +344,11 @@ class TableAlterer(BoundTable):
         ).version
 
     def set_table_properties(self, properties: Mapping[str, str]) -> int:
-        """Set table properties; `comment` is the table's description.
+        """Set table properties.
 
-        A property that enables a table feature also upgrades the protocol. If a property enables
-        row tracking, separate commits first assign row ids to all files.
+        The key `comment` isn't stored as a property: it sets the description in the table's
+        metadata. A property that enables a table feature also upgrades the protocol. If a property
+        enables row tracking, separate commits first assign row ids to all files.
 
         Raises:
             TablePropertyError: a `delta.` property is unknown, has an invalid value, or can only be
@@ -440,13 +444,14 @@ class TableAlterer(BoundTable):
         Args:
             truncate_history: whether to delete versions older than 24 hours. The command then
                 doesn't add `checkpointProtection`. If a younger version uses the feature, the
-                command raises an error. Repeat the call when that version is 24 hours old.
+                command raises an error. Repeat the call when that version is 24 hours old. True
+                is only valid for features that are needed to read older versions, and for
+                `checkpointProtection`.
 
         Raises:
             UnsupportedFeatureError: the table lacks the feature, or the feature can't be dropped.
-            FeatureInUseError: the feature can't be dropped yet; the message says why. Possible
-                reasons: another feature or the table's metadata requires it; a version that uses it
-                isn't 24 hours old; it can't be dropped with this value of `truncate_history`.
+            FeatureInUseError: the feature can't be dropped yet; the message says why. For example,
+                another feature requires it, or `truncate_history` isn't valid for the feature.
         """
         checked_string(name, "name")
         return drop_feature(
@@ -460,8 +465,8 @@ class TableAlterer(BoundTable):
     def upgrade_protocol(self, reader: int, writer: int) -> int:
         """Upgrade the protocol's reader and writer versions.
 
-        With writer version 7, the protocol lists the table's features by name. An upgrade to
-        version 7 lists the features that the table's old protocol versions imply.
+        Protocols with writer version 7 list the table's features by name. Lower versions imply a
+        fixed set of features. An upgrade to version 7 adds these features to the list.
 
         Raises:
             ArgumentError: a version doesn't exist, or is lower than the table's version.
@@ -490,7 +495,7 @@ def _path(name: ColumnName) -> tuple[str, ...]:
 
 
 def new_field(name: ColumnName, type: ColumnType) -> StructField:
-    """Return a nullable field. For a nested field such as `address.city`, its name is `city`."""
+    """Return a nullable field. If `name` is a path such as `address.city`, the field is `city`."""
     last = _path(name)[-1]
     match type:
         case str():

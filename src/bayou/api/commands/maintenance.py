@@ -224,8 +224,8 @@ class Maintenance(BoundTable):
             name, description: name and description in the table's metadata.
 
         Raises:
-            ArgumentError: there is no Parquet file at the path, or a folder below it is a Delta
-                table or has the log of a streaming query.
+            ArgumentError: there is no Parquet file at the path. Or a folder below the path is a
+                Delta table, or contains the log of a streaming query.
             SchemaError: a column's types differ between files, or a file's folders don't match
                 `partition_schema`; the message names the file.
             StorageError: a file isn't Parquet.
@@ -302,7 +302,7 @@ class Maintenance(BoundTable):
         self._table.compact_log(self._engine, first, last)
 
     def generate(self) -> int:
-        """Write symlink manifests for Presto and Athena; return their number.
+        """Write symlink manifests for Presto and Athena, and return the number of manifests.
 
         Raises:
             UnsupportedFeatureError: the table has deletion vectors or column mapping, which readers

@@ -92,8 +92,9 @@ class TableMerger:
     ) -> TableMerger:
         """Update all columns of matching target rows from the source columns of the same names.
 
-        The source must have all columns of the target. With `merge_schema`, columns that the source
-        lacks don't change, and columns that the target lacks are added.
+        By default, the source must have all columns of the target. With `merge_schema=True` of
+        `TableHandle.merge`, a column that the source lacks doesn't change, and a column that the
+        target lacks is added to the target.
 
         Args:
             predicate: update only rows for which the condition is true.
@@ -192,7 +193,10 @@ class TableMerger:
         )
 
     def _with_columns_of(self, source: pa.Schema) -> MergeDefinition:
-        """Convert each `except_cols` to assignments of all other columns of the source."""
+        """Return the definition with clauses that assign all source columns except `except_cols`.
+
+        Clauses without `except_cols` don't change.
+        """
         clauses = [
             replace(clause, assignments=self._all_columns(source, names)) if names else clause
             for clause, names in zip(self._definition.clauses, self._except_cols, strict=True)
@@ -240,7 +244,7 @@ class TableMerger:
 
 
 def _check_new_columns(snapshot: Snapshot, source: pa.Schema, definition: MergeDefinition) -> None:
-    """Check that the columns that a merge adds don't have Arrow's type null."""
+    """Raise an error if a merge would add a column that has Arrow's type null."""
     clauses = definition.clauses
     all_columns = any(clause.sets_all_columns for clause in clauses)
     assigned = {name.lower() for clause in clauses for name in clause.assignments or ()}

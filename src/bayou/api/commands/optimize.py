@@ -23,7 +23,7 @@ from bayou.kernel.commands.optimize.upgrade_uniform import upgrade_uniform
 from bayou.version import ENGINE_INFO
 
 _MEMORY_BYTES = 512 << 20
-"""Memory for sorting rows in bytes."""
+"""Number of bytes of memory that a sort of rows uses."""
 
 
 class TableOptimizer(BoundTable):
@@ -56,14 +56,15 @@ class TableOptimizer(BoundTable):
         """Compact small files, or cluster the files of a table with clustering columns.
 
         In a clustered table, the command rewrites the files that aren't clustered yet. It also
-        rewrites the ZCubes below 100 GiB; a ZCube is a group of files that were clustered together.
+        rewrites the ZCubes below 100 GiB. A ZCube is a group of files that were clustered together.
         The rewritten rows are ordered along the Hilbert curve of the clustering columns.
 
         Args:
-            partition_filters, target_size, max_concurrent_tasks: see `compact`. A clustered table
-                has no partitions to select.
-            min_size, max_deleted_rows_ratio, batch_size, dry_run: see `compact`.
-            full: whether to also rewrite files that were clustered by other columns.
+            target_size, max_concurrent_tasks, batch_size, dry_run: see `compact`.
+            partition_filters: see `compact`. This argument is an error for a clustered table.
+            min_size, max_deleted_rows_ratio: see `compact`; ignored for a clustered table.
+            full: whether to also rewrite files that were clustered by other columns. True is an
+                error for a table without clustering columns.
 
         Returns:
             Metrics; `version` is None if nothing was committed.
