@@ -19,7 +19,8 @@ from bayou.kernel.arrow.compute import pc
 from bayou.suggestions import did_you_mean
 
 CHANGE = "_change"
-"""Column of the result: `-` for rows of the first version or table, `+` for rows of the second."""
+"""Name of the result column that contains `-` for rows of the first version or table, and `+` for
+rows of the second."""
 
 _BUCKETS = 64
 _PENDING_ROWS = 1 << 21
@@ -40,9 +41,9 @@ def differing_rows(
 ) -> pa.RecordBatchReader:
     """Return the rows that differ; see `SnapshotHandle.diff`.
 
-    Both versions are read twice. The first pass computes a 128-bit digest of each row, and counts
-    the digests in each version. The counts are spilled to the local disk. The second pass returns
-    the rows whose digest has different counts.
+    Both versions are read twice. The first pass computes a 128-bit digest of each row. For each
+    digest, it counts the rows in each version. The counts are spilled to the local disk. The
+    second pass returns the rows whose digest has a different count in each version.
     """
     names = _compared_columns(before[1], after[1], columns, key)
     left = PlannedRead.plan(*before, names, where, None)
@@ -66,7 +67,7 @@ def _compared_columns(
     """Return the columns to compare: by default all columns of `after` that `before` also has.
 
     Raises:
-        ArgumentError: a column of `columns` or `key` is missing in at least one schema.
+        ArgumentError: one of the versions lacks a column in `columns` or `key`.
     """
     on_both = [name for name in after.schema.names if name in before.schema.names]
     requested = checked_names(columns, "columns")
@@ -218,7 +219,8 @@ def _surplus_rows(
     Args:
         read: the read of the version.
         mark: value of the column `_change` in the result.
-        surplus: digests, and for each digest, how many more rows this version has than the other.
+        surplus: table with the columns `digest` and `count`. The count is the number of rows that
+            this version has more than the other version.
     """
     wanted = surplus["digest"].combine_chunks()
     left = pc.abs(surplus["count"]).to_pylist()

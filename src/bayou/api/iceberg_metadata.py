@@ -81,8 +81,8 @@ class IcebergMetadata:
     ) -> str:
         """Register the newest metadata in an Iceberg catalog, and return the metadata's location.
 
-        If the table is already registered, its entry is updated. Repeat the call after commits,
-        because an Iceberg catalog doesn't notice new metadata files.
+        If the table is already registered, the catalog's entry is updated. Repeat the call after
+        commits, because an Iceberg catalog doesn't notice new metadata files.
 
         Args:
             identifier: name of the table in the catalog, such as `sales.customers`.

@@ -27,20 +27,19 @@ from bayou.kernel.table_features.column_mapping import physical_name
 from bayou.protocol.schema import STRING, StructType
 
 _MIN_FILE_SIZE = 1 << 16
-"""Minimum size in bytes of a file whose footer is read to select dictionary columns."""
+"""Minimum file size in bytes for `_dictionary_columns`."""
 
 _FILES = 100
-"""Number of files from which the largest is chosen, to read its footer."""
+"""Number of files from which `_dictionary_columns` selects the largest."""
 
 
 class DeltaDataset(pads.FileSystemDataset):
     """One version of a Delta table as a `pyarrow.dataset.Dataset`.
 
-    The kernel reads the rows, so the dataset supports the same tables as `to_arrow`. It reads only
-    the columns that a scanner needs. The scanner's filter is used for data skipping. pyarrow then
-    filters the rows. `to_table`, `to_batches`, `head`, `take` and the other methods of pyarrow that
-    return rows use `scanner`, as do DuckDB and Polars. Rows are in the order of the files in the
-    log.
+    The kernel reads the rows, so the dataset supports the same tables as `to_arrow`. A scan reads
+    only the columns that the scanner needs. The kernel uses the scanner's filter for data skipping,
+    and pyarrow then filters the rows. DuckDB, Polars, and methods of pyarrow that return rows, such
+    as `to_table`, call `scanner`. Rows are in the order of the files in the log.
 
     pyarrow's C++ code can't read the data files: `get_fragments`, and functions that don't use
     `scanner`, raise an error.
@@ -142,7 +141,9 @@ class DeltaDataset(pads.FileSystemDataset):
         limit: int | None = None,
         transform: BatchTransform | None = None,
     ) -> pa.RecordBatchReader:
-        """Stream the rows that match the SQL condition of the dataset.
+        """Stream the rows for which the `condition` of the constructor is true.
+
+        The `expression` of the constructor isn't applied.
 
         Args:
             columns: names of columns in result order; None for all.
@@ -216,7 +217,7 @@ class DeltaDataset(pads.FileSystemDataset):
         """Return the columns that a scan selects or filters by; None for all columns.
 
         Args:
-            tree: the tree of `filter`; None if there is no filter, or if it can't be parsed.
+            tree: `filter` as a tree of calls; None if there is no filter, or if it can't be parsed.
         """
         if columns is None or (filter is not None and tree is None):
             return None
@@ -250,9 +251,10 @@ def to_duckdb_dataset(engine: Engine, snapshot: Snapshot) -> DeltaDataset:
 
 
 def _dictionary_columns(engine: Engine, snapshot: Snapshot) -> list[str]:
-    """Return the string columns that have a small dictionary in one of the snapshot's data files.
+    """Return the string columns to read as dictionary arrays, for a faster GROUP BY in DuckDB.
 
-    This file is the largest of the first `_FILES` files. If it is small, the result is empty.
+    These are the columns that have a small dictionary in the largest of the first `_FILES` data
+    files. If this file is smaller than `_MIN_FILE_SIZE`, no columns are returned.
     """
     with snapshot.scan_builder().build().scan_files(engine) as batches:
         files = next((list(islice(batch.rows(), _FILES)) for batch in batches), [])

@@ -18,9 +18,9 @@ Columns: TypeAlias = Sequence[str] | Mapping[str, Any] | None
 class DeltaScanner(pads.Scanner):
     """A `pyarrow.dataset.Scanner` over rows that the kernel reads. It can be read several times.
 
-    It doesn't use pyarrow's C++ scanner, because that scanner's threads crash the process if they
-    call Python while the interpreter exits. Rows are filtered in the threads that read files. C++
-    code can read the scanner as an Arrow stream.
+    The class doesn't use pyarrow's C++ scanner. Threads of the C++ scanner crash the process if
+    they call Python while the interpreter exits. C++ code can read a `DeltaScanner` as an Arrow
+    stream.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class DeltaScanner(pads.Scanner):
         return sum(batch.num_rows for batch in self.to_reader())
 
     def scan_batches(self) -> NoReturn:
-        """Raise an error, because the rows have no fragments."""
+        """Raise an error, because this method of pyarrow would return fragments of a dataset."""
         raise_unreadable("scan_batches")
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

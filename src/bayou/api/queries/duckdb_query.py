@@ -52,7 +52,7 @@ def sql(
     Args:
         query: one SELECT statement. A table in FROM is a name in `tables` or `named_tables`, or a
             path or URI in quotes, such as `FROM 's3://lake/events'` or `FROM './events'`.
-        tables: tables by name. Use it for names that aren't Python identifiers.
+        tables: tables by name, like `named_tables`, for names that aren't Python identifiers.
         params: values of the parameters `?` or `$name` in the query. A query with parameters isn't
             lazy: it runs immediately.
         connection: DuckDB connection that runs the query; the tables are registered in it. By

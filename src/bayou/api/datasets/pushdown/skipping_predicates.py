@@ -1,9 +1,8 @@
 """Converts a filter of pyarrow, DuckDB or Polars to a predicate of the kernel for data skipping.
 
 The predicate is TRUE for all rows for which the filter is TRUE, and possibly for more rows. The
-library to which the filter belongs then filters the rows. These libraries evaluate some filters
-differently from Spark. The predicate leaves out the parts of a filter that can't be converted
-safely. The differences are:
+library that passed the filter then filters the rows. Parts of a filter that can't be converted
+safely are left out. The libraries evaluate some filters differently from Spark:
 
 - pyarrow compares floats as in IEEE 754: `NOT x > 5` is TRUE for NaN. DuckDB and Polars order NaN
   last, as Spark does. Many writers ignore NaN when they compute a file's statistics. Therefore
@@ -49,7 +48,8 @@ _COMPARISONS = {
     "greater_equal": ">=",
     "equal_missing": "<=>",
 }
-"""Comparison operators by pyarrow's function names and Polars' name of `<=>`, `equal_missing`."""
+"""SQL comparison operators by function name. `equal_missing` is from Polars, the other names are
+from pyarrow."""
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -320,7 +320,10 @@ def _float_literal_of_integer(value: int, data_type: DataType) -> Literal | None
 
 
 def _kinds_for(arrow_type: pa.DataType) -> tuple[str, ...]:
-    """Return the kinds of column types that can be compared with a constant of an Arrow type."""
+    """Return the groups of column types that can be compared with a constant of an Arrow type.
+
+    For example, `integer` is the group of all integer types.
+    """
     types = pa.types
     if types.is_boolean(arrow_type):
         return ("boolean",)
