@@ -17,7 +17,7 @@ _MAX_COLUMNS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Description:
-    """The contents of the representation: a title, and pairs of a name and a value."""
+    """The title and the (name, value) pairs that a representation shows."""
 
     title: str
     facts: Sequence[tuple[str, str]]

@@ -121,8 +121,9 @@ class SnapshotHandle(DataFrames):
         no statistics), `stats` (JSON string).
 
         Args:
-            columns: names of these columns, in result order; None for all. Without `num_records`
-                and `stats`, statistics aren't read.
+            columns: which of these columns to return, in result order; None for all. If the list
+                has neither `num_records` nor `stats`, statistics aren't read.
+            filter: condition on rows.
 
         Examples:
             >>> bayou.table("lake/orders").snapshot().files(["path", "size"])
@@ -140,7 +141,7 @@ class SnapshotHandle(DataFrames):
         return add_actions(self._engine, self._snapshot, flatten=flatten)
 
     def file_uris(self, partition_filters: Condition | None = None) -> list[str]:
-        """Return the full paths or URIs of the live files that may contain matching rows.
+        """Return the full paths or URIs of live files that may have rows that match the filter.
 
         Examples:
             >>> bayou.table("lake/orders").snapshot().file_uris([("country", "=", "NZ")])

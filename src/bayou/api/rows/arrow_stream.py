@@ -102,8 +102,8 @@ def _batch(item: object, argument: str) -> pa.RecordBatch:
 def python_rows(rows: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
     """Convert rows to dictionaries.
 
-    If one date or timestamp is outside of Python's years 1 to 9999, all dates and timestamps are
-    converted to strings.
+    If a date or timestamp is outside of Python's years 1 to 9999, all columns and nested fields
+    with a date or time type are converted to strings.
     """
     try:
         return rows.to_pylist()

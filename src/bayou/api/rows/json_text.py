@@ -17,7 +17,7 @@ import pyarrow as pa
 from bayou.kernel.arrow.compute import pc
 
 Column: TypeAlias = Any
-"""A `pyarrow.Array`, whose type stubs lack methods of its subclasses."""
+"""A `pyarrow.Array`, typed as Any: pyarrow's type stubs don't have all methods of arrays."""
 
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
@@ -129,7 +129,11 @@ def _json_maps(column: Column) -> Column:
 
 
 def _per_list(lists: Column, values: Column) -> Column:
-    """Join the strings of each list by commas; a null list stays null."""
+    """Return a string for each list in `lists`: its elements, joined by commas; a null stays null.
+
+    Args:
+        values: the elements of all lists, as strings.
+    """
     lengths = pc.fill_null(pc.list_value_length(lists), 0)
     offsets = pa.concat_arrays(
         [pa.array([0], pa.int32()), pc.cast(pc.cumulative_sum(lengths), pa.int32())]

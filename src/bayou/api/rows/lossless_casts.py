@@ -29,17 +29,16 @@ _INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 
 
 def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.Schema:
-    """Return the schema to which `cast_batches` casts rows.
+    """Return the schema to which `cast_batches` casts rows before they are written to a table.
 
-    A column gets the type of the table column of the same name, if a cast to this type can be
-    lossless. `cast_batches` then checks that no value changes. Other columns keep their type, and
-    the kernel checks them.
+    If a cast to the table's type may be lossless, a column gets this type. `cast_batches` raises an
+    error if the cast would change a value. Other columns keep their type, which the kernel checks.
 
     Args:
         rows: the schema of the rows.
         schema: the table's schema.
-        widens: whether the write can change a table column to a wider type. If True, values of a
-            wider type aren't cast to the type of the table column.
+        widens: whether the write can change a table column to a wider type. If True, a column with
+            a wider type than the table column keeps its type.
     """
     fields: list[Any] = []
     for field in rows:

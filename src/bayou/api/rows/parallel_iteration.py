@@ -145,8 +145,7 @@ class _ReaderPool(Generic[_T]):
 
         Raises:
             RuntimeError: the process is ending, so the reader threads were stopped. Without this
-                error, a consumer thread, such as a thread of DuckDB, would wait forever for the
-                next item, and the process would wait forever for the consumer thread.
+                error, a consumer such as a thread of DuckDB would wait forever for the next item.
         """
         queue = 0
         while True:

@@ -82,7 +82,7 @@ _BINARY = {
     pa.large_string(): pa.large_binary(),
     pa.string_view(): pa.binary_view(),
 }
-"""The binary type with the layout of each string type."""
+"""For each Arrow string type, the binary type that has the same buffer layout."""
 
 
 def _is_ascii(array: Any) -> bool:
