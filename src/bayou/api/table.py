@@ -49,10 +49,10 @@ def table(
     """Return a handle of the Delta table at a path. Nothing is read yet, unless `version` is set.
 
     Args:
-        path: local path or URI: `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`, `az://`, `hdfs://`;
-            `memory://` in tests. `uc://catalog.schema.table` is a table of Unity Catalog; its name
-            is resolved immediately, with `UC_URI` and `UC_TOKEN` from `storage_options` or from the
-            environment.
+        path: local path or URI. The schemes are `file://`, `s3://`, `s3a://`, `gs://`, `abfss://`,
+            `az://`, `hdfs://`, and `memory://` for tests. `uc://catalog.schema.table` is a table of
+            Unity Catalog. This call then requests the table's location from Unity Catalog, with
+            `UC_URI` and `UC_TOKEN` from `storage_options` or from the environment.
         storage_options: settings and credentials of the store, with the names of `deltalake`
             (`AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID`, ...). Missing options are taken from the
             environment.
@@ -246,7 +246,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
     def files(
         self, columns: Sequence[str] | None = None, filter: Condition | None = None
     ) -> pa.Table:
-        """Return the live files that may contain rows that match; see `SnapshotHandle.files`.
+        """Return the live files that may contain matching rows; see `SnapshotHandle.files`.
 
         Examples:
             >>> bayou.table("lake/orders").files(["path", "num_records"])
@@ -280,7 +280,7 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         return self.snapshot().get_add_actions(flatten)
 
     def file_uris(self, partition_filters: Condition | None = None) -> list[str]:
-        """Return the full paths or URIs of the live files that may contain matching rows.
+        """Return the full paths or URIs of live files that may have rows that match the filter.
 
         Examples:
             >>> bayou.table("lake/orders").file_uris([("country", "=", "NZ")])
@@ -377,8 +377,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         """Stream rows of the table in bounded memory. See `to_arrow` for the arguments.
 
         Files are read in parallel. The batches of one file are in order, but batches of several
-        files interleave. To stop early, delete the reader (`del reader`); its `close()` doesn't
-        close the files.
+        files interleave. To stop early, delete the reader (`del reader`): the reader's
+        method `close()` doesn't close the files.
 
         Examples:
             >>> for batch in bayou.table("lake/orders").to_batches():

@@ -88,11 +88,13 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
             storage options and catalog.
         data: an object with the method `__arrow_c_stream__`, or a list or iterator of record
             batches with one schema. The data is read once.
-        mode: `append`; `overwrite` (replaces all rows, keeps schema and partitioning); `error`
-            raises an error if the table exists; `ignore` does nothing if the table exists.
-        partition_by: partition columns of a new table. For an existing table, they must be equal to
-            the table's partition columns, unless `overwrite_schema` is set.
-        configuration: table properties, such as `{"delta.checkpointInterval": "20"}`.
+        mode: what happens if the table exists. `append` adds the rows. `overwrite` replaces all
+            rows, and keeps the schema and partitioning. `error` raises an error. `ignore` does
+            nothing.
+        partition_by: partition columns of a new table, or of a table that `overwrite_schema`
+            replaces. In all other cases, they must be equal to the table's partition columns.
+        configuration: table properties to set, such as `{"delta.checkpointInterval": "20"}`. They
+            are also set if the table exists.
         storage_options: see `bayou.table`.
         merge_schema: whether to add columns that the table lacks.
         overwrite_schema: whether an overwrite also replaces the schema and the partition columns.
@@ -110,9 +112,11 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         target_file_size: approximate size of data files in bytes; None for the table property
             `delta.targetFileSize` (default: 128 MB).
         compression: Parquet codec of the data files; None for the codec in the table properties.
-        name, description: name and description in the table's metadata.
-        catalog: catalog that manages the table, whether existing or new; see `bayou.table`.
-        location: path or URI of a new external table, if `path` is `uc://catalog.schema.table`.
+        name, description: name and description to set in the table's metadata. They are also set if
+            the table exists.
+        catalog: catalog that manages the existing or new table; see `bayou.table`.
+        location: path or URI at which to create an external table of Unity Catalog. It is only
+            valid if `path` is the table's name in Unity Catalog: `uc://catalog.schema.table`.
             Without `location`, a missing table is created as a managed table.
 
     Returns:
@@ -126,8 +130,9 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         ConstraintViolationError: a NOT NULL column has nulls, a row violates a constraint, or a row
             doesn't satisfy `replace_where`.
         CommitConflictError: a concurrent commit conflicts with this one.
-        CatalogError: Unity Catalog can't be reached, or rejects a request. If the rows were
-            committed, but the entry of an external table was rejected, the message says so.
+        CatalogError: Unity Catalog can't be reached, or rejects a request. Bayou commits the rows
+            of an external table before it updates the catalog entry. If the update fails, the
+            message says that the rows are committed.
 
     Examples:
         >>> rows = pa.table({"id": [1, 2], "day": ["2024-01-05", "2024-01-06"]})
@@ -215,8 +220,8 @@ class _Request:
         """Reject arguments that can't be combined.
 
         Args:
-            spelled: for each argument with two names, such as `replace_where` and `predicate`, the
-                name that the caller used.
+            spelled: the name that the caller used for an argument with two names. The keys are
+                Bayou's names. For example, the value for `replace_where` may be `predicate`.
         """
         overwrites = {
             spelled["overwrite_schema"]: self.overwrite_schema,
@@ -325,11 +330,11 @@ def _write(
 def _delta_schema(table: str, rows: Any, snapshot: Snapshot | None) -> StructType:
     """Return the Delta schema of rows.
 
-    A column of Arrow's type null is an error unless the table has a column of the same name.
+    A column may have Arrow's type null only if the table has a column of the same name.
 
     Args:
         rows: the Arrow schema of the rows.
-        snapshot: the table whose schema the write keeps or extends; None for a new schema.
+        snapshot: the existing table. None if the write creates the table or replaces its schema.
     """
     if snapshot is None:
         return from_arrow_schema(rows, table=table)

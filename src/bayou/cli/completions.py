@@ -28,12 +28,16 @@ def configurations(incomplete: str) -> list[str]:
 
 
 def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the configured topics' keys that begin with `incomplete`."""
+    """Return the keys of configured topics that begin with `incomplete`."""
     return _starting((key for key, _ in _sections(ctx)), incomplete)
 
 
 def tables(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the keys of topics, the names and paths of their tables, and folders with a table."""
+    """Return names of tables that begin with `incomplete`.
+
+    These are paths of topics' tables, and folders. With `--config`, they also include the keys of
+    topics and the configured table names.
+    """
     names: list[str] = []
     for key, section in _sections(ctx):
         destination = section.get("destination")
@@ -45,7 +49,7 @@ def tables(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def versions(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete `TABLE` or, if `incomplete` contains `@`, the version in `TABLE@VERSION`."""
+    """Return completions of `TABLE`, or of `TABLE@VERSION` if `incomplete` contains `@`."""
     table, separator, _ = incomplete.rpartition("@")
     if not separator:
         return tables(ctx, incomplete)
@@ -56,7 +60,7 @@ def versions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def columns(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete the last column name in a comma-separated list with the table's columns."""
+    """Return completions for the last name in a comma-separated list of columns."""
     before, comma, last = incomplete.rpartition(",")
     # If the option to complete has no value yet, click leaves the arguments in `args`.
     table = str(ctx.params.get("table") or ctx.params.get("before") or next(iter(ctx.args), ""))
@@ -67,7 +71,14 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _handle(ctx: typer.Context, table: str) -> Any:
-    """Open a local table by its path or topic. Tables in object stores aren't opened."""
+    """Open a local table.
+
+    Args:
+        table: path of the table, key of its topic, or table name in the configuration.
+
+    Raises:
+        ArgumentError: the table isn't on the local disk.
+    """
     path, _, _ = split_reference(table)
     for key, section in _sections(ctx):
         destination = section.get("destination") or {}
@@ -104,9 +115,9 @@ def _plain_yaml(file: Path) -> Any:
 
 
 def _folders(incomplete: str) -> Iterator[str]:
-    """Yield the folders in the parent folder of `incomplete`.
+    """Yield the paths of the folders that have the same parent folder as the path `incomplete`.
 
-    The path of a folder that isn't a table ends with `/`.
+    A yielded path ends with `/` if the folder isn't a table.
     """
     if "://" in incomplete:
         return

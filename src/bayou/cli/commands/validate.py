@@ -113,11 +113,11 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return `{"route-by": PATHS}` for a topic: PATHS are its paths, separated by commas.
+    """Return the output column `route-by` of a topic, as a dictionary.
 
     Args:
-        routes: the settings of `route-by`. If None, the topic has no `route-by`, and PATHS is an
-            empty string.
-        shown: whether the output has the column `route-by`. If False, an empty dict is returned.
+        routes: the settings of `route-by`, whose paths are returned, separated by commas. If None,
+            the column contains an empty string.
+        shown: whether the output has the column. If False, an empty dictionary is returned.
     """
     return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

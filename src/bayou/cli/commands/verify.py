@@ -127,9 +127,10 @@ def _verify_topics(
 
 
 def _has_equal_iceberg(output: Output, report: TableReport) -> bool:
-    """Report how a table and its Iceberg metadata differ; return False if the metadata is wrong.
+    """Print how a table and its Iceberg metadata differ; return False if the metadata is wrong.
 
-    Metadata of an earlier version of the table isn't wrong.
+    If the metadata is correct but of an earlier version, only a notice is printed, and the result
+    is True.
     """
     status = report.iceberg
     if status is None:

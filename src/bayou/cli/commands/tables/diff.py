@@ -127,12 +127,12 @@ def _show(
 def _counted(
     reader: pa.RecordBatchReader, counts: dict[str, int], change: str, max_rows: int | None
 ) -> pa.RecordBatchReader:
-    """Return a reader that counts the rows of `reader` by kind of change.
+    """Return a reader of the same rows that counts the rows with `-` and `+` while it is read.
 
     Args:
-        counts: number of rows of each kind; updated while the rows are read.
-        change: the column with the kind of change.
-        max_rows: number of rows after which the result ends; None for all rows.
+        counts: the counts by value of the column `change`. The reader updates them.
+        change: name of the column that contains `-` or `+`.
+        max_rows: number of rows after which the reader ends; None for all rows.
     """
     import pyarrow as pa
 
