@@ -37,7 +37,8 @@ WRONG_USAGE = 2
 INTERRUPTED = 130
 
 _OPTIONS = frozenset({"columns", "key", "limit", "retention_hours", "target_size", "version"})
-"""Arguments of Python methods for which commands have an option with the same name."""
+"""Arguments of methods that have the same name as an option of a command. An error message about
+such an argument names the option instead."""
 
 
 @contextlib.contextmanager

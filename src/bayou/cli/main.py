@@ -25,7 +25,8 @@ _COMMANDS = {
     ),
     "Other": ("demo", "completion"),
 }  # fmt: skip
-"""For each section of the help, its commands: their modules, relative to `bayou.cli.commands`."""
+"""Modules of the commands by section of the help text. The names are relative to
+`bayou.cli.commands`."""
 
 
 def command_line(only: str | None = None) -> typer.Typer:

@@ -187,7 +187,8 @@ def split_names(names: str | None) -> list[str] | None:
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
     """Return the topics with the names that the user passed; all topics if `names` is empty.
 
-    A name is the key of a topic, the key of a section, the name of a table or the path of a table.
+    A name is the key of a topic, the name or path of a topic's table, or the key of a section in
+    the configuration, which can contain several topics.
     """
     if not names:
         return configuration.topics

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def check_columns(snapshot: SnapshotHandle, names: Sequence[str] | None, option: str) -> None:
-    """Check the column names of an option.
+    """Check that the table has the columns that the user passed to an option.
 
     Raises:
-        ArgumentError: the table has no such column.
+        ArgumentError: the table lacks one of the columns.
     """
     known = snapshot.schema.names
     for name in names or ():
@@ -37,7 +37,8 @@ def open_table(
     """Return the handle of a table, without reading the table.
 
     Args:
-        table: a table's path. If `config` is set, also the key or the table name of a topic.
+        table: path of a table. If `config` is set, the key of a topic or the table name of a topic
+            is also valid.
         settings: `key=value` overrides of the YAML file.
     """
     import bayou

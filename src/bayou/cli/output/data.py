@@ -1,4 +1,4 @@
-"""Output of rows as data for programs: stdout or the file contains only the rows."""
+"""Output of rows as data for programs. Stdout, or the file in `--output`, contains only rows."""
 
 from __future__ import annotations
 

@@ -61,12 +61,15 @@ class RowsOutput(Messages, Protocol):
         """Print rows that all have the same keys.
 
         Args:
-            empty: the text that is printed for people if there are no rows.
+            empty: text to print if there are no rows; ignored in formats for programs.
         """
         ...
 
     def facts(self, title: str, facts: Mapping[str, Any], *, event: str) -> None:
-        """Print named values: one line for each value in a table, or one row in other formats."""
+        """Print named values.
+
+        The table format has one line for each value. Other formats have one row with all values.
+        """
         ...
 
     def batches(
@@ -83,7 +86,7 @@ class RowsOutput(Messages, Protocol):
 
         Args:
             title: the title of the printed table.
-            empty: the text that is printed for people if there are no rows.
+            empty: text to print if there are no rows; ignored in formats for programs.
             max_rows: maximum number of rows of the printed table. If there are more, a notice
                 follows the table. `DataOutput` has no limit.
         """
@@ -105,7 +108,7 @@ class Output(Messages, Protocol):
         """Print rows that all have the same keys.
 
         Args:
-            empty: the text that is printed for people if there are no rows.
+            empty: text to print if there are no rows; ignored in JSON output.
         """
         ...
 
@@ -125,8 +128,9 @@ class Output(Messages, Protocol):
     def is_live(self) -> bool:
         """Whether `watch` shows a live display of the topics' status, such as lag and freshness.
 
-        If True, the caller must call `monitored` with `watch=True`, so that the monitor polls
-        brokers and tables.
+        If True, the argument `monitor` of `watch` must come from
+        `bayou.ingest.monitoring.listeners.monitored(..., watch=True)`. Brokers and tables are then
+        polled for the display.
         """
         ...
 

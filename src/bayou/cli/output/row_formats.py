@@ -167,7 +167,7 @@ class _TextWriter:
 
 
 def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Divide a batch into parts of bounded size."""
+    """Divide a batch into batches of at most `_MAX_BYTES` bytes, or of one row."""
     if batch.num_rows == 0:
         return
     if batch.nbytes <= _MAX_BYTES or batch.num_rows == 1:
