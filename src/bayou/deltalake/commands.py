@@ -231,7 +231,11 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> None:
-        """Set table properties. An unknown property with the prefix `delta.` is always an error."""
+        """Set table properties. An unknown property with the prefix `delta.` is an error.
+
+        Args:
+            raise_if_not_exists: ignored.
+        """
         change = self._method("set_table_properties", commit_properties, post_commithook_properties)
         change(properties)
 

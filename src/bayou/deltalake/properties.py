@@ -151,9 +151,12 @@ def with_properties(
     """Return an engine that applies these properties to one operation.
 
     Args:
-        operation: name of the operation if it can make several commits, otherwise None. An
-            operation with several commits can't record transaction identifiers: `ArgumentError` is
-            raised if `commit` contains any.
+        operation: name of an operation that can make several commits; None for all other
+            operations.
+
+    Raises:
+        ArgumentError: `operation` is set, and `commit` contains transaction identifiers. They can't
+            be recorded in several commits.
     """
     commit = _checked(commit, CommitProperties(), "commit_properties")
     hooks = _checked(hooks, PostCommitHookProperties(), "post_commithook_properties")

@@ -143,7 +143,8 @@ class DeltaTable(TableVersion):
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return the commits, newest first.
 
-        The metrics in `operationMetrics` can be read under the names of Delta and of deltalake.
+        The keys of `operationMetrics` are the names of metrics in Delta. The names of deltalake,
+        such as `num_deleted_rows`, are also valid for look-ups: `metrics["num_deleted_rows"]`.
         """
         commits = super().history(limit)
         for commit in commits:
@@ -178,7 +179,7 @@ class DeltaTable(TableVersion):
         *,
         file_pruning_predicate: Condition | None = None,
     ) -> list[str]:
-        """Return the paths or URIs of the files that may contain matching rows."""
+        """Return the paths or URIs of files that may have rows that match both conditions."""
         return super().file_uris(_both(partition_filters, file_pruning_predicate))
 
     def partitions(
@@ -394,8 +395,8 @@ class DeltaTable(TableVersion):
 class _Metrics(dict[str, Any]):
     """The metrics of a commit in the history.
 
-    `metrics["numDeletedRows"]`, with Delta's name, is a string. `metrics["num_deleted_rows"]`, with
-    deltalake's name, is the same number as an integer.
+    A look-up with a name of Delta, such as `metrics["numDeletedRows"]`, returns a string. A look-up
+    with a name of deltalake, such as `metrics["num_deleted_rows"]`, returns an integer.
     """
 
     def __missing__(self, name: str) -> int:
