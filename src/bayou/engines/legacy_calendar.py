@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _Type: TypeAlias = Any
-"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""
+"""A `pa.DataType`, typed as Any because mypy doesn't narrow types by `pa.types.is_struct`."""
 
 _MARK = b"bayou.legacyCalendar"
 _VERSION = b"org.apache.spark.version"

@@ -20,7 +20,7 @@ from bayou.protocol import variant
 from bayou.protocol.variant import VariantError
 
 _Type: TypeAlias = Any
-"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""
+"""A `pa.DataType`, typed as Any because mypy doesn't narrow types by `pa.types.is_struct`."""
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)

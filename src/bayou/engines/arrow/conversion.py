@@ -17,7 +17,7 @@ from bayou.protocol.variant import VariantError
 Conversion: TypeAlias = "Callable[[pa.Array[Any]], pa.Array[Any]]"
 
 _NestedType: TypeAlias = Any
-"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""
+"""A `pa.DataType`, typed as Any because mypy doesn't narrow types by `pa.types.is_struct`."""
 
 _NestedArray: TypeAlias = Any
 """A `pa.Array` of a nested type."""
@@ -177,9 +177,9 @@ def _same(array: pa.Array[Any]) -> pa.Array[Any]:
 def _same_fields(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether values of the nested type `source` can be used unchanged as the type `target`.
 
-    The caller has checked that pyarrow considers the two types equal, but pyarrow ignores field
-    ids. The result is False if a field id of `target` isn't at the same position in `source`, or
-    if a field contains dates or timestamps of Spark's legacy calendar.
+    The caller has checked that the types are equal for pyarrow, which ignores the metadata of
+    fields. This function also checks that both types have the same field ids at the same positions,
+    and that no field contains dates or timestamps in Spark's legacy calendar.
     """
     actual, requested = children(source), children(target)
     if any(legacy_time_zone(child) is not None for child in actual):

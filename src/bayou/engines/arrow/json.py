@@ -113,16 +113,18 @@ def _invalid_line(lines: list[tuple[int, bytes]]) -> int:
 
 
 _AnyType: TypeAlias = Any
-"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_struct` don't narrow types."""
+"""A `pa.DataType`, typed as Any because mypy doesn't narrow types by `pa.types.is_struct`."""
 
 _PIECE = 1024
 """Number of strings in a piece; see the module's docstring."""
 
 _NON_FINITE = r':"(NaN|-?Infinity)"'
-"""Matches NaN and infinities as JSON strings, because `pyarrow.json` rejects these strings."""
+"""Regular expression that matches the JSON strings for NaN and infinities as values of an object.
+`pyarrow.json` doesn't parse these strings as floats."""
 
 _BLOCK = 512 << 10
-"""Number of bytes that a thread parses at a time; a batch of statistics has a few megabytes."""
+"""Number of bytes that a thread of `pyarrow.json` parses at a time. The statistics of a batch of
+files have a few megabytes, so several threads parse them."""
 
 
 class ArrowJsonHandler:

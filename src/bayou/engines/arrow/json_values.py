@@ -17,13 +17,14 @@ from bayou.json_decoding import JsonDecoder, without_lone_surrogates
 from bayou.kernel.arrow.arrays import to_array
 
 _Reader: TypeAlias = Callable[[Any], Any]
-"""Function that converts a decoded JSON value to a Python value of an Arrow type, or to None."""
+"""Function that converts a decoded JSON value to a Python value for an array of an Arrow type. The
+result is None if the type can't represent the value."""
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-"""The strings that Spark writes for NaN and infinities, which JSON numbers can't express."""
+"""Float values by the JSON string that Spark writes for them. JSON has no such numbers."""
 
 _AnyType: TypeAlias = Any
-"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_map` don't narrow types."""
+"""A `pa.DataType`, typed as Any because mypy doesn't narrow types by `pa.types.is_map`."""
 
 _EXACT = Context(prec=100)
 """A decimal context that is exact for Delta's 38 digits; the default context has 28 digits."""

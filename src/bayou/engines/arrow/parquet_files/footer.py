@@ -53,8 +53,11 @@ def read_written_statistics(
 ) -> FileStatistics:
     """Return the statistics of a new file that Spark's Parquet writer has written.
 
-    The statistics are read from the footer. Spark omits the statistics of columns with values of
-    more than about 2,000 bytes. The statistics of these columns are computed from their values.
+    The statistics are read from the footer. Spark omits the statistics of a column chunk if its
+    values are longer than about 2,000 bytes. These statistics are computed from the values.
+
+    Args:
+        prefix_length: number of characters to which the bounds of strings are truncated.
     """
     with OpenParquet(files, file.path, file.size) as opened:
         footer = opened.metadata
@@ -74,7 +77,8 @@ def read_written_statistics(
 def _without_dates(statistics: FileStatistics) -> FileStatistics:
     """Remove the bounds of dates and timestamps.
 
-    Files that Spark wrote in its legacy calendar have bounds in this calendar.
+    If Spark wrote a file in its legacy calendar, the bounds in the footer are also in this
+    calendar. They aren't the bounds of the values that a reader returns.
     """
     return replace(
         statistics,

@@ -1,8 +1,8 @@
 """Geometries and geographies in Parquet files: columns with Parquet's geospatial logical types.
 
 In record batches, these columns have the type binary and contain WKB. The metadata of their fields
-names the GeoArrow extension type (`GEOSPATIAL_METADATA`). pyarrow writes the logical types only for
-columns with an extension type, so the type is set before the columns are written.
+names the GeoArrow extension type. pyarrow writes Parquet's logical type only if a column has the
+extension type. `with_logical_types` casts the columns to this type before they are written.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ _TAIL = 8
 """Number of bytes after the footer: the footer's length and the magic bytes `PAR1`."""
 
 _WORTH_THREADS = 8 << 20
-"""Minimum size in memory of a file's first row group for encoding the file in several threads."""
+"""Minimum size of a file's first row group in memory, in bytes. Smaller files are encoded in one
+thread."""
 
 _MAX_THREADS = 8
 _RUNS_PER_THREAD = 4
@@ -48,7 +49,8 @@ _COLUMNS, _TOTAL_BYTES, _GROUP_ROWS = (1, LIST), (2, INT64), (3, INT64)
 _GROUP_OFFSET, _COMPRESSED_BYTES = (5, INT64), (6, INT64)
 _CHUNK_OFFSET, _CHUNK = (2, INT64), (3, STRUCT)
 _OFFSET_INDEX, _COLUMN_INDEX = ((4, INT64), (5, INT32)), ((6, INT64), (7, INT32))
-"""Field numbers of the position and length of a column chunk's page indexes."""
+"""Fields of ColumnChunk for the offset index and the column index. Each index has two fields: its
+position in the file, and its length."""
 _PAGE_OFFSETS = ((9, INT64), (10, INT64), (11, INT64))
 # Fields of OffsetIndex and PageLocation.
 _PAGE_LOCATIONS, _PAGE_OFFSET = (1, LIST), (1, INT64)
@@ -206,7 +208,10 @@ class _Encoded:
 
 
 def _runs(group: pa.Table, count: int) -> Iterator[pa.Table]:
-    """Yield at most `count` tables of similar size, each with adjacent columns of the row group."""
+    """Divide the columns of a row group into at most `count` tables of similar size.
+
+    Each table contains adjacent columns.
+    """
     names: Sequence[str] = group.schema.names
     min_size = group.nbytes / count
     first, size = 0, 0

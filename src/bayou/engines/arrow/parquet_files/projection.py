@@ -45,7 +45,7 @@ class _Source:
 
 
 class Projection:
-    """Projection from a file schema to the requested schema; files with equal schemas share it.
+    """Projection from a file schema to the requested schema, for all files with equal schemas.
 
     Attributes:
         leaves: indexes of the leaf columns to decode, in ascending order.
@@ -153,7 +153,11 @@ def _row_indices(first: int, count: int) -> pa.Array[Any]:
 def _pick(
     file_field: pa.Field[Any], requested: pa.Field[Any], first_leaf: int, name: str, path: str
 ) -> tuple[list[int], pa.Field[Any]]:
-    """Return the leaf columns to decode for a field, and the field with only these leaves."""
+    """Select the leaf columns to decode for a field of the file.
+
+    Returns:
+        The indexes of these leaf columns, and the field without the other leaf columns.
+    """
     source, target = file_field.type, requested.type
     whole = is_variant(requested) and is_shredded(source)
     if not whole and pa.types.is_struct(source) and pa.types.is_struct(target):

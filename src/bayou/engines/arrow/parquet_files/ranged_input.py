@@ -12,7 +12,7 @@ from bayou.kernel.arrow.closeable import CloseableIterator
 from bayou.kernel.engine import ByteRange, FileSystemClient
 
 _GAP = 512 << 10
-"""Maximum number of bytes between two chunks that one request fetches."""
+"""Maximum gap between two column chunks, in bytes, for fetching both chunks with one request."""
 
 _PART = 8 << 20
 """Maximum number of bytes of a request; the file system client limits concurrent requests."""
@@ -21,7 +21,8 @@ _MAGIC = 8
 """Number of bytes after a footer: the footer's length and the magic bytes `PAR1`."""
 
 _WHOLE = 1 << 20
-"""Maximum size in bytes of files that one request fetches as a whole, instead of three requests."""
+"""Maximum size in bytes of a file that is fetched with one request. Larger files need at least
+three requests."""
 
 
 class Chunk(NamedTuple):
@@ -141,11 +142,14 @@ class RangedInput(io.RawIOBase):
         return data
 
     def _with_footer(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """Return the new buffer of the end of the file, as (offset in the file, bytes).
+        """Return the bytes to buffer after a read at the end of the file, as (offset, bytes).
 
-        pyarrow reads the end of a file repeatedly, in growing ranges. `data` was read at the offset
-        `start`. If `data` ends where the buffered bytes begin, or overlaps them, the result is
-        `data` joined with the buffered bytes. Otherwise, the result is `data`.
+        pyarrow reads the end of a file repeatedly, in growing ranges. If the new bytes adjoin or
+        overlap the buffered bytes, the result joins both. Otherwise, the result is the new bytes.
+
+        Args:
+            start: offset of the new bytes in the file.
+            data: the new bytes.
         """
         if self._footer is not None and start + len(data) >= self._footer[0] > start:
             return start, data[: self._footer[0] - start] + self._footer[1]
@@ -176,7 +180,11 @@ class RangedInput(io.RawIOBase):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _pull(self, index: int) -> bool:
-        """Wait until `_parts[index]` is buffered; return False if its buffer was released."""
+        """Wait until the range `_parts[index]` has arrived.
+
+        Returns:
+            Whether the bytes of the range are buffered. Bytes that have been read are released.
+        """
         while self._arrived <= index and self._arriving is not None:
             data = next(self._arriving, None)
             if data is None:
@@ -187,10 +195,10 @@ class RangedInput(io.RawIOBase):
 
 
 def _parts(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, int]]:
-    """Yield (range to request, number of bytes of chunks in the range), in ascending order.
+    """Yield the ranges to request, in ascending order, each with its number of chunk bytes.
 
-    To save requests, a range includes small gaps between chunks. The number doesn't include the
-    bytes of gaps.
+    A range may include small gaps between chunks, to save requests. The number of chunk bytes
+    doesn't include the bytes of these gaps.
     """
     runs: list[list[Chunk]] = [[chunks[0]]] if chunks else []
     for before, chunk in pairwise(chunks):

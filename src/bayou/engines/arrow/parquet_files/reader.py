@@ -1,8 +1,8 @@
 """Reads Parquet files in batches, and selects the columns to write with dictionary encoding.
 
-If values rarely repeat, dictionary encoding costs a third of the writing time. It also enlarges the
-file: the file contains a dictionary, and when the dictionary is full, the writer stores all later
-values in plain encoding.
+Columns whose values rarely repeat are written without a dictionary. For these columns, dictionary
+encoding would take a third of the writing time. It would also enlarge the file: when the dictionary
+is full, the writer stores all later values in plain encoding, in addition to the dictionary.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ else:
     pq = LazyModule("pyarrow.parquet")
 
 _parquet: Any = LazyModule("pyarrow._parquet")
-"""Has `pq.ParquetReader`; `pyarrow.parquet` would import the clients of all object stores."""
+"""The module of `ParquetReader`. It is imported directly, because the import of `pyarrow.parquet`
+also imports the clients of all object stores."""
 
 _READ_BUFFER = 512 * 1024
 """Size of the read buffer of each column in bytes; a column chunk may be much larger."""
@@ -92,13 +93,17 @@ class OpenParquet:
         *,
         dictionaries: bool,
     ) -> bool:
-        """Replace `reader` by one that decodes strings to other Arrow types, if this is faster.
+        """Replace `reader` by a reader that decodes strings faster, if there is one.
+
+        The new reader decodes strings to other Arrow types.
 
         Args:
+            leaves: indexes of the leaf columns to decode.
+            groups: indexes of the row groups to decode.
             dictionaries: whether the caller converts columns to dictionary arrays.
 
         Returns:
-            Whether the reader was replaced. If true, call `schema` again: the types have changed.
+            Whether the reader was replaced. If True, the result of `schema` has changed.
         """
         options = decoding_options(self, schema, leaves, groups, dictionaries=dictionaries)
         if options is not None:
@@ -108,7 +113,7 @@ class OpenParquet:
     def schema(self) -> pa.Schema:
         """Return the file's schema.
 
-        The metadata of a field tells whether its values are in Spark's legacy calendar.
+        The metadata of a field says whether the field's values are in Spark's legacy calendar.
         """
         return mark_legacy_fields(self.reader.schema_arrow, self.metadata.schema)
 
@@ -279,14 +284,18 @@ def _runs(numbers: Sequence[int], max_length: int) -> Iterator[list[int]]:
 
 _SAMPLE_ROWS = 8192
 _HARDLY_REPEATING = 0.9
-"""Maximum fraction of distinct values in a sample for dictionary encoding of a column."""
+"""Maximum fraction of values in a sample that are distinct. If a column has a higher fraction, the
+column is written without a dictionary."""
 
 
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
     """Return the paths of the leaf columns to write with dictionary encoding; True for all columns.
 
-    Columns whose values rarely repeat in the first rows of the file are excluded. Nested columns,
-    and all columns of short files, are included.
+    A top-level column is excluded if its values rarely repeat in the first `_SAMPLE_ROWS` rows. If
+    the file has fewer rows, no column is excluded. Nested columns are never excluded.
+
+    Args:
+        rows: the first row group of the file.
     """
     if rows.num_rows < _SAMPLE_ROWS:
         return True

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _AnyType: TypeAlias = Any
-"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_dictionary` don't narrow types."""
+"""A `pa.DataType`, typed as Any because mypy doesn't narrow types by `pa.types.is_dictionary`."""
 
 
 class RowGroupFilter:

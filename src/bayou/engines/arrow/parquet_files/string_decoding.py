@@ -44,7 +44,7 @@ _MAX_BYTES = (1 << 31) - 1
 """Maximum number of bytes of the strings in an array with 32-bit offsets."""
 
 _AnyType: TypeAlias = Any
-"""A `pa.DataType`, typed as Any: functions such as `pa.types.is_string` don't narrow types."""
+"""A `pa.DataType`, typed as Any because mypy doesn't narrow types by `pa.types.is_string`."""
 
 
 class FooterSource(Protocol):
