@@ -36,8 +36,8 @@ _AnyType: TypeAlias = Any
 class RowGroupFilter:
     """Selects row groups by a predicate on the columns of a requested schema.
 
-    Every row group is selected if there is no predicate, or if the predicate can't be evaluated for
-    the schema, for example because it references an unknown column.
+    Without a predicate, every row group is selected. Every row group is also selected if the
+    predicate isn't valid for the requested schema.
     """
 
     def __init__(self, requested: pa.Schema, predicate: Predicate | None) -> None:
@@ -91,7 +91,12 @@ def _without_dictionary(field: pa.Field[Any]) -> pa.Field[Any]:
 
 
 def _fields_on(path: tuple[str, ...], fields: Sequence[pa.Field[Any]]) -> list[pa.Field[Any]]:
-    """Return the requested fields on a path, from the top-level column to the nested field."""
+    """Return the fields that the names in `path` refer to: the top-level column, then its children.
+
+    Args:
+        path: name of a top-level column, followed by the names of nested fields.
+        fields: the top-level columns.
+    """
     steps: list[pa.Field[Any]] = []
     for name in path:
         field = next(f for f in fields if f.name == name)

@@ -2,7 +2,7 @@
 
 These statistics can't be taken from the footer and are computed from the rows of each row group:
 
-- Maximums of floats. The footer ignores NaN, which Spark orders above all numbers.
+- Maxima of floats. The footer ignores NaN, which Spark orders above all numbers.
 - Bounds of long strings, which pyarrow omits from the footer.
 - Null counts of arrays. The footer counts the null elements instead.
 - Null counts of geometries and geographies, which the footer lacks.
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _LONG_STRING = 1024
-"""Minimum number of bytes of a long string.
+"""Number of bytes from which a string is long.
 
-If a column has a long string, the column's bounds are computed from the rows.
+If a column has a long string in a row group, the column's bounds are computed from the rows,
+because pyarrow may omit them from the footer.
 """
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -67,7 +68,10 @@ class _Leaf:
     string_bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     def add_nan(self, row_group: int, column: pa.ChunkedArray[Any]) -> None:
-        """Record whether a row group contains NaN, and whether it contains only NaN."""
+        """Record whether the column contains NaN in a row group, and whether all values are NaN.
+
+        Nulls are ignored.
+        """
         is_nan = pc.min_max(pc.is_nan(column))
         self.has_nan = self.has_nan or is_nan["max"].as_py() is True
         if is_nan["min"].as_py() is True:
@@ -91,8 +95,9 @@ class StatisticsCollector:
         without_bounds: indices of leaf columns whose bounds in the footer are invalid.
         rows_are_seen: whether the caller passes all rows to `add`. If False, only the reliable
             statistics of the footer are returned.
-        counts_nan: whether the file's writer orders NaN above all numbers. If True, the maxima
-            of float columns in the footer are used. Ignored if `rows_are_seen` is True.
+        counts_nan: whether the file's writer counts NaN in the bounds, as the largest value. If
+            True, the maxima of float columns in the footer are used. This argument is ignored if
+            `rows_are_seen` is True.
     """
 
     def __init__(
@@ -212,10 +217,10 @@ class StatisticsCollector:
     def _without_nan(
         self, leaf: _Leaf, row_group: int, bounds: tuple[Any, Any]
     ) -> tuple[Any, Any] | None:
-        """Return bounds from the footer without NaN; None if the minimum is NaN.
+        """Return the bounds from the footer without NaN; None if the minimum is NaN.
 
-        A writer that orders NaN above all numbers has a NaN minimum if all values are NaN. Other
-        writers may have it in any row group that contains NaN.
+        If the writer orders NaN above all numbers, a minimum of NaN means that all values are NaN.
+        For other writers, it only means that the row group contains NaN.
         """
         low, high = bounds
         if not _is_nan(low) and not _is_nan(high):
@@ -228,9 +233,10 @@ class StatisticsCollector:
         return None
 
     def _upper_bound(self, string: str) -> str | None:
-        """Return a short upper bound of `string`, in the order of UTF-8.
+        """Return an upper bound of `string` with at most `prefix_length` + 1 characters.
 
-        Returns None if the string can't be shortened to an upper bound.
+        The bound is for the order of UTF-8. Returns None if the character after the prefix is the
+        largest character of Unicode.
         """
         if len(string) <= self._prefix_length:
             return string

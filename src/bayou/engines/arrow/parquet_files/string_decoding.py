@@ -24,20 +24,21 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _MIN_VALUES = 100_000
-"""Minimum number of string values for which another reader of the file is opened."""
+"""Minimum number of string values to decode. For fewer values, choosing other types isn't worth the
+time."""
 
 _MIN_VALUES_PER_CHUNK = 4_000
-"""Minimum number of string values for each column chunk of the file.
+"""Minimum average number of string values per column chunk of the file.
 
-The columns of a footer may only be accessed after its validation. For a chunk, the validation takes
+Choosing the types requires a validation of the footer. For each column chunk, the validation takes
 about the time that faster decoding saves for 2,000 strings.
 """
 
 _MAX_ENCODED_BYTES = 2
-"""Maximum average size of a value in a dictionary-encoded column chunk, dictionary included.
+"""Maximum size in bytes of a column chunk with its dictionary, divided by its number of values.
 
-A larger chunk has few equal values, or plain pages that follow after the dictionary was full.
-pyarrow would add the values of plain pages to the dictionary, which is slow.
+A higher average means that few values are equal, or that the chunk contains plain pages because its
+dictionary was full. pyarrow would add the values of plain pages to the dictionary, which is slow.
 """
 
 _MAX_BYTES = (1 << 31) - 1
@@ -140,9 +141,11 @@ def fitting_batches(batch: pa.RecordBatch, max_bytes: int = _MAX_BYTES) -> Itera
 
 
 def _string_leaves(schema: pa.Schema, leaves: set[int]) -> tuple[list[int], bool]:
-    """Return the `leaves` that are top-level string or binary columns.
+    """Select the leaf columns that contain strings or binary values.
 
-    The second result is whether `leaves` contains strings or binary values in nested columns.
+    Returns:
+        The indexes in `leaves` of top-level string or binary columns, and whether `leaves` also has
+        strings or binary values in nested columns.
     """
     strings: list[int] = []
     has_nested = False
@@ -169,7 +172,7 @@ def _leaf_types(kind: _AnyType) -> Iterator[pa.DataType]:
 
 
 def _size(batch: pa.RecordBatch) -> int:
-    """Return an upper bound of the largest column's size in bytes, dictionaries decoded."""
+    """Return an upper bound for the size in bytes of any column after dictionaries are decoded."""
     size = batch.nbytes
     for column in batch.columns:
         if isinstance(column, pa.DictionaryArray) and len(column.dictionary):

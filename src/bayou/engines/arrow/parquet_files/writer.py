@@ -34,10 +34,11 @@ else:
 
 _ROW_GROUP_ROWS = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
-"""Maximum size of a row group in memory, which is also the size of a writer's buffer."""
+"""Maximum size of a row group in memory, in bytes. A writer buffers one row group."""
 
 _CHECKPOINT_ROW_GROUP_ROWS = 100_000
-"""Maximum number of rows of a checkpoint's row group. Tasks can read parts of a checkpoint."""
+"""Maximum number of rows of a row group in a checkpoint. Row groups are small, so that several
+tasks can read parts of one checkpoint."""
 
 _Codec: TypeAlias = Literal["gzip", "brotli", "lz4", "zstd", "snappy", "none"]
 
@@ -51,7 +52,8 @@ _CODECS: Final[dict[str, tuple[_Codec, str]]] = {
     "lz4": ("lz4", ".lz4"),
     "lz4_raw": ("lz4", ".lz4raw"),
 }
-"""pyarrow's codec name and the file name extension, by the codec name in table properties."""
+"""For each codec name in table properties: the codec name in pyarrow, and the extension that data
+file names get."""
 
 
 @closeable
@@ -120,7 +122,14 @@ def write_atomically(
 def _data_file(
     sink: IO[bytes], first: pa.Table, codec: _Codec, path: str
 ) -> Iterator[_SerialFile | _ParallelFile]:
-    """Context manager: yield a file for row groups; the end of the block writes the footer."""
+    """Context manager that yields an object that writes row groups to `sink`.
+
+    The end of the block writes the footer. The first row group selects the encodings, and whether
+    several threads encode the file.
+
+    Args:
+        first: the first row group. This function doesn't write it.
+    """
     with _write_errors(path):
         dictionary = dictionary_columns(first)
     if is_worth_threads(first):

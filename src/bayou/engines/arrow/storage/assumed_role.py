@@ -1,7 +1,7 @@
 """Temporary credentials of an AWS role, requested from AWS STS with an access key.
 
-This module isn't needed for web identities and for the roles of machines and containers, because
-obstore supports them.
+obstore itself supports web identities, and the roles of machines and containers. This module isn't
+used for these credentials.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SESSION = (
     "role_session_name",
 )
 _OWN = frozenset({"aws_iam_role_arn", "iam_role_arn", *_SESSION[:2]})
-"""Options of `deltalake` for roles that obstore doesn't support."""
+"""Options of `deltalake` that obstore doesn't support. They configure the role to assume."""
 
 _KEY = ("aws_access_key_id", "access_key_id")
 _SECRET = ("aws_secret_access_key", "secret_access_key")

@@ -26,10 +26,11 @@ _CHECK_TRIES = 3
 _ENDPOINT = re.compile(r"endpoint|google_base_url")
 
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
-"""S3's error codes (409) for a put during another request for the key. These puts are retried."""
+"""S3's error codes for status 409: another request for the key is in progress. The put is then
+retried."""
 
 _NOT_IMPLEMENTED = "NotImplemented"
-"""S3's error code (501) of stores that don't implement a header of the request."""
+"""S3's error code for status 501: the store doesn't implement a header of the request."""
 
 _CONFLICT_TRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05

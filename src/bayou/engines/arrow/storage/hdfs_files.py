@@ -23,8 +23,8 @@ from bayou.kernel.engine import ByteRange, FileStatus
 _IN_FLIGHT = 8
 _TRIES = 5
 _NO_LIBRARY = ("Unable to load lib", "Prior attempt to load lib")
-"""Parts of Arrow's error messages if the library of HDFS or of the JVM can't be loaded: for the
-first attempt of a process, and for later attempts."""
+"""Two parts of Arrow's error messages if libhdfs or the JVM's library can't be loaded. Index 0 is
+for the first attempt of a process, index 1 for later attempts."""
 
 
 class HdfsFiles:

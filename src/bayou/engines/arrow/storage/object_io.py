@@ -16,7 +16,7 @@ _PART = 8 << 20
 
 
 class ObjectInput(RangeInput):
-    """A seekable input of an object; each read is a request."""
+    """A seekable input of an object. It has no buffer: each read requests bytes from the store."""
 
     def __init__(
         self,

@@ -45,10 +45,11 @@ from bayou.kernel.engine import ByteRange, FileStatus
 from bayou.kernel.engine.file_system import incomplete_read
 
 _CHECKS = ConditionalPuts()
-"""Results of the checks of buckets, shared by all engines of the process."""
+"""The checks whether buckets support conditional puts. All engines of the process share them."""
 
 CredentialProvider: TypeAlias = Callable[[], Mapping[str, Any]]
-"""Function that returns credentials under obstore's names, and `expires_at`: a time or None."""
+"""Function that returns credentials as a mapping with obstore's names. The key `expires_at` is the
+time at which they expire, or None."""
 
 _IN_FLIGHT = 16
 _PAGE = 1000
@@ -57,7 +58,7 @@ _PAGE = 1000
 def opening_problem(path: str, options: Mapping[str, str]) -> str | None:
     """Return the error message if storage options are invalid for a path; None if they are valid.
 
-    This doesn't connect to the store, but reads the files that the options refer to.
+    The function reads local files that the options refer to. It doesn't connect to the store.
     """
     try:
         if not is_local_path(path) and not is_hdfs(path):
