@@ -27,11 +27,12 @@ _WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 
 _BYTE_ARRAY, _FIXED = 6, 7
 _BOUNDS = (1, 2, 5, 6)
-"""Field numbers of the bounds in `Statistics`, deprecated and current."""
+"""Field numbers of the bounds in Parquet's `Statistics`: deprecated max and min, max and min."""
 
 
 _MAX_BYTES = 4 << 20
-"""Maximum size of checked footers; the check of a larger one takes as long as reading columns."""
+"""Maximum size in bytes of a footer to check. Larger footers aren't checked, because the check
+would take as long as reading columns."""
 
 
 class FooterError(ValueError):
@@ -148,9 +149,12 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
 
 
 def orders_nan_last(created_by: str | None) -> bool:
-    """Whether the writer orders NaN above all numbers.
+    """Whether a writer includes NaN in the bounds of a column chunk, as the largest value.
 
-    True for parquet-mr, which Spark uses. If the maximum that parquet-mr writes for a column isn't
-    NaN, the column contains no NaN. Other writers may omit NaN from the bounds.
+    This is true for parquet-mr, which Spark uses. If its maximum isn't NaN, the column chunk
+    contains no NaN. Other writers may ignore NaN.
+
+    Args:
+        created_by: the writer's name and version in the footer.
     """
     return created_by is not None and created_by.startswith("parquet-mr")

@@ -1,12 +1,16 @@
 """Rebases dates and timestamps of Spark's legacy calendar; sets the time zone of INT96 timestamps.
 
 Spark 2, and later versions in LEGACY mode, count days in the hybrid calendar of
-`java.util.GregorianCalendar`, which is Julian before 1582-10-15. A file uses this calendar if the
-key-value metadata in its footer has a Spark version before 3.0.0 (for INT96 timestamps, before
-3.1.0), or a Spark version and the key of LEGACY mode. If the metadata has no Spark version, the
-file is read unchanged, as in Spark 4.0 and later (CORRECTED mode). Spark's
-`DataSourceUtils.datetimeRebaseSpec` has the same rules. Rebasing keeps the displayed date and time
-of day.
+`java.util.GregorianCalendar`, which is Julian before 1582-10-15. The key-value metadata in a file's
+footer determines the calendar, as in Spark's `DataSourceUtils.datetimeRebaseSpec`:
+
+- If the metadata has no Spark version, the file is read unchanged, as in Spark 4.0 and later
+  (CORRECTED mode).
+- If the Spark version is before 3.0.0 (for INT96 timestamps, before 3.1.0), the file uses the
+  hybrid calendar.
+- If the metadata has a Spark version and the key of LEGACY mode, the file uses the hybrid calendar.
+
+Rebasing doesn't change the displayed date and time of day.
 
 INT96 timestamps are instants, but Arrow reads them without a time zone.
 """
@@ -35,8 +39,8 @@ _LEGACY_KEYS = {
     False: (b"3.0.0", b"org.apache.spark.legacyDateTime"),
     True: (b"3.1.0", b"org.apache.spark.legacyINT96"),
 }
-"""The first Spark version with the new calendar, and the metadata key of LEGACY mode, for INT96
-timestamps (True) and for other dates and timestamps (False)."""
+"""Pairs of the first Spark version with the new calendar and the metadata key of LEGACY mode. The
+key True is for INT96 timestamps, the key False for other timestamps and for dates."""
 
 _CUTOVER = -141_427
 """Days from the epoch to 1582-10-15, the first day of the Gregorian calendar."""
@@ -46,8 +50,8 @@ _JULIAN_YEAR_0 = -719_470
 
 _DAY = 86_400_000_000
 _STANDARD_TIME = -25_567 * _DAY
-"""1900-01-01 UTC. For earlier timestamps, Java's legacy classes use a zone's standard offset, but
-java.time uses the zone's local mean time."""
+"""1900-01-01 UTC in microseconds since the epoch. For earlier timestamps, Java's legacy classes use
+a zone's standard offset, but java.time uses the zone's local mean time."""
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?(?::?(\d\d))?|Z|UTC|GMT|UT")
 
@@ -117,13 +121,15 @@ def _legacy_zone(footer: Mapping[bytes, bytes], *, int96: bool) -> str | None:
 def _marked_field(
     field: pa.Field[Any], leaf: int, int96: Collection[int], zones: list[str | None]
 ) -> tuple[pa.Field[Any], int]:
-    """Mark the parts of a field that need rebasing; return the field and the next field's `leaf`.
+    """Mark a field, or its nested fields, for rebasing.
 
     Args:
         leaf: index of the field's first leaf column.
         int96: indices of the INT96 leaf columns.
-        zones: the result of `_legacy_zone` for columns that aren't INT96, and the result for INT96
-            columns.
+        zones: two results of `_legacy_zone`: index 0 for other columns, index 1 for INT96 columns.
+
+    Returns:
+        The marked field, and the index of the first leaf column of the next field.
     """
     kind: _Type = field.type
     types = pa.types

@@ -46,7 +46,12 @@ def reassemble(array: Any, variant_type: _Type) -> pa.Array[Any]:
 
 
 def reassemble_row(row: Mapping[str, Any] | None, shredded: _Type) -> dict[str, bytes] | None:
-    """Return `metadata` and `value` of a shredded variant, given its struct as a dictionary."""
+    """Return `metadata` and `value` of one shredded variant.
+
+    Args:
+        row: the struct of the variant as a dictionary; None for NULL.
+        shredded: the type of the struct.
+    """
     if row is None:
         return None
     metadata = row.get("metadata")

@@ -117,7 +117,10 @@ class MemoryFiles:
 
 
 class _Output(io.BytesIO):
-    """An output file that `close` creates, unless its `with` block raises an exception."""
+    """An output file that is created when it is closed.
+
+    If the `with` block raises an exception, the file isn't created.
+    """
 
     def __init__(self, publish: Callable[[bytes], None]) -> None:
         super().__init__()

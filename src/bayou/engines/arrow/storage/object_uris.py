@@ -21,7 +21,7 @@ _CANONICAL = {
     "abfss": "abfss",
     "hdfs": "hdfs",
 }
-"""Canonical scheme by scheme, including Hadoop's schemes."""
+"""The canonical scheme for each supported scheme. The aliases include schemes of Hadoop."""
 
 _REMOTE = frozenset(
     {
@@ -34,21 +34,23 @@ _REMOTE = frozenset(
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(//)?")
 _MISTYPED = re.compile(r"[^\w/]*([A-Za-z][A-Za-z0-9+.\-]*?)[^\w/]*//")
-"""A URI whose colon is missing or mistyped: `s3//b/k`, `s3;//b/k`, ` s3://b/k`."""
+"""Regular expression that matches a mistyped URI: `s3//b/k`, `s3;//b/k`, ` s3://b/k`."""
 
 _LEADING_NAME = re.compile(r"[^\w/]*[A-Za-z0-9+.\-]*")
 _BUCKET = re.compile(r"[^\s/?#@:%\\\[\]\x00-\x1f\x7f]+")
 _CONTAINER = re.compile(rf"{_BUCKET.pattern}(?:@{_BUCKET.pattern})?")
-"""An Azure container, optionally with the host of the account's endpoint."""
+"""Regular expression that matches an Azure container, optionally followed by `@` and a host."""
 
 _NAME_NODE = re.compile(rf"(?:{_BUCKET.pattern}(?::\d+)?)?")
-"""Host and port of a name node, or the name of a name service; empty for Hadoop's default."""
+"""Regular expression that matches the authority of an HDFS URI: a name node's host and port, or a
+name service. The authority is empty for Hadoop's default file system."""
 
 _ODD_KEY = re.compile(r"//|^/|(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
 _REFUSED_KEY = re.compile(r"(?:^|/)\.{1,2}/|[\x00-\x1f\x7f]")
-"""Matches keys that are rejected: they have a folder `.` or `..`, or a control character.
+"""Regular expression that matches invalid keys: keys with a folder `.` or `..`, or with a control
+character.
 
-A key may end with a dot, because a listing can begin at any prefix of a name."""
+The last name in a key may be `.` or `..`, because a key can also be the prefix of a listing."""
 
 _FORMS = {"az": _CONTAINER, "abfs": _CONTAINER, "abfss": _CONTAINER, "hdfs": _NAME_NODE}
 
@@ -150,13 +152,14 @@ def _mistyped(path: str, scheme: str) -> ArgumentError:
 
 
 def check_bucket_options(root: str, options: dict[str, str]) -> None:
-    """Check and remove the options that set the bucket or account.
+    """Remove the options that set the bucket or account, which a URI already contains.
 
     Args:
+        root: the root of the URI, such as `s3://bucket`.
         options: storage options with lower-case names; changed in place.
 
     Raises:
-        ArgumentError: an option sets another bucket or account than `root`.
+        ArgumentError: the bucket or account in an option differs from that in `root`.
     """
     scheme, _, rest = root.partition("://")
     bucket, _, host = rest.partition("@")

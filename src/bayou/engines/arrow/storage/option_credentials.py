@@ -1,10 +1,10 @@
 """Separates credentials in storage options from credentials in the environment.
 
 The storage client (obstore) merges storage options with environment variables, and chooses one kind
-of credentials from the result. With an access key in the options, it also sends the session token
-of the environment. With a shared access signature in the options, it sends a bearer token of the
-environment. The token would reach a store that it doesn't belong to, and the store would reject the
-request. Credentials in the options therefore replace all credentials of the environment.
+of credentials from the result. The result may contain secrets from both. For example, obstore sends
+an access key from the options with a session token from the environment. The store would then
+receive a secret of another store, and would reject the request. In Bayou, credentials in the
+options replace all credentials in the environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIGNATURE = ("azure_storage_sas_token", "azure_storage_sas_key", "sas_token", "
 _BEARER = ("azure_storage_token", "bearer_token", "token")
 _CLIENT = ("azure_storage_client_id", "azure_client_id", "client_id")
 _PREFERRED = (*_BEARER, *_ACCOUNT_KEY)
-"""Variables that obstore prefers to a service principal."""
+"""Credentials of Azure that obstore uses instead of a service principal if both are set."""
 
 _OTHERS = (
     *_PREFERRED,

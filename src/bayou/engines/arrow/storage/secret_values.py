@@ -17,23 +17,25 @@ _SECRET = re.compile(
     r"|(?:azure_)?(?:storage_)?(?:client_secret|bearer_token|sas_token|token)|(?:azure_)?fabric_session_token"
     r"|(?:google_)?(?:bearer_token|service_account_key)"
 )
-"""Names of the options and environment variables that stores read as secrets, and names in the
-results of credential providers. An access key's ID isn't secret."""
+"""Regular expression that matches the names of secrets in storage options, environment variables
+and the results of credential providers. The ID of an access key isn't secret."""
 
 _LOGIN = re.compile(r"://([^\s/:@?#]*:(?!\d+(?:[/?#]|$))\S*|[^\s/?#]+)@")
-"""Matches the user and password, or the token, in a URL; not a port: `http://host:9000/a@b`."""
+"""Regular expression that matches the credentials in a URL: a user and a password, or a token. It
+doesn't match `http://host:9000/a@b`, where the host is followed by a port."""
 
 
 _MAX_PROVIDED = 400
-"""Number of secrets of a credential provider that are retained: of about a hundred credentials."""
+"""Maximum number of secrets that are retained for each credential provider. They are the secrets of
+about the last hundred refreshes."""
 
 
 class StoreSecrets:
-    """The secrets that stores sent in requests, so that messages don't show them. Thread-safe.
+    """The secrets in requests to object stores, which must not be in messages. Thread-safe.
 
-    Iterating yields all secrets of storage options, and the latest secrets of each provider. A
-    provider returns new secrets at each refresh. Older ones aren't needed, because a response can
-    only quote the secrets that were sent in its request.
+    Iterating yields all secrets of storage options, and the latest secrets of each credential
+    provider. Older secrets aren't needed, because an error response only quotes the secrets of its
+    own request.
     """
 
     def __init__(self) -> None:
@@ -54,9 +56,10 @@ class StoreSecrets:
     def record(
         self, provider: Callable[[], Mapping[str, Any]] | None, hosts: Collection[str]
     ) -> Callable[[], Mapping[str, Any]] | None:
-        """Return a credential provider that adds the secrets that `provider` returns.
+        """Return a credential provider that calls `provider`, and adds the secrets in the result.
 
         Args:
+            provider: the provider to wrap. If None, the method returns None.
             hosts: see `secret_values`.
         """
         if provider is None:
@@ -85,8 +88,8 @@ def secret_values(options: Mapping[str, Any], hosts: Collection[str] = ()) -> It
     signatures, and the passwords or tokens in URLs.
 
     Args:
-        hosts: values that aren't yielded, because messages may contain host names such as `minio`;
-            see `endpoint_hosts`.
+        hosts: result of `endpoint_hosts`. A value that equals one of these names isn't yielded,
+            because messages must be able to name the host.
     """
     for name, value in options.items():
         for part in _parts(name.lower(), value):

@@ -36,7 +36,7 @@ _IGNORED: Final = frozenset(
     {"aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "mount_allow_unsafe_rename"}
 )
 _RETRY_TIMEOUT: Final = dt.timedelta(seconds=60)
-"""Default duration of retries of a failing request; obstore's default is three minutes."""
+"""Default time limit for the retries of a request. The default of obstore is three minutes."""
 
 _ENDPOINTS: Final = frozenset({"base_url", "endpoint", "endpoint_url", "storage_endpoint"})
 _SEVERAL_LINES: Final = frozenset({"service_account_key", "proxy_ca_certificate"})
@@ -45,13 +45,14 @@ _REQUEST_VARIABLES: Final = re.compile(
     r"(access_key_id|secret_access_key|session_token|token|region|endpoint|endpoint_url"
     r"|account_name|account_key|sas_key|sas_token|client_id|client_secret|tenant_id)\Z"
 )
-"""Name suffixes of environment variables whose values obstore sends in requests."""
+"""Regular expression that matches the end of the name of an environment variable whose value
+obstore sends in requests."""
 _KNOWN_KEYS: Final = {
     "aws_": ("endpoint_url", "region", "access_key_id", "secret_access_key", "session_token"),
     "azure_": ("storage_account_name", "storage_account_key", "storage_sas_token", "endpoint"),
     "google_": ("service_account", "service_account_key", "application_credentials", "base_url"),
 }
-"""Options by service; an error about an unknown option suggests one of them."""
+"""Common options by the prefix of their service. Errors about an unknown option suggest them."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(r"https?://[^/\s]+", re.IGNORECASE)
 _DURATION = re.compile(r"(\d{1,18})\s*(ms|s|m|)")

@@ -18,21 +18,22 @@ from bayou.redaction import HIDDEN, is_panic, without_secrets
 
 _S3_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _RESPONSE_START = re.compile(r":\s*<(?:\?xml|Error)\b")
-"""Matches the start of a response in XML inside an obstore error."""
+"""Regular expression that matches the start of the store's XML response in an obstore error."""
 
 _PROVIDER_ERROR = re.compile(
     r"(?:role \S+: can't be assumed:|credentials of \S+: the catalog vends none)[^\n]*"
 )
-"""Matches the error of a credential provider inside the obstore error that contains it."""
+"""Regular expression that matches the message of a credential provider in an obstore error."""
 
 _INSTANCE_METADATA = (
     ("/latest/api/token", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     ("/metadata/identity/", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
     ("/computeMetadata/", "GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS"),
 )
-"""Pairs of a path and environment variables, for S3, Azure and Google Cloud Storage. If no
-credentials are configured, the client requests them at this path of the machine's metadata service.
-The variables configure credentials."""
+"""A pair for each of S3, Azure and Google Cloud Storage: a URL path and environment variables.
+
+If no credentials are configured, the client requests them from the machine's metadata service at
+this path. If the request fails, the error message suggests these variables."""
 
 _REJECTED_CREDENTIALS = frozenset(
     {
