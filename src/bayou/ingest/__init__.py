@@ -1,9 +1,9 @@
 """Kafka topics to Delta tables, exactly once.
 
-`load_configuration` reads a YAML file, and `run_pipeline` ingests the topics of the file. A
-`TopicTable` gives a program access to one topic's table: to write records without Kafka, compare
-the schema, run maintenance, read earlier versions and migrate JSON files.
-Importing this package starts nothing and imports neither Spark nor pydantic.
+`load_configuration` reads a YAML file, and `run_pipeline` ingests the topics of the file.
+`TopicTable` is an API for the table of one topic. It writes records without Kafka, compares the
+schema, runs maintenance, reads earlier versions and migrates JSON files. The import of this package
+starts nothing, and doesn't import Spark or pydantic.
 """
 
 from typing import TYPE_CHECKING

@@ -26,7 +26,7 @@ class TooManyRowsError(Exception):
 
 
 def driver_bytes(spark: SparkSession | StartupSession) -> int:
-    """Return how many bytes of rows the driver may hold in memory to merge an upsert."""
+    """Return the maximum size in bytes of the rows of an upsert that the driver may merge."""
     limit = ROW_OPERATIONS_SOURCE_BYTES.integer(spark=spark)
     return _DRIVER_BYTES if limit is None else limit
 

@@ -28,7 +28,8 @@ from bayou.spark.kafka import KafkaTasks
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 32 << 20
-"""If the dead letters in memory exceed this size in bytes, a task writes them to a file."""
+"""Maximum size in bytes of the dead letters that a task buffers. When they are larger, the task
+writes them to a file."""
 
 _CRASH_REASON = "the worker process crashed in each attempt to read this record"
 
@@ -53,10 +54,11 @@ class BatchTaskResult:
         new_fields: record fields for which the table has no column. If there are any, nothing
             was written, and the batch must be run again with more columns.
         times: for an upsert, the last timestamp in each offset range that the task read.
-        times_unknown: whether records of an upsert can't be ordered, because the first records of a
-            Kafka partition have no timestamp and `BatchTask.times_before` has no entry for them.
-            If True, nothing was written, and the batch must be run again. Before that, the driver
-            computes `times_before` from the `times` of all tasks.
+        times_unknown: whether the task can't order the records of an upsert by timestamp. This
+            happens if the first records that the task reads from a Kafka partition have no
+            timestamp, and `BatchTask.times_before` doesn't have the timestamp of earlier records.
+            If True, nothing was written. The driver computes `times_before` from the `times` of
+            all tasks, and runs the batch again.
         failure: the error that stopped the task; None if there was none. The task has deleted the
             files that it wrote.
     """
@@ -98,8 +100,9 @@ class BatchTask:
             committed to a table of `route-by`. Their records are skipped.
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python
             worker. These records become dead letters without being decoded.
-        times_before: for an upsert, known timestamps of earlier records; see `RecordTimes`.
-        exact_times: the argument `exact` of `RecordTimes`.
+        times_before: for an upsert, the argument `before` of `RecordTimes`, which fills in missing
+            timestamps.
+        exact_times: for an upsert, the argument `exact` of `RecordTimes`.
         max_bytes: maximum size in memory of a task's upsert rows in `run`.
         max_batch_bytes: maximum total of `BatchTaskResult.bytes_read` over all tasks; None for no
             limit.
@@ -294,9 +297,9 @@ class TaskRun:
         """Return a mask of the records in `batch` that are in the dead letter table already.
 
         Args:
-            candidates: mask of the records whose offsets are in the dead letter table. A recreated
-                topic uses the same offsets for other records. Therefore the fingerprints of these
-                records are compared with the fingerprints in `known_dead_letters`.
+            candidates: mask of the records whose Kafka partition and offset are in the dead letter
+                table. A recreated topic uses the same offsets for other records. Therefore, this
+                method also compares fingerprints.
         """
         positions = pc.indices_nonzero(candidates)
         records = batch.take(positions)
@@ -354,7 +357,8 @@ def _at_offsets(batch: pa.RecordBatch, offsets: Mapping[int, Collection[int]]) -
 
 
 MAX_CRASHING_RECORDS = 20
-"""Maximum number of crashing records in a batch; more crashes aren't caused by records."""
+"""Maximum number of records in a batch that crash a worker. If there are more, the records aren't
+regarded as the cause of the crashes."""
 
 
 def crashing_offsets(

@@ -67,7 +67,7 @@ class RowExpressions:
         where: the condition that rows must meet; None if there is no condition.
         masks: the mask of each field path; see `apply_masks`.
         ingestion_timestamp: time in microseconds since the epoch. It is the value of
-            `_kafka_timestamp` if no record of a record batch has a Kafka timestamp.
+            `_kafka_timestamp` for a record batch in which no record has a Kafka timestamp.
     """
 
     columns: tuple[tuple[StructField, RowExpression], ...] = ()
@@ -79,7 +79,7 @@ class RowExpressions:
         """Return the decoded records for which the condition is TRUE.
 
         If the condition is FALSE or NULL, the record is added to `Decoded.filtered`. If the
-        evaluation fails, the record is refused.
+        evaluation fails, the record becomes a dead letter.
 
         Args:
             decoded: the decoded records, before masks are applied.
@@ -103,8 +103,8 @@ class RowExpressions:
     def rejected(self, decoded: Decoded, source: pa.RecordBatch) -> pa.Array[Any]:
         """Return the positions of the decoded records for which the condition is FALSE.
 
-        The result doesn't include records for which the condition is NULL. If such a record is
-        valid, the caller filters it out. If it is invalid, the caller refuses it.
+        Records for which the condition is NULL aren't included. The caller filters out a valid
+        record of this kind. An invalid one becomes a dead letter.
         """
         values, _ = self._condition(decoded, source)
         return decoded.positions.filter(pc.fill_null(pc.invert(values), False))
@@ -112,14 +112,16 @@ class RowExpressions:
     def evaluate(
         self, expression: RowExpression, decoded: Decoded, source: pa.RecordBatch
     ) -> tuple[Decoded, pa.Array[Any]]:
-        """Evaluate an expression for decoded records; refuse a record if the evaluation fails.
+        """Evaluate an expression for decoded records.
+
+        If the evaluation fails for a record, the record becomes a dead letter.
 
         Args:
             decoded: the decoded records, before masks are applied.
             source: the records, with the columns of the Kafka source.
 
         Returns:
-            The records that aren't refused, and the expression's value for each of them.
+            The records for which the evaluation succeeds, and the expression's value for each.
         """
         values, failures = self._values(expression, decoded, source)
         if not failures:
@@ -128,9 +130,10 @@ class RowExpressions:
         return _refuse(decoded, failures), values.filter(remaining)
 
     def derive(self, decoded: Decoded, source: pa.RecordBatch) -> Decoded:
-        """Add the derived columns; refuse a record if the evaluation of an expression fails.
+        """Add the derived columns.
 
-        A derived column replaces the field with the same name.
+        A derived column replaces the field with the same name. If the evaluation of an expression
+        fails for a record, the record becomes a dead letter.
 
         Args:
             decoded: the decoded records, after masks are applied.
@@ -151,7 +154,7 @@ class RowExpressions:
         return _refuse(result, failures)
 
     def without_values(self, decoded: Decoded) -> Decoded:
-        """Add the derived columns with nulls, for records that delete a key."""
+        """Add the derived columns with nulls, for tombstones (records that delete a key)."""
         if not self.columns:
             return decoded
         count = len(decoded.positions)
@@ -187,7 +190,10 @@ class RowExpressions:
         decoded: Decoded,
         source: pa.RecordBatch,
     ) -> pa.RecordBatch:
-        """Append `_kafka_offset`, and each other Kafka metadata column that an expression reads."""
+        """Return `columns` with the Kafka metadata columns that the expressions read.
+
+        `_kafka_offset` is always added, because a batch without columns has no row count.
+        """
         read = {field.name for expression in expressions for field in expression.schema}
         for column in KAFKA_INPUTS:
             # Keep at least one column, because a batch without columns has no row count.
@@ -275,9 +281,9 @@ class RowExpression:
 
 
 def _outside_years(values: Any) -> Any:
-    """Return a mask of dates and timestamps that Python doesn't support; None if there are none.
+    """Return a mask of dates and timestamps outside of the years 1 to 9999; None if there are none.
 
-    Functions such as `timestamp_seconds` compute them from numbers in another unit.
+    Functions such as `timestamp_seconds` return such values if a number is in another unit.
     """
     limits: tuple[dt.date, dt.date] = (dt.date.min, dt.date.max)
     if pa.types.is_timestamp(values.type):
