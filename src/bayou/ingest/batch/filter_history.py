@@ -25,14 +25,14 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Attributes:
         where: the condition; None if records weren't filtered.
-        columns: the expressions of all derived columns. Empty if the condition reads no derived
-            column.
+        columns: the expression of each derived column, by column name. Empty if the condition
+            reads no derived column.
         deletes: whether records that are filtered out delete the rows of their keys.
         starts: for each Kafka partition, the first offset to which the condition applies. The
             offset is 0 for a partition that isn't in the mapping.
         replays: for each Kafka partition, the offset ranges (start, exclusive end) of the dead
-            letters that were replayed with the condition. Because the number of ranges is limited,
-            they may also contain offsets of records that aren't dead letters.
+            letters that were replayed with the condition. To limit the number of ranges, nearby
+            ranges are joined. A range may therefore contain offsets of other records.
     """
 
     where: str | None = None

@@ -56,10 +56,14 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Find the fields that a path matches, also in nested structs; yield their types.
+    """Yield the type of each field that a path leads to, and whether a rest of the path is left.
 
-    Each type is yielded with a boolean. It is true if the path continues below the field, for
-    example because the field is a string that contains JSON.
+    A rest is left if the path continues below a field that isn't a struct. For example, the field
+    may be a string that contains JSON.
+
+    Args:
+        fields: the fields of a schema or struct.
+        parts: the path, split at its dots.
     """
     known = list(fields)
     for at, rest in _matches(known, parts):

@@ -67,9 +67,9 @@ class MicroBatchWriter:
 
     Args:
         on_retry: called with the failure of an attempt before the attempt is repeated.
-        change_lock: the lock of a table that several topics write. A batch that creates
-            the table or is retried after a conflict holds the lock. None if no other topic writes
-            the table.
+        change_lock: a lock for a table that several topics write; None if no other topic writes
+            the table. A batch holds the lock while it creates the table, and when it is retried
+            after a conflict.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class MicroBatchWriter:
         self.open()
 
     def record_checks(self) -> None:
-        """Record in idle tables that they were checked for a RESTORE.
+        """Record in the target table that it was checked for a RESTORE.
 
         See `TargetTable.record_check`.
         """
@@ -301,12 +301,12 @@ class MicroBatchWriter:
     def _within_bytes(
         spans: Mapping[int, OffsetSpan], results: Sequence[BatchTaskResult], max_bytes: int | None
     ) -> tuple[Mapping[int, OffsetSpan] | None, int | None]:
-        """Check the size of a batch's records against the limit `max_bytes`.
+        """Return the offset ranges and the size limit for another attempt to read a batch.
 
-        Returns:
-            The offset ranges for another attempt, and the size limit for the attempt. The ranges
-            are None if no other attempt is needed. The limit is None if the ranges can't be
-            shortened any more. Another attempt then reads the same ranges without a limit.
+        If the batch is within the limit `max_bytes`, the ranges are None: no other attempt is
+        needed. If the batch is too large, the ranges are shortened. If they can't be shortened,
+        the limit is None, and the same ranges are read without a limit. In this case, the ranges
+        are None if the tasks have already read all records.
         """
         read = sum(r.bytes_read for r in results)
         if max_bytes is None or read <= max_bytes:
@@ -318,10 +318,10 @@ class MicroBatchWriter:
         return (spans if any(r.batch_too_large for r in results) else None), None
 
     def _is_large(self, spans: Mapping[int, OffsetSpan]) -> bool:
-        """Whether an upsert's rows may exceed the driver's memory.
+        """Whether the rows of an upsert may be too large for a merge in the driver.
 
-        True if an earlier batch exceeded this memory, and `spans` has at least half as many offsets
-        as that batch.
+        This is assumed if they were too large in an earlier batch, and `spans` has at least half as
+        many offsets as that batch.
         """
         size = sum(span.end - span.start for span in spans.values())
         return self._large is not None and 2 * size >= self._large

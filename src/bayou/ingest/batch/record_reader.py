@@ -102,8 +102,8 @@ class RecordReader:
     def decode(self, source: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded, bool]]:
         """Decode and filter a batch, apply masks and add derived columns; see `read`.
 
-        Yields tuples of records, their decoded values, and whether the records delete their keys.
-        From the first new field on, nothing is yielded.
+        Yields tuples of records, their decoded values, and whether the records delete rows of an
+        upsert. From the first new field on, nothing is yielded.
         """
         reading = self._reading
         for part, decoded, deleted in self._decoded(source):
@@ -128,7 +128,10 @@ class RecordReader:
             yield part_with_key, accepted, deleted
 
     def _key_decoder(self) -> RecordDecoder:
-        """Return a decoder of only the key and ordering columns; it doesn't validate records."""
+        """Return a decoder for the upsert keys of records that the filter removes.
+
+        It decodes only the key columns and ordering columns, and doesn't validate records.
+        """
         reading = self._reading
         assert reading.upsert is not None
         columns = key_columns(reading.plan.columns, reading.upsert)

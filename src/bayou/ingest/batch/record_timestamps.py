@@ -28,8 +28,8 @@ LOWEST_TIME = 0
 """Microseconds since the epoch: the timestamp if no other record has one."""
 
 TimesBefore: TypeAlias = Mapping[int, Mapping[int, int | None]]
-"""By partition and offset: the timestamp of the nearest record before the offset that has one, in
-microseconds since the epoch. None if no record before the offset has a timestamp."""
+"""The last timestamp before an offset, by Kafka partition and offset, in microseconds since the
+epoch. None if no record before the offset has a timestamp."""
 
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 
@@ -54,13 +54,13 @@ class RecordTimes:
 
     Args:
         starts: the first offset of the task's range, for each partition.
-        before: timestamps of records that other tasks or earlier batches have read.
-        exact: whether `before` must have an entry for exactly the first offset of a range. If
-            False, the entry for the nearest offset at or before the first offset is used.
+        before: the last timestamps before offset ranges, from other tasks or earlier batches.
+        exact: whether `before` must have an entry for the first offset of a range. If False and
+            there is no such entry, the entry for the nearest lower offset is used.
 
     Attributes:
-        unknown: the partitions whose first records have no timestamp and can't be ordered, because
-            `before` has no entry for their range.
+        unknown: the partitions in which records can't be ordered. Their first records have no
+            timestamp, and `before` has no entry for their range.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class RecordTimes:
 def times_before_ranges(
     known: Mapping[int, int | None], ranges: Iterable[RangeTime]
 ) -> dict[int, dict[int, int | None]]:
-    """Return the last timestamp before each range of a batch, by partition and start of the range.
+    """Return the last timestamp before each range of a batch, by partition and by start offset.
 
     Args:
         known: for each partition, the last timestamp before its first range.
@@ -144,9 +144,9 @@ def last_times(
 
 
 def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> LastTimes:
-    """For each partition, find the last row or deleted key with a timestamp.
+    """Return the offset and timestamp of the last row or deleted key that has a timestamp.
 
-    Returns the offset and the timestamp of this row or key.
+    The result has an entry for each Kafka partition.
 
     Args:
         tables: the target of an upsert, and the table of its deleted keys.
@@ -161,9 +161,9 @@ def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> LastTimes:
 def times_of_dead_letters(
     dead_letters: SnapshotHandle, topic: str, covered: Mapping[int, int]
 ) -> LastTimes:
-    """For each partition, find the last dead letter with a timestamp.
+    """Return the offset and timestamp of the last dead letter that has a timestamp.
 
-    Returns the offset and the timestamp of this dead letter.
+    The result has an entry for each Kafka partition.
 
     Args:
         covered: the next offset to read of each partition. Dead letters at or after this offset are
@@ -175,7 +175,7 @@ def times_of_dead_letters(
 
 
 LastTimes: TypeAlias = dict[int, tuple[int, int]]
-"""By partition: an offset, and its timestamp in microseconds since the epoch."""
+"""By Kafka partition: the offset of a record, and its timestamp in microseconds since the epoch."""
 
 
 def _add_table(

@@ -41,7 +41,8 @@ from bayou.protocol.file_names import MAX_FOLDER_NAME_BYTES, partition_directory
 from bayou.protocol.schema import STRING, StructField, StructType
 
 TIME_PARTS = {"year": (pc.year, 4), "month": (pc.month, 2), "day": (pc.day, 2)}
-"""Partition columns that are derived from the event time: pyarrow's function, number of digits."""
+"""Partition columns that are derived from the event time. For each column: the function of pyarrow
+that returns the number, and the number of digits."""
 _KAFKA_KEY = "_kafka_key"
 _KEY_JSON = "key_json"
 _UTC_MICROSECONDS = pa.timestamp("us", tz="UTC")
@@ -58,8 +59,8 @@ class RowLayout:
         metadata_columns: names of the optional columns in `RECORD_COLUMNS` that the table has.
         unstored: lowercase names of columns in `record` that aren't stored in the table.
         derived: the columns that SQL expressions define (`processing.columns`).
-        dropped: columns that the table has although `processing.drop` now removes their fields;
-            they are null in new rows.
+        dropped: columns of the table whose fields are now removed by `processing.drop`. They are
+            null in new rows.
     """
 
     record: StructType
@@ -187,9 +188,16 @@ def with_key_json(
 ) -> tuple[Decoded, pa.RecordBatch]:
     """If the layout has `_kafka_key_json`, add a column with the decoded Kafka keys as JSON.
 
-    If a key can't be decoded and `deleted` is false, the record is refused. If `deleted` is true,
-    the records delete rows, and `_kafka_key_json` is null for this key. Returns the decoded batch,
-    and the records with the new column.
+    If a key can't be decoded, the record becomes a dead letter. If `deleted` is true, the column is
+    null for this key instead.
+
+    Args:
+        decoded: the decoded batch.
+        source: the records, with the columns of the Kafka source.
+        deleted: whether the records delete rows of an upsert.
+
+    Returns:
+        The decoded batch without the new dead letters, and the records with the new column.
     """
     if "_kafka_key_json" not in layout.metadata_columns:
         return decoded, source
@@ -213,7 +221,10 @@ def with_key_json(
 def record_field_columns(
     schema: StructType, partition_columns: Sequence[str], metadata_columns: Sequence[str] = ()
 ) -> StructType:
-    """Return a table's columns of record fields, without the columns that `RowLayout` adds."""
+    """Return the columns of a table that contain record fields.
+
+    These are all columns except Kafka metadata columns and partition columns from the event time.
+    """
     added = {*KAFKA_COLUMNS.names, *metadata_columns}
     for name in partition_columns:
         field = schema.get(name)
@@ -254,7 +265,7 @@ def _time_part(part: str, timestamps: pa.Array[Any]) -> pa.Array[Any]:
 
 
 _MAX_ESCAPED_BYTES = 3
-"""Maximum length of an escaped byte of a partition value."""
+"""Maximum number of bytes to which one byte of a partition value is escaped in a folder name."""
 
 
 def with_partition_strings(
@@ -262,7 +273,7 @@ def with_partition_strings(
 ) -> Decoded:
     """Replace empty strings and empty binary values of partition columns by null.
 
-    Records with partition values that the table can't store are refused.
+    If the table can't store the partition values of a record, the record becomes a dead letter.
 
     Args:
         folders: whether the folder names of data files contain the partition values. If True, the

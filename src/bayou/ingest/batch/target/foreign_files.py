@@ -16,7 +16,8 @@ from bayou.kernel.engine import Engine
 from bayou.protocol.properties import TableProperties, normalize
 
 _OWN = r"part-\d{5}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-c000"
-"""Pattern of the pipeline's data files, which an interrupted batch may have left behind."""
+"""Regular expression that matches the beginning of the names of the pipeline's data files. An
+interrupted batch may have left such files."""
 
 _LOG = "_delta_log"
 
@@ -52,8 +53,8 @@ def foreign_file(topic: Topic, engine: Engine) -> str | None:
 def check_new_folder(topic: Topic, engine: Engine, version: int | None) -> None:
     """Check that the folder of a new table has no files of other programs.
 
-    Only topics that a pattern selects and that don't share a table are checked, because the name of
-    such a topic determines the path of its table. Nothing is checked if the table exists.
+    Nothing is checked if the table exists. Otherwise, the folder is checked if its path depends on
+    the name of a Kafka topic: a pattern selects the topic, and the topic has its own table.
 
     Args:
         version: the version of the topic's table; None if there is no table.

@@ -41,10 +41,10 @@ class RowRange:
 def missing_last_rows(engine: Engine, topic: Topic, snapshot: Snapshot) -> tuple[RowRange, ...]:
     """Return the last recorded offsets and last migrated batches for which the table has no row.
 
-    The result isn't empty if a RESTORE has removed rows that the topic read from Kafka or migrated.
-    Rows that a program wrote, and rows of replayed dead letters, aren't checked. A row may also be
-    missing for another reason: its record was filtered out or became a dead letter, or the row was
-    deleted.
+    If a RESTORE has removed rows that the topic read from Kafka or migrated, the result has at
+    least one range. A row may also be missing for another reason: its record was filtered out or
+    became a dead letter, or the row was deleted. Rows that a program wrote, and rows of replayed
+    dead letters, aren't checked.
     """
     name, transactions = topic.config.kafka_topic, snapshot.transactions
     ranges = [
@@ -94,7 +94,10 @@ def _contains(rows: RowRange, partitions: pa.Array[Any], offsets: pa.Array[Any])
 def _migrated_ranges(
     engine: Engine, topic: Topic, transactions: Mapping[str, int]
 ) -> list[RowRange]:
-    """For each migrated folder, return the sequence numbers of its last batch that has records."""
+    """Return a range for each migrated folder: the rows of its last batch that has records.
+
+    Migrated rows have the partition -1, and a sequence number instead of a Kafka offset.
+    """
     from bayou.ingest.migration.ledger import application_id, migrated_source
 
     folders = {migrated_source(application) for application in transactions} - {None}

@@ -40,8 +40,9 @@ def input_properties(layout: RowLayout, known: Mapping[str, str]) -> dict[str, s
     """Return the table property with the types of fields that only expressions read.
 
     Args:
-        known: the table's current properties. The types of fields that `layout.inputs` doesn't have
-            are copied from them.
+        layout: the current layout; `layout.inputs` has the types of the current fields.
+        known: the table's current properties. Fields that only these properties contain are copied
+            to the result.
     """
     inputs = {f.name.lower(): f for f in _input_columns(known)}
     inputs |= {f.name.lower(): f for f in layout.inputs}
