@@ -14,8 +14,8 @@ from bayou.kernel.expressions.model import Expression
 Number = TypeVar("Number", int, float)
 
 CommitMetadata: TypeAlias = str | Mapping[str, object]
-"""Entries to add to the `commitInfo` of a commit. `history` returns these entries. A string is the
-value of the entry `userMetadata`, as in Spark. A dictionary has a JSON value for each entry."""
+"""Entries to add to the `commitInfo` of a commit; `history` returns them. A string is the value of
+the entry `userMetadata`, as in Spark. A dictionary maps the names of entries to JSON values."""
 
 
 def checked_path(path: object) -> str:
@@ -83,7 +83,8 @@ def checked_number(
     """Check and return a numeric argument, which may be None.
 
     Args:
-        noun: description of the value in the error, such as `a number of rows`.
+        argument: name of the argument, for the error.
+        noun: description of a valid value, for the error, such as `a number of rows`.
         minimum: the lowest valid number.
         whole: whether the number must be an integer.
     """

@@ -61,7 +61,7 @@ class ChangesHandle:
     def end_version(self) -> int | None:
         """The last version; None if the range contains no commit.
 
-        To read later changes, start at the next version.
+        To read only later changes next time, start at `end_version + 1`.
         """
         return self._changes.end_version
 

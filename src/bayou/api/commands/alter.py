@@ -401,9 +401,10 @@ class TableAlterer(BoundTable):
         return self.set_table_properties({"comment": checked_string(description, "description")})
 
     def cluster_by(self, *columns: ColumnName) -> int:
-        """Cluster the table by up to four columns, from the next `optimize` on.
+        """Set the table's clustering columns, at most four.
 
-        Without columns, clustering is turned off.
+        Existing files don't change until the next `optimize`. A call without columns turns
+        clustering off.
 
         Raises:
             SchemaError: the table is partitioned; or a column doesn't exist, has no statistics, or

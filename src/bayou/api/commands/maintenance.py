@@ -63,7 +63,8 @@ class Maintenance(BoundTable):
         Args:
             retention_hours: retention period of unused files; None for the table property
                 `delta.deletedFileRetentionDuration` (default: a week).
-            dry_run: whether to delete nothing. `inventory` of the result lists the files.
+            dry_run: whether to list the files without deleting them. The list is the attribute
+                `inventory` of the result.
             enforce_retention_duration: whether to reject a retention period that is shorter than
                 the table property.
             full: whether to list the table's folder. If False, the files are looked up in the log.
@@ -112,7 +113,7 @@ class Maintenance(BoundTable):
                 at or before this time.
             ignore_missing_files: whether to restore even if data files are missing. Reads of these
                 files then fail.
-            dry_run: whether to commit nothing and only return the metrics.
+            dry_run: whether to return the metrics of the restore without committing it.
 
         Raises:
             ArgumentError: the version isn't earlier than the latest version.
@@ -156,8 +157,8 @@ class Maintenance(BoundTable):
         Writes to the clone don't change this table. A shallow clone refers to this table's data
         files, so a vacuum of this table may delete files that the clone still needs. A deep clone
         copies the files. To update a deep clone, repeat the call with `replace=True`. The call then
-        copies only the files that were added to this table after the last clone. It removes files
-        from the clone that this table no longer has.
+        copies the files that this table has added since the last clone. Files that this table has
+        removed since then are also removed from the clone.
 
         Args:
             target: path of the new table, in the same store.

@@ -193,9 +193,10 @@ class TableMerger:
         )
 
     def _with_columns_of(self, source: pa.Schema) -> MergeDefinition:
-        """Return the definition with clauses that assign all source columns except `except_cols`.
+        """Return the definition with `except_cols` applied.
 
-        Clauses without `except_cols` don't change.
+        A clause with `except_cols` gets assignments of all other source columns. Clauses without
+        `except_cols` don't change.
         """
         clauses = [
             replace(clause, assignments=self._all_columns(source, names)) if names else clause

@@ -23,7 +23,7 @@ from bayou.kernel.commands.optimize.upgrade_uniform import upgrade_uniform
 from bayou.version import ENGINE_INFO
 
 _MEMORY_BYTES = 512 << 20
-"""Number of bytes of memory that a sort of rows uses."""
+"""Memory in bytes for sorting rows; all concurrent sorts of a call share it."""
 
 
 class TableOptimizer(BoundTable):
