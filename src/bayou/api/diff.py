@@ -249,7 +249,8 @@ def _chunks(read: PlannedRead, wanted: int) -> Iterator[pa.RecordBatch]:
     hashes this whole table first, so a lookup for each small batch would be slow.
 
     Args:
-        wanted: number of wanted digests.
+        wanted: number of wanted digests. A larger batch has at least a quarter of this number of
+            rows, or `_CHUNK_BYTES` bytes; the last batch may be smaller.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0

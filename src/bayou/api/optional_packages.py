@@ -6,7 +6,12 @@ from bayou.errors import PrerequisiteError
 
 
 def missing_extra(extra: str, feature: str) -> PrerequisiteError:
-    """Return the error for a missing package, which the pip extra of the same name installs."""
+    """Return the error for an optional package that isn't installed.
+
+    Args:
+        extra: name of the package, which is also the name of the pip extra that installs it.
+        feature: the feature that needs the package, for the message.
+    """
     return PrerequisiteError(
         f"{feature}: the Python package {extra!r} isn't installed. Install it with: "
         f"pip install 'bayou[{extra}]'.",

@@ -36,10 +36,10 @@ _FILES = 100
 class DeltaDataset(pads.FileSystemDataset):
     """One version of a Delta table as a `pyarrow.dataset.Dataset`.
 
-    The kernel reads the rows, so the dataset supports the same tables as `to_arrow`. A scan reads
-    only the columns that the scanner needs. The kernel uses the scanner's filter for data skipping,
-    and pyarrow then filters the rows. DuckDB, Polars, and methods of pyarrow that return rows, such
-    as `to_table`, call `scanner`. Rows are in the order of the files in the log.
+    DuckDB, Polars, and pyarrow's methods that return rows, such as `to_table`, call `scanner`. The
+    kernel then reads the rows, so the dataset supports the same tables as `to_arrow`. The kernel
+    reads only the columns that the scanner needs, and uses the scanner's filter for data skipping.
+    pyarrow then filters the rows. Rows are in the order of the files in the log.
 
     pyarrow's C++ code can't read the data files: `get_fragments`, and functions that don't use
     `scanner`, raise an error.
