@@ -31,8 +31,9 @@ _INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 def fitting_schema(rows: pa.Schema, schema: StructType, *, widens: bool) -> pa.Schema:
     """Return the schema to which `cast_batches` casts rows before they are written to a table.
 
-    If a cast to the table's type may be lossless, a column gets this type. `cast_batches` raises an
-    error if the cast would change a value. Other columns keep their type, which the kernel checks.
+    A column gets the table's type if a cast to this type can be lossless. Other columns keep their
+    type, and the kernel raises an error if the type doesn't match. `cast_batches` raises an error
+    if a cast would change a value.
 
     Args:
         rows: the schema of the rows.

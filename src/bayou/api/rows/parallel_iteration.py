@@ -205,7 +205,13 @@ class _ReaderPool(Generic[_T]):
             return number, source
 
     def _put(self, number: int, item: _T) -> bool:
-        """Wait until the queue has room, and add the item; return False if the pool is stopped."""
+        """Add an item to its queue, and wait while the queue is full.
+
+        Returns False, without adding the item, if the pool is stopped.
+
+        Args:
+            number: index of the source that yielded the item.
+        """
         queue = number if self._in_order else 0
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or len(self._queues[queue]) < self._ahead)
