@@ -220,8 +220,9 @@ class _Request:
         """Reject arguments that can't be combined.
 
         Args:
-            spelled: the name that the caller used for an argument with two names. The keys are
-                Bayou's names. For example, the value for `replace_where` may be `predicate`.
+            spelled: for each argument with two names, the name that the caller used, by Bayou's
+                name. For example, `{"replace_where": "predicate"}` if the caller used `deltalake`'s
+                name.
         """
         overwrites = {
             spelled["overwrite_schema"]: self.overwrite_schema,

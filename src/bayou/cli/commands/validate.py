@@ -113,11 +113,11 @@ def validate(
 
 
 def _routes(routes: RouteByConfig | None, *, shown: bool) -> dict[str, str]:
-    """Return the output column `route-by` of a topic, as a dictionary.
+    """Return a topic's cell in the output column `route-by`, as an item of the row's dictionary.
 
     Args:
-        routes: the settings of `route-by`, whose paths are returned, separated by commas. If None,
-            the column contains an empty string.
-        shown: whether the output has the column. If False, an empty dictionary is returned.
+        routes: the topic's settings of `route-by`; the cell lists their paths. If None, the cell is
+            an empty string.
+        shown: whether the output has the column. If False, the dictionary is empty.
     """
     return {"route-by": "" if routes is None else ", ".join(routes.paths)} if shown else {}

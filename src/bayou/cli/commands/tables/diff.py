@@ -127,11 +127,11 @@ def _show(
 def _counted(
     reader: pa.RecordBatchReader, counts: dict[str, int], change: str, max_rows: int | None
 ) -> pa.RecordBatchReader:
-    """Return a reader of the same rows that counts the rows with `-` and `+` while it is read.
+    """Return a reader of the same rows. Reading it also counts the rows with `-` and with `+`.
 
     Args:
-        counts: the counts by value of the column `change`. The reader updates them.
-        change: name of the column that contains `-` or `+`.
+        counts: the number of rows by value of the change column, `-` or `+`; changed in place.
+        change: name of the change column.
         max_rows: number of rows after which the reader ends; None for all rows.
     """
     import pyarrow as pa
