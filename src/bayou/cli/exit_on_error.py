@@ -37,8 +37,8 @@ WRONG_USAGE = 2
 INTERRUPTED = 130
 
 _OPTIONS = frozenset({"columns", "key", "limit", "retention_hours", "target_size", "version"})
-"""Arguments of methods that have the same name as an option of a command. An error message about
-such an argument names the option instead."""
+"""Names of method arguments for which commands have an option of the same name. A message about
+such an argument begins with the option, such as `--limit`, instead of the argument's name."""
 
 
 @contextlib.contextmanager

@@ -187,8 +187,8 @@ def split_names(names: str | None) -> list[str] | None:
 def select_topics(configuration: Configuration, names: Sequence[str] | None) -> tuple[Topic, ...]:
     """Return the topics with the names that the user passed; all topics if `names` is empty.
 
-    A name is the key of a topic, the name or path of a topic's table, or the key of a section in
-    the configuration, which can contain several topics.
+    A name is the key of a topic, or the name or path of a topic's table. It can also be the key of
+    a section in the configuration, and then selects all topics of the section.
     """
     if not names:
         return configuration.topics

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bayou.ingest.monitoring import Monitor
 
 _UNLIMITED_WIDTH = 4_000
-"""Console width for output to a pipe or a file, so large that no line is wrapped."""
+"""Console width in characters for output to a pipe or a file, so large that no line is wrapped."""
 
 
 class ConsoleOutput:

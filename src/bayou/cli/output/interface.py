@@ -61,6 +61,7 @@ class RowsOutput(Messages, Protocol):
         """Print rows that all have the same keys.
 
         Args:
+            event: ignored; only `Output.rows` uses this argument.
             empty: text to print if there are no rows; ignored in formats for programs.
         """
         ...
@@ -108,6 +109,7 @@ class Output(Messages, Protocol):
         """Print rows that all have the same keys.
 
         Args:
+            event: type of each object in JSON output, the value of its key `event`.
             empty: text to print if there are no rows; ignored in JSON output.
         """
         ...

@@ -37,7 +37,7 @@ _BY_ENDING = {
 }
 
 _MAX_BYTES = 1 << 26
-"""Size in bytes above which batches are divided before they are converted to text."""
+"""Maximum size in bytes of a batch that is converted to text. Larger batches are divided first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ class _TextWriter:
 
 
 def _bounded(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Divide a batch into batches of at most `_MAX_BYTES` bytes, or of one row."""
+    """Divide a batch into batches of at most `_MAX_BYTES` bytes; a single row may be larger."""
     if batch.num_rows == 0:
         return
     if batch.nbytes <= _MAX_BYTES or batch.num_rows == 1:
