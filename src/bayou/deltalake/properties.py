@@ -73,8 +73,9 @@ class PostCommitHookProperties:
 
     Attributes:
         create_checkpoint: whether to write a checkpoint at the table's checkpoint interval.
-        cleanup_expired_logs: whether to delete expired log files. If None, they are deleted when a
-            checkpoint is written, unless `delta.enableExpiredLogCleanup` is false.
+        cleanup_expired_logs: True deletes expired log files after the operation, False never. If
+            None, they are deleted when a checkpoint is written, unless
+            `delta.enableExpiredLogCleanup` is false.
     """
 
     create_checkpoint: bool = True

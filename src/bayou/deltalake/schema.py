@@ -84,7 +84,7 @@ class _Type(ABC):
 
 
 class PrimitiveType(_Type):
-    """A type without elements, such as `long`, `string` or `decimal(10,2)`; `type` is its name."""
+    """A type without nested types; `type` is its name, such as `long` or `decimal(10,2)`."""
 
     def __init__(self, data_type: str) -> None:
         self._kernel = _parsed(data_type)
