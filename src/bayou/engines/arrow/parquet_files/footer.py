@@ -53,8 +53,9 @@ def read_written_statistics(
 ) -> FileStatistics:
     """Return the statistics of a new file that Spark's Parquet writer has written.
 
-    The statistics are read from the footer. Spark omits the statistics of a column chunk if its
-    values are longer than about 2,000 bytes. These statistics are computed from the values.
+    The statistics are read from the footer. Spark omits the statistics of a column chunk with
+    values longer than about 2,000 bytes. The statistics of such a column chunk are computed from
+    its values.
 
     Args:
         prefix_length: number of characters to which the bounds of strings are truncated.

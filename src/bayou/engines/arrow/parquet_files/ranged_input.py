@@ -183,7 +183,8 @@ class RangedInput(io.RawIOBase):
         """Wait until the range `_parts[index]` has arrived.
 
         Returns:
-            Whether the bytes of the range are buffered. Bytes that have been read are released.
+            Whether the bytes of the range are buffered. Bytes are released after they have been
+            read, so the result is then False.
         """
         while self._arrived <= index and self._arriving is not None:
             data = next(self._arriving, None)

@@ -95,9 +95,10 @@ class OpenParquet:
     ) -> bool:
         """Replace `reader` by a reader that decodes strings faster, if there is one.
 
-        The new reader decodes strings to other Arrow types.
+        The new reader decodes string columns as `large_string` or as dictionary arrays.
 
         Args:
+            schema: the current result of `schema()`.
             leaves: indexes of the leaf columns to decode.
             groups: indexes of the row groups to decode.
             dictionaries: whether the caller converts columns to dictionary arrays.
@@ -284,8 +285,8 @@ def _runs(numbers: Sequence[int], max_length: int) -> Iterator[list[int]]:
 
 _SAMPLE_ROWS = 8192
 _HARDLY_REPEATING = 0.9
-"""Maximum fraction of values in a sample that are distinct. If a column has a higher fraction, the
-column is written without a dictionary."""
+"""Maximum fraction of distinct values in a sample of a column. If a column has a higher fraction, it
+is written without a dictionary."""
 
 
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
