@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _LONG_STRING = 1024
-"""Number of bytes from which a string is long.
+"""Minimum length of a long string, in bytes.
 
-If a column has a long string in a row group, the column's bounds are computed from the rows,
-because pyarrow may omit them from the footer.
+If a row group has a long string in a column, the column's bounds in this row group are computed
+from the rows, because pyarrow may omit them from the footer.
 """
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -95,9 +95,9 @@ class StatisticsCollector:
         without_bounds: indices of leaf columns whose bounds in the footer are invalid.
         rows_are_seen: whether the caller passes all rows to `add`. If False, only the reliable
             statistics of the footer are returned.
-        counts_nan: whether the file's writer counts NaN in the bounds, as the largest value. If
-            True, the maxima of float columns in the footer are used. This argument is ignored if
-            `rows_are_seen` is True.
+        counts_nan: whether the file's writer includes NaN in the bounds, as the largest value (see
+            `orders_nan_last`). If True, the maxima of float columns in the footer are used. This
+            argument is ignored if `rows_are_seen` is True.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class StatisticsCollector:
         """Return the bounds from the footer without NaN; None if the minimum is NaN.
 
         If the writer orders NaN above all numbers, a minimum of NaN means that all values are NaN.
-        For other writers, it only means that the row group contains NaN.
+        For other writers, a minimum of NaN only means that the row group contains NaN.
         """
         low, high = bounds
         if not _is_nan(low) and not _is_nan(high):
@@ -235,8 +235,8 @@ class StatisticsCollector:
     def _upper_bound(self, string: str) -> str | None:
         """Return an upper bound of `string` with at most `prefix_length` + 1 characters.
 
-        The bound is for the order of UTF-8. Returns None if the character after the prefix is the
-        largest character of Unicode.
+        Strings are ordered by their UTF-8 bytes. In the bound of a longer string, the character
+        after the prefix is replaced by a larger one. Returns None if there is no larger character.
         """
         if len(string) <= self._prefix_length:
             return string

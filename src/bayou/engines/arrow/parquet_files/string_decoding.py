@@ -35,10 +35,11 @@ about the time that faster decoding saves for 2,000 strings.
 """
 
 _MAX_ENCODED_BYTES = 2
-"""Maximum size in bytes of a column chunk with its dictionary, divided by its number of values.
+"""Maximum average number of bytes for each value of a column chunk, to decode it as a dictionary.
 
-A higher average means that few values are equal, or that the chunk contains plain pages because its
-dictionary was full. pyarrow would add the values of plain pages to the dictionary, which is slow.
+The average includes the chunk's dictionary. If it is higher, few values are equal, or the chunk
+contains plain pages because its dictionary was full. pyarrow would add the values of plain pages to
+the dictionary, which is slow.
 """
 
 _MAX_BYTES = (1 << 31) - 1

@@ -93,6 +93,8 @@ class ConditionalPuts:
         because the key exists after the first one. The check deletes the key if it created the key.
 
         Args:
+            identity: identity of the bucket; see `store_identity`.
+            root: URI of the bucket, for the error.
             key: key of the file to write. If it isn't in a log folder, nothing is checked.
             secrets: values that no message may contain; see `secret_values`.
 

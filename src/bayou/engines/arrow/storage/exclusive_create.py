@@ -95,9 +95,9 @@ def publish_exclusively(
 def is_unchanged(path: str, status: os.stat_result, data: bytes) -> bool:
     """Whether the file at `path` is still the file that was published there.
 
-    On local disks, delta-spark can replace the file: it checks whether the path exists, and then
-    renames its own file to the path. If the path doesn't exist, log cleanup has deleted the
-    file, and the result is True.
+    On local disks, delta-spark can replace the file: it first checks that there is no file at the
+    path, and later renames its own file to the path. If there is no file at the path now, log
+    cleanup has deleted the published file, and the result is True.
 
     Args:
         status: status of the published file.
