@@ -151,8 +151,8 @@ def _structs(fields: ThriftStruct, number: int) -> list[ThriftStruct]:
 def orders_nan_last(created_by: str | None) -> bool:
     """Whether a writer includes NaN in the bounds of a column chunk, as the largest value.
 
-    This is true for parquet-mr, which Spark uses. If its maximum isn't NaN, the column chunk
-    contains no NaN. Other writers may ignore NaN.
+    This is true for parquet-mr, which Spark uses. If the maximum in its statistics isn't NaN, the
+    column chunk contains no NaN. Other writers may ignore NaN.
 
     Args:
         created_by: the writer's name and version in the footer.
