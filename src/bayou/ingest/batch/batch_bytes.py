@@ -18,8 +18,8 @@ from bayou.spark.kafka.offsets import TopicPartition, limit_offsets
 
 _COUNTED = ("key", "value", "headers")
 _FILL = 0.9
-"""Fraction of the limit in bytes that a batch is planned to reach. The sizes of unread records are
-estimates, so a batch that is planned to reach the limit could exceed it."""
+"""Maximum estimated size of a batch, as a fraction of `max-batch-bytes`. The real size may be larger
+than the estimate."""
 
 
 class TooManyBytesError(Exception):

@@ -93,9 +93,9 @@ class BatchTask:
             clustering columns aren't known.
         covered: for each Kafka partition, the next offset to read, as recorded by the target.
             Records with lower offsets are skipped.
-        known_dead_letters: for each Kafka partition and offset, the fingerprints of the dead
-            letters that an interrupted batch has committed. Records with one of these
-            fingerprints are skipped.
+        known_dead_letters: for each Kafka partition and offset, the hashes (`fingerprints`) of the
+            dead letters that an interrupted batch has committed. Records with one of these hashes
+            are skipped.
         known_rows: for each Kafka partition, the offsets of rows that an interrupted batch has
             committed to a table of `route-by`. Their records are skipped.
         crashing_offsets: for each Kafka partition, the offsets of records that crash a Python

@@ -103,8 +103,8 @@ class RowExpressions:
     def rejected(self, decoded: Decoded, source: pa.RecordBatch) -> pa.Array[Any]:
         """Return the positions of the decoded records for which the condition is FALSE.
 
-        Records for which the condition is NULL aren't included. The caller filters out a valid
-        record of this kind. An invalid one becomes a dead letter.
+        Records for which the condition is NULL aren't included. The caller filters them out if they
+        are valid. If they are invalid, they become dead letters.
         """
         values, _ = self._condition(decoded, source)
         return decoded.positions.filter(pc.fill_null(pc.invert(values), False))

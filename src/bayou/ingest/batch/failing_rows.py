@@ -104,7 +104,7 @@ class FailingRows:
 
 
 def _innermost_casts(expression: Expression) -> list[Cast]:
-    """Return the casts that can fail, except casts that contain another cast that can fail."""
+    """Return the casts that can fail, without casts whose operand contains another such cast."""
     inner = [cast for part in operands_of(expression) for cast in _innermost_casts(part)]
     if inner or not isinstance(expression, Cast) or expression.safe:
         return inner
