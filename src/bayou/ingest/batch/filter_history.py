@@ -27,7 +27,7 @@ class FilterPeriod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         where: the condition; None if records weren't filtered.
         columns: the expression of each derived column, by column name. Empty if the condition
             reads no derived column.
-        deletes: whether records that are filtered out delete the rows of their keys.
+        deletes: for an upsert, whether records that are filtered out delete the rows of their keys.
         starts: for each Kafka partition, the first offset to which the condition applies. The
             offset is 0 for a partition that isn't in the mapping.
         replays: for each Kafka partition, the offset ranges (start, exclusive end) of the dead

@@ -56,10 +56,9 @@ def has_field(schema: pa.Schema, path: str) -> bool:
 def _field_types(
     fields: Iterable[pa.Field[Any]], parts: Sequence[str]
 ) -> Iterator[tuple[pa.DataType, bool]]:
-    """Yield the type of each field that a path leads to, and whether a rest of the path is left.
+    """Yield the type of each field that a path leads to, and whether the path continues below it.
 
-    A rest is left if the path continues below a field that isn't a struct. For example, the field
-    may be a string that contains JSON.
+    A path can continue below a field that isn't a struct, such as a string that contains JSON.
 
     Args:
         fields: the fields of a schema or struct.
@@ -93,9 +92,9 @@ def _matches(
 
 
 def _is_scalar(kind: pa.DataType) -> bool:
-    """Whether values of a type can't have nested fields.
+    """Whether values of a type are scalars, without nested fields.
 
-    False for strings and binary values, because they may be JSON objects.
+    Strings and binary values aren't regarded as scalars, because they may contain JSON objects.
     """
     return not (pa.types.is_nested(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind))
 

@@ -303,10 +303,12 @@ class MicroBatchWriter:
     ) -> tuple[Mapping[int, OffsetSpan] | None, int | None]:
         """Return the offset ranges and the size limit for another attempt to read a batch.
 
-        If the batch is within the limit `max_bytes`, the ranges are None: no other attempt is
-        needed. If the batch is too large, the ranges are shortened. If they can't be shortened,
-        the limit is None, and the same ranges are read without a limit. In this case, the ranges
-        are None if the tasks have already read all records.
+        If no other attempt is needed, the ranges are None.
+
+        - If the batch isn't larger than `max_bytes`, no other attempt is needed.
+        - If the batch is larger, the ranges are shortened.
+        - If the ranges can't be shortened, the limit is removed (None). The same ranges are read
+          again, unless the tasks have already read all records.
         """
         read = sum(r.bytes_read for r in results)
         if max_bytes is None or read <= max_bytes:

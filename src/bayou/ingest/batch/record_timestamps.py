@@ -1,13 +1,14 @@
 """Gives each record of an upsert a Kafka timestamp, by which the records of a key are ordered.
 
 A record without a timestamp gets the timestamp of the nearest earlier record of its partition that
-has one. If there is none, it gets the timestamp of the nearest later record, or `LOWEST_TIME`. It
-never gets the current time: with this time, it would be newer than the records after it, and the
-upsert would ignore them.
+has one. If there is none, it gets the timestamp of the nearest later record, or `LOWEST_TIME`. The
+current time is never used. With the current time, the record would be newer than the records after
+it, and the upsert would ignore those records.
 
-A task knows only its own records. If the first record of a range has no timestamp, the driver must
-know the timestamp before the range (`TimesBefore`). If the driver doesn't know this timestamp, it
-determines the timestamp, and runs the batch again.
+A task knows only its own records. If the first record of its offset range has no timestamp, the
+task needs the last timestamp before the range, which the driver passes (`TimesBefore`). If the
+driver hasn't passed it, the driver determines it from the results of all tasks, and runs the batch
+again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ORDER_TIME = "_bayou_order_time"
 """Column that `RecordTimes.fill` adds to records: the timestamp, which is never null."""
 
 LOWEST_TIME = 0
-"""Microseconds since the epoch: the timestamp if no other record has one."""
+"""Timestamp in microseconds since the epoch that records get if no other record has one."""
 
 TimesBefore: TypeAlias = Mapping[int, Mapping[int, int | None]]
 """The last timestamp before an offset, by Kafka partition and offset, in microseconds since the
@@ -144,9 +145,9 @@ def last_times(
 
 
 def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> LastTimes:
-    """Return the offset and timestamp of the last row or deleted key that has a timestamp.
+    """Return the offset and timestamp of each Kafka partition's last row that has a timestamp.
 
-    The result has an entry for each Kafka partition.
+    Deleted keys count as rows.
 
     Args:
         tables: the target of an upsert, and the table of its deleted keys.
@@ -161,9 +162,7 @@ def times_of_rows(tables: Iterable[SnapshotHandle], topic: str) -> LastTimes:
 def times_of_dead_letters(
     dead_letters: SnapshotHandle, topic: str, covered: Mapping[int, int]
 ) -> LastTimes:
-    """Return the offset and timestamp of the last dead letter that has a timestamp.
-
-    The result has an entry for each Kafka partition.
+    """Return offset and timestamp of each Kafka partition's last dead letter that has a timestamp.
 
     Args:
         covered: the next offset to read of each partition. Dead letters at or after this offset are

@@ -83,7 +83,7 @@ class StartupSession:
                 self._in_task.release()
 
     def not_started(self) -> None:
-        """Raise an error in calls of `spark_session`, because Spark doesn't start."""
+        """Make all calls of `spark_session` raise an error, because Spark can't be started."""
         self._is_decided.set()
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class StartupSession:
 
     @property
     def is_spark_needed(self) -> bool:
-        """Whether a batch needs Spark: it has called `spark_session`."""
+        """Whether a batch has called `spark_session`, because it needs Spark."""
         return self._is_needed.is_set()
 
     def spark_session(self) -> SparkSession:
