@@ -268,7 +268,8 @@ class TableHandle(RowOperations, Maintenance, DataFrames):
         """Return the live files with their typed statistics and partition values.
 
         Columns: `path`, `size_bytes`, `modification_time` (ms since the epoch), `num_records`, and
-        the structs `null_count`, `min`, `max` and `partition` with a field for each column.
+        the structs `null_count`, `min` and `max`, which have a field for each column with
+        statistics. The struct `partition` has a field for each partition column.
 
         Args:
             flatten: whether to return the fields of the structs as separate columns, such as

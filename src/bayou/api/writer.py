@@ -117,7 +117,8 @@ def write(  # noqa: PLR0917 - the order of the parameters is part of the public 
         catalog: catalog that manages the existing or new table; see `bayou.table`.
         location: path or URI at which to create an external table of Unity Catalog. It is only
             valid if `path` is the table's name in Unity Catalog: `uc://catalog.schema.table`.
-            Without `location`, a missing table is created as a managed table.
+            Without `location`, a table that doesn't exist in Unity Catalog is created as a managed
+            table.
 
     Returns:
         The table's version after the write. Appending no rows to an existing table commits nothing.

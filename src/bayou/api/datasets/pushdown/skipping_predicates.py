@@ -8,7 +8,7 @@ safely are left out. The libraries evaluate some filters differently from Spark:
   last, as Spark does. Many writers ignore NaN when they compute a file's statistics. Therefore
   comparisons that are TRUE for NaN aren't converted, for any of the libraries.
 - pyarrow's `is_in` is FALSE for NULL, so `NOT is_in` is TRUE for NULL. In Spark, both IN and NOT IN
-  are NULL for NULL.
+  are NULL for NULL. Therefore `NOT is_in` is converted to `NOT IN (...) OR IS NULL`.
 - The libraries convert constants to the column's type, or the column to the constant's type.
   Comparisons with a constant that the column's type can't represent exactly aren't converted.
 """
