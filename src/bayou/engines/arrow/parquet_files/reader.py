@@ -285,8 +285,8 @@ def _runs(numbers: Sequence[int], max_length: int) -> Iterator[list[int]]:
 
 _SAMPLE_ROWS = 8192
 _HARDLY_REPEATING = 0.9
-"""Maximum fraction of distinct values in a sample of a column. If a column has a higher fraction, it
-is written without a dictionary."""
+"""Maximum fraction of distinct values in a sample of a column. A column with a higher fraction is
+written without a dictionary."""
 
 
 def dictionary_columns(rows: pa.Table) -> bool | list[str]:
