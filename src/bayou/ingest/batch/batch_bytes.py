@@ -18,8 +18,8 @@ from bayou.spark.kafka.offsets import TopicPartition, limit_offsets
 
 _COUNTED = ("key", "value", "headers")
 _FILL = 0.9
-"""Maximum estimated size of a batch, as a fraction of `max-batch-bytes`. The real size may be larger
-than the estimate."""
+"""Maximum estimated size of a batch, as a fraction of `max-batch-bytes`. The real size may be
+larger than the estimate."""
 
 
 class TooManyBytesError(Exception):
