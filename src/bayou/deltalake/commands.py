@@ -1,4 +1,4 @@
-"""Builders of `DeltaTable`: `TableMerger`, `TableAlterer` and `TableOptimizer`."""
+"""`TableMerger`, `TableAlterer` and `TableOptimizer`, which methods of `DeltaTable` return."""
 
 from __future__ import annotations
 

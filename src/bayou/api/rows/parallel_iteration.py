@@ -238,6 +238,10 @@ def grouped_files(
 
     The first groups have few files, because all workers should start early. Closing the result
     closes `files`.
+
+    Args:
+        workers: number of threads that read the groups.
+        size: function that returns the size of a file in bytes.
     """
     with CloseableIterator(files) as source:
         yield from _grouped(source, workers, size)
