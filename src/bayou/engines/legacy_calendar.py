@@ -39,8 +39,8 @@ _LEGACY_KEYS = {
     False: (b"3.0.0", b"org.apache.spark.legacyDateTime"),
     True: (b"3.1.0", b"org.apache.spark.legacyINT96"),
 }
-"""Pairs of the first Spark version with the new calendar and the metadata key of LEGACY mode. The
-key True is for INT96 timestamps, the key False for other timestamps and for dates."""
+"""The first Spark version that uses the Gregorian calendar, and the metadata key of LEGACY mode:
+for INT96 timestamps (True), and for other timestamps and dates (False)."""
 
 _CUTOVER = -141_427
 """Days from the epoch to 1582-10-15, the first day of the Gregorian calendar."""

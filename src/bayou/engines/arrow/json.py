@@ -246,8 +246,8 @@ def _parse_fast(strings: pa.Array[Any], schema: pa.Schema) -> pa.RecordBatch | N
 def _read_as(kind: _AnyType) -> pa.DataType:
     """Return the type to request from `pyarrow.json` for values of the type `kind`.
 
-    Decimals are parsed with 38 digits, because `pyarrow.json` doesn't check their precision. The
-    conversion to `kind` checks it.
+    A decimal is requested with a precision of 38 digits, because `pyarrow.json` doesn't check the
+    precision. The conversion to `kind` checks it.
     """
     if pa.types.is_struct(kind):
         fields = (kind.field(i) for i in range(kind.num_fields))

@@ -49,8 +49,8 @@ class Projection:
 
     Attributes:
         leaves: indexes of the leaf columns to decode, in ascending order.
-        converts: whether a decoded column is converted to a type that isn't a dictionary.
-        encodes: whether a decoded column is converted to a dictionary array.
+        converts: whether at least one column is converted to a type other than a dictionary.
+        encodes: whether at least one column is converted to a dictionary array.
     """
 
     def __init__(self, file_schema: pa.Schema, requested: pa.Schema, path: str) -> None:

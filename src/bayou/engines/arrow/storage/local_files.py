@@ -243,9 +243,9 @@ def _entry_status(entry: os.DirEntry[str], path: str, *, is_folder: bool = False
 def _milliseconds(nanoseconds: int) -> int:
     """Convert the modification time of a listed file.
 
-    The time is rounded down to milliseconds. If the result would be a whole second, the next
-    millisecond is returned, because `FileStatus.latest_modification_time` takes a whole second as a
-    time that the file system has truncated. A time that is exactly a whole second isn't changed.
+    The time is rounded down to milliseconds. If only the rounded time is a whole second, the next
+    millisecond is returned. `FileStatus.latest_modification_time` would regard the whole second as
+    a time that the file system has truncated to seconds.
     """
     milliseconds, rest = divmod(nanoseconds, 1_000_000)
     return milliseconds + 1 if rest and milliseconds % 1000 == 0 else milliseconds

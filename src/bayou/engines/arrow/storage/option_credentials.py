@@ -43,8 +43,8 @@ def option_credentials(
 ) -> Callable[[], Any] | None:
     """Return a credential provider that keeps obstore from using credentials of the environment.
 
-    The provider returns the credentials in the storage options. The result is None if obstore
-    doesn't mix these credentials with credentials of the environment.
+    The provider returns the credentials in the storage options. If obstore doesn't mix these
+    credentials with credentials of the environment, no provider is needed, and the result is None.
 
     Args:
         config: storage options, with names in lower case.
