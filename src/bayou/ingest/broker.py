@@ -61,11 +61,12 @@ def first_start(
 ) -> Mapping[int, int]:
     """Return the start offsets of a topic's first run, according to `starting-offsets`.
 
-    A partition that is omitted starts at its first record.
+    A partition that isn't in the result starts at its first record.
 
     Args:
-        recorded: the start offsets that an interrupted first run recorded; empty if there are none.
-            If there are recorded offsets, the result depends on `starting-offsets`:
+        recorded: the start offset of each partition that an interrupted first run recorded; empty
+            if there are none. If there are recorded offsets, the result depends on the value of
+            `starting-offsets`:
 
             - `latest`: each partition starts at its recorded offset.
             - A time: a partition starts at the recorded offset, or at the first offset at or after
@@ -157,7 +158,10 @@ def topic_names(properties: Mapping[str, str]) -> set[str]:
 
 
 def with_matching_topics(configuration: Configuration) -> Configuration:
-    """Add the Kafka topics that match a configuration's patterns; return the new configuration.
+    """Add the Kafka topics whose names match the patterns of a configuration.
+
+    Returns:
+        The new configuration.
 
     Raises:
         KafkaError: no broker answers, or a property is invalid.
@@ -199,7 +203,7 @@ class TopicEndOffsets:
         return ends
 
     def reload_partitions(self) -> None:
-        """Don't use the cached lists of partitions in the next call of `latest`."""
+        """Make the next call of `latest` request the lists of partitions again."""
         self._known_until = 0.0
 
     def _partitions_of(self, names: Collection[str]) -> list[TopicPartition]:
@@ -215,10 +219,10 @@ Answer = TypeVar("Answer")
 def _query_visible(
     names: Collection[str], request: Callable[[Collection[str]], Answer]
 ) -> tuple[Answer, set[str]]:
-    """Call `request` with the topics in `names`; return the result and the refused topics.
+    """Call `request` with topics; return its result, and the topics that had to be left out.
 
-    If a topic causes a `KafkaError`, the request is repeated without this topic. For example, the
-    client may lack the permission to describe the topic.
+    If `request` raises a `KafkaError` for one topic, the call is repeated without this topic. For
+    example, the client may lack the permission to describe the topic.
     """
     visible, refused = set(names), set[str]()
     while True:
@@ -239,8 +243,8 @@ class RecreatedTopicCheck:
     """Detects that a topic was deleted and recreated during a run. Connects on first use.
 
     Args:
-        topic: the topic as described at the start of the run.
-        key: the topic's key in the configuration, for messages.
+        topic: the result of `describe_topic` at the start of the run.
+        key: the YAML key of the topic's section, for error messages.
     """
 
     def __init__(self, topic: KafkaTopic, properties: Mapping[str, str], *, key: str) -> None:

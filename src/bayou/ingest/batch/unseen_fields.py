@@ -1,9 +1,9 @@
-"""Types of the fields that an expression reads but that no record has contained yet.
+"""Finds types for fields that an expression reads but that no record has contained yet.
 
-These fields are NULL, but the expression can have a value: `tags IS NULL OR size(tags) = 0` is
-TRUE. To resolve the expression, each field is replaced by a NULL column with a type that fits. If
-no types fit a part of the expression, as in `tags[0].name`, the part is NULL, too, and is replaced
-in the same way, because its type isn't known either.
+Until a record contains the field, its value is NULL. An expression can still have a value: if
+`tags` is NULL, `tags IS NULL OR size(tags) = 0` is TRUE. To resolve the expression, each field is
+replaced by a NULL column of a type that fits the expression. No type fits some subexpressions, such
+as `tags[0].name`. These subexpressions are replaced by NULL columns, too.
 """
 
 from __future__ import annotations
@@ -70,18 +70,21 @@ _MAX_ATTEMPTS = 1000
 def resolutions(
     expression: Expression, schema: StructType, paths: Sequence[Path], *, is_condition: bool
 ) -> Iterator[tuple[Expression, StructType]]:
-    """Resolve an expression with several types of the fields that no record has contained yet.
+    """Resolve an expression once for each type that an unseen field can have.
 
-    Yields the resolved expression, and the schema with the columns that replace the fields. In
-    turn, each field has each of the types that fit. If the type of the result depends on the type
-    of a field, the results differ in their types. Without fields, there is one result.
+    An unseen field is a field that no record has contained yet. Its type isn't known. If the type
+    of the expression depends on the type of an unseen field, the yielded expressions have different
+    types. If there are no unseen fields, one expression is yielded.
 
     Args:
-        paths: the paths of the fields. They aren't in `schema`.
-        is_condition: whether the result must be a boolean.
+        paths: the paths of the unseen fields. The fields aren't in `schema`.
+        is_condition: whether the expression must be a boolean.
+
+    Yields:
+        The resolved expression, and `schema` with the columns that replace the unseen fields.
 
     Raises:
-        PredicateError: a part of the expression that reads none of the fields can't be resolved.
+        PredicateError: a subexpression without unseen fields can't be resolved.
     """
     _check_seen_parts(expression, schema, paths, is_condition=is_condition)
     unseen = list(paths)
@@ -99,7 +102,7 @@ def resolutions(
 def _check_seen_parts(
     expression: Expression, schema: StructType, paths: Collection[Path], *, is_condition: bool
 ) -> None:
-    """Resolve the parts of an expression that read no field of `paths`, to find their errors."""
+    """Raise the error of any subexpression that reads no field of `paths` and can't be resolved."""
     if isinstance(expression, Literal):  # its type depends on the other operand
         return
     if not _read_by(expression, paths):
@@ -112,9 +115,9 @@ def _check_seen_parts(
 def _with_resolvable_parts(
     expression: Expression, schema: StructType, paths: list[Path], *, is_condition: bool
 ) -> Expression:
-    """Replace each part that reads a field and that no types fit by a column.
+    """Replace each subexpression that no types of its unseen fields fit by a new column.
 
-    The paths of these columns are appended to `paths`.
+    The paths of the new columns are appended to `paths`.
     """
     if isinstance(expression, Column) or not _read_by(expression, paths):
         return expression
@@ -140,11 +143,12 @@ def _fitting_types(
 ) -> dict[Path, DataType] | None:
     """Return types of the fields in `paths` with which an expression can be resolved.
 
-    The types are chosen field by field. A part of the expression is checked as soon as all of its
-    fields have types. The result is None if no types fit, or if the search takes too long.
+    This function chooses the types field by field. It checks a subexpression as soon as all fields
+    of the subexpression have types. It returns None if no types fit, or if the search takes too
+    long.
 
     Args:
-        fixed: the types of some fields. These types are tried first for the other fields.
+        fixed: required types of some fields. The same types are tried first for the other fields.
     """
     fields = _read_by(expression, paths)
     checks = _checks(expression, fields, is_condition=is_condition)
@@ -177,9 +181,11 @@ def _fitting_types(
 def _checks(
     expression: Expression, fields: Sequence[Path], *, is_condition: bool
 ) -> list[list[tuple[Expression, bool]]]:
-    """For each field, return the parts that read this field, and otherwise only earlier fields.
+    """For each field, return the subexpressions that can be checked once the field has a type.
 
-    A part of such a part isn't included. Each part is paired with whether it must be a boolean.
+    The types of `fields` are chosen in order. A subexpression can be checked when its last field
+    has a type. Subexpressions of a returned subexpression are omitted if they have the same last
+    field. Each subexpression is paired with whether it must be a boolean.
     """
     numbers = {path: number for number, path in enumerate(fields)}
     checks: list[list[tuple[Expression, bool]]] = [[] for _ in fields]
@@ -200,7 +206,7 @@ def _checks(
 def _with_types(
     expression: Expression, schema: StructType, types: Mapping[Path, DataType]
 ) -> tuple[Expression, StructType]:
-    """Replace fields by new columns; return the expression, and the schema with these columns.
+    """Replace fields by new columns; return the new expression, and `schema` with the new columns.
 
     Args:
         types: the type of each field, by the field's path.

@@ -12,7 +12,7 @@ from bayou.ingest.config.plaintext_secrets import is_secret
 from bayou.redaction import is_secret_name, without_secrets
 
 _SCALARS = (str, int, float, dt.date)
-"""Types of a secret without quotes in the YAML, such as `12345678`."""
+"""Types that YAML gives to a secret without quotes, such as an integer to `12345678`."""
 
 
 def kebab(name: str) -> str:
@@ -29,7 +29,7 @@ class SectionKeyError(ValueError):
 
 
 class Section(BaseModel):
-    """A mapping of the YAML with kebab-case keys; unknown keys are refused."""
+    """A section of the YAML file, with keys in kebab case. Unknown keys are an error."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -43,7 +43,7 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def _check_control_characters(cls, value: Any) -> Any:
-        """Refuse control characters in secrets: HTTP headers and logins can't contain them."""
+        """Raise an error for a secret with control characters, which HTTP headers can't contain."""
         if isinstance(value, SecretStr) and not value.get_secret_value().isprintable():
             raise ValueError(
                 "the value has a line break or another control character; remove it "
@@ -52,7 +52,7 @@ class Section(BaseModel):
         return value
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Mask secrets in properties of Kafka and Spark, and passwords in URLs."""
+        """Mask secrets in the properties of Kafka and Spark, and mask passwords in URLs."""
         for name, value in super().__repr_args__():
             secret = name is not None and (
                 is_secret(name) or ("." in name and is_secret_name(name))
@@ -84,5 +84,5 @@ def property_text(value: object) -> str:
 
 
 def in_clear(value: SecretStr | None) -> str | None:
-    """Return the plaintext of a secret; None if there is no secret."""
+    """Return the plaintext of a secret; None if `value` is None."""
     return None if value is None else value.get_secret_value()

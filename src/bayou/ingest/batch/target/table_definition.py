@@ -24,10 +24,10 @@ _COMMENT = "comment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDifference:
-    """A setting of `destination` whose value differs between the configuration and the table.
+    """A setting of `destination` in the YAML that the table doesn't match.
 
     Attributes:
-        setting: the setting, such as `cluster-by`.
+        setting: the YAML key of the setting, such as `cluster-by`.
         configured: the configured value.
         actual: the value in the table; None if the table has none.
     """
@@ -160,7 +160,10 @@ def _changed_comment(topic: Topic, snapshot: Snapshot) -> str | None:
 def _changed_column_comments(
     topic: Topic, snapshot: Snapshot
 ) -> dict[ColumnPath, tuple[str, str | None]]:
-    """For columns whose configured and actual comments differ, return both comments by path."""
+    """Return the configured and the actual comment of each column where the two differ.
+
+    The keys are the paths of the columns.
+    """
     changed: dict[ColumnPath, tuple[str, str | None]] = {}
     for path, comment in topic.config.destination.comment_paths.items():
         field = _field(topic, snapshot.schema, path)

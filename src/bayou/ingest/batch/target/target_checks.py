@@ -1,7 +1,8 @@
 """Checks that a table can be a topic's target.
 
-The columns, keys, partitioning and offsets must match the topic. A table that a RESTORE has changed
-is refused, because its rows no longer match its offsets.
+The table must match the topic's columns, upsert keys and partition columns. Its recorded offsets
+must belong to the same Kafka topic. A RESTORE of the table is an error until the user accepts it,
+because the restored rows no longer match the recorded offsets.
 """
 
 from __future__ import annotations
@@ -22,19 +23,25 @@ from bayou.protocol.schema import STRING
 from bayou.version import INGEST_SUFFIX
 
 _KEY_COLUMNS = "bayou.keyColumns"
-"""The table property with the key columns of an upsert."""
+"""The table property that stores the names of the upsert key columns."""
 
 _HASHED_KEY_COLUMNS = "bayou.hashedKeyColumns"
-"""The table property with the key columns that have the mask `hash`; unset if there are none."""
+"""The table property that stores the upsert key columns with the column mask `hash`.
+
+The property isn't set if no key column has this mask.
+"""
 
 _FORMATTED_KEY_COLUMNS = "bayou.formattedKeyColumns"
-"""The table property with the key and ordering columns that have a timestamp format."""
+"""The table property that stores the columns whose strings are parsed with a timestamp format.
+
+The property only lists upsert key columns and the ordering column.
+"""
 
 _ORDERING_COLUMN = "bayou.orderingColumn"
-"""The table property with the ordering column of an upsert; empty if there is none."""
+"""The table property that stores the ordering column of an upsert; empty if there is none."""
 
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-"""The table property with the duration after which transaction identifiers (offsets) expire."""
+"""The table property that sets when transaction identifiers, which record offsets, expire."""
 
 
 def check_target(topic: Topic, kafka: KafkaTopic | None, snapshot: Snapshot) -> None:
@@ -107,9 +114,10 @@ def _formatted_keys(topic: Topic) -> list[str]:
 
 
 def check_keys(topic: Topic, snapshot: Snapshot) -> None:
-    """Check that the table's rows were written with the configured keys, order, masks and formats.
+    """Check that the table's rows were written with the configured upsert settings.
 
-    If no upsert is configured, check that no upsert has written the table.
+    The settings are the key columns, the ordering column, and the hash masks and timestamp formats
+    of these columns. If no upsert is configured, check that no upsert has written the table.
     """
     key, keys, path = topic.key, topic.upsert_keys, snapshot.path
     stored = snapshot.properties.get(_KEY_COLUMNS)
@@ -183,27 +191,26 @@ def _consequence(keys: UpsertKeys, name: str) -> str:
 
 _MIGRATION = "migration/"
 _PIPELINES = ("kafka/", _MIGRATION)
-"""Prefixes of the `appId`s that record offsets of Kafka records and batches of migrated files."""
+"""`appId` prefixes of identifiers for Kafka offsets and for batches of migrated files."""
 
 
 CHECKED_VERSION = "bayou.checkedVersion"
-"""The commit tag with the version up to which the writer has looked for a RESTORE.
+"""The tag of a commit that says up to which version the table was checked for a RESTORE.
 
-Only commits without transaction identifiers have this tag. A commit with identifiers doesn't need
-it, because it conflicts with a concurrent RESTORE.
+Only commits without transaction identifiers need this tag. A commit with identifiers conflicts with
+a concurrent RESTORE, so there is none between the check and the commit.
 """
 
 NEWEST_RESTORE = "bayou.newestRestore"
-"""The commit tag with the version of the newest RESTORE, as in `RestoreCheck.newest`."""
+"""The commit tag with the version of the newest RESTORE that the check found."""
 
 
 def restore_app_id(table_id: str, kafka_topic: str) -> str:
     """Return the `appId` with which a topic records the last RESTORE that it accepted.
 
-    A RESTORE is accepted if it passes `check_not_restored`. The topic's first commit after the
-    RESTORE contains a transaction identifier with this `appId` and the version of the RESTORE. If
-    several topics write the table, each topic must accept the RESTORE, because the RESTORE may have
-    removed rows of each topic.
+    The topic accepts a RESTORE that passes `check_not_restored`. The topic's next commit then
+    contains a transaction identifier with this `appId` and the version of the RESTORE. If several
+    topics write to the table, the user must accept the RESTORE for each topic.
     """
     return f"{_RESTORE}{table_id}/{kafka_topic}"
 
@@ -221,11 +228,11 @@ class RestoreCheck:
     """The result of `check_not_restored`.
 
     Attributes:
-        newest: the version of the newest RESTORE; -1 if there is none. If log cleanup has deleted
-            commits that weren't checked, this is the last deleted version, because any of these
-            commits may be a RESTORE.
-        since: the time of the oldest commit that the check needed, in ms since the epoch; None if
-            only the commits after a known version were checked.
+        newest: the version of the newest RESTORE; -1 if there is none. If log cleanup deleted
+            commits before they were checked, this is the version of the last deleted commit,
+            because that commit may be a RESTORE.
+        since: the timestamp of the oldest commit that the check read, in ms since the epoch; None
+            if `check_not_restored` was called with a `known` version.
     """
 
     newest: int
@@ -237,19 +244,21 @@ def check_not_restored(
 ) -> RestoreCheck:
     """Check that the table wasn't restored since the topic's last commit.
 
-    A RESTORE removes rows, but not the transaction identifiers that record the offsets of these
-    rows. A pipeline therefore wouldn't read their records again. A RESTORE passes the check if the
-    setting `accept-restore` accepts it, or if the topic has recorded it in an earlier commit. Any
-    RESTORE passes if the table has neither offsets of the topic nor migrated records.
+    A RESTORE removes rows, but it keeps the transaction identifiers that record the offsets of
+    these rows. A pipeline therefore wouldn't read their records again. A RESTORE passes the check
+    in each of these cases:
+    - The setting `accept-restore` has the version of the RESTORE, or a later version.
+    - The topic has recorded the RESTORE in an earlier commit; see `restore_app_id`.
+    - The table has neither offsets of the topic nor migrated records.
 
-    Log cleanup may have deleted the commit of a RESTORE. A table with missing commits passes the
-    check if it has the row at each of the topic's last recorded offsets, and a row of each
-    folder's last migrated batch.
+    Log cleanup may have deleted the commit of a RESTORE. A table with deleted commits passes the
+    check if it has the row of each Kafka partition's last recorded offset, and a row of each
+    migrated folder's last batch.
 
     Args:
         latest: the latest version of the table.
-        known: a version that was checked before; only later commits are checked. If None, the last
-            checked version and the newest RESTORE up to it are read from the commits of pipelines.
+        known: a version up to which the table was checked before; only later commits are checked.
+            If None, the check reads the log back to the last commit of a pipeline.
 
     Raises:
         PipelineError: the table was restored, or may have been restored.
@@ -291,7 +300,7 @@ def check_not_restored(
 
 
 def _is_restore(engine: Engine, table: Table, version: int) -> bool:
-    """Whether the log has the commit of a version, and the commit is a RESTORE."""
+    """Whether a version is a RESTORE; False if log cleanup has deleted its commit."""
     commits = (c for c in table.history(engine) if c["version"] == version)
     return any(commit.get("operation") == Operation.RESTORE for commit in commits)
 

@@ -71,9 +71,10 @@ class TargetState:
 
     @property
     def columns(self) -> StructType:
-        """The columns of record fields, without metadata columns such as `_kafka_offset`.
+        """The table's columns for fields of Kafka records; metadata columns are excluded.
 
-        Fields that only expressions read are included. Empty if there is no table.
+        The columns of record fields that only expressions of the configuration read are included.
+        Empty if there is no table.
         """
         if self._snapshot is None:
             return StructType()
@@ -105,7 +106,10 @@ class TargetState:
 
     @property
     def checkpoint_interval(self) -> int:
-        """Number of commits between checkpoints: the configured number, else the table's."""
+        """Number of commits between checkpoints.
+
+        A configured number takes precedence over the table's property.
+        """
         known = {} if self._snapshot is None else self._snapshot.properties
         return CHECKPOINT_INTERVAL.read({**known, **self._checkpoint_properties})
 
@@ -146,7 +150,8 @@ class TargetState:
     def reopen(self) -> None:
         """Read the latest version after a failed commit.
 
-        `covered` may have changed, because the commit may have succeeded despite the error.
+        The commit may have succeeded despite the error. In that case, this method updates
+        `covered`.
 
         Raises:
             PipelineError: the table was deleted, replaced, restored or rolled back.

@@ -72,10 +72,14 @@ class TargetTable(TargetState):
         *,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[Transaction, tuple[str, ...]]:
-        """Start a transaction that adds rows with a layout, and records the offsets of `spans`.
+        """Start a transaction that adds rows and records the offsets of `spans`.
 
         Args:
-            properties: table properties to set, in addition to those that each commit sets.
+            layout: the columns of the rows. Columns that the table doesn't have yet are added to
+                it.
+            spans: the offsets of the rows' records, by Kafka partition.
+            transaction_ids: additional transaction identifiers to commit.
+            properties: table properties to set, in addition to `table_properties`.
 
         Returns:
             The transaction, and the names of the columns that it adds to the table.
@@ -111,9 +115,12 @@ class TargetTable(TargetState):
         return transaction, self.new_columns(layout)
 
     def cover(self, offsets: Mapping[int, int], tags: Mapping[str, str] | None = None) -> None:
-        """Commit offsets without rows; `offsets` has the last processed offset of each partition.
+        """Commit offsets without rows.
 
         A conflict is retried `max-retries` times.
+
+        Args:
+            offsets: the last processed offset of each Kafka partition.
         """
         self._retry_conflicts(lambda: self._cover(offsets, tags))
 
@@ -155,12 +162,12 @@ class TargetTable(TargetState):
         self._recorded_restore = max([self._recorded_restore, *restore_ids.values()])
 
     def record_check(self) -> None:
-        """Record in a commit that the table was checked for a RESTORE.
+        """Commit the information that the table was checked for a RESTORE, if a commit is needed.
 
-        Later checks can then start at this commit. Otherwise a check needs all commits since the
-        last commit of a pipeline, and log cleanup deletes these commits if no records arrive for a
-        long time. Therefore this method commits when the oldest needed commit is older than half of
-        the log retention. A conflict is ignored, because each start of the topic calls this method.
+        A check reads the commits since the last commit of a pipeline. If no records arrive for a
+        long time, log cleanup would delete these commits. Therefore this method commits if the
+        oldest of them is older than half of the log retention. Later checks start at the new
+        commit. A conflict is ignored, because the next start of the topic calls this method again.
         """
         if self._snapshot is None or self._needed_since is None:
             return
@@ -174,7 +181,7 @@ class TargetTable(TargetState):
     def create(self, transaction: Transaction) -> None:
         """Commit a transaction that creates the table without rows, and read the new version.
 
-        Later versions, which other processes may have committed already, aren't read.
+        The new version is read even if other processes have committed later versions.
         """
         version = self.commit(transaction, (), {})
         assert version is not None  # not skipped, because no transaction identifiers are committed
@@ -188,7 +195,7 @@ class TargetTable(TargetState):
         *,
         tags: Mapping[str, str] | None = None,
     ) -> int | None:
-        """Commit data files and the offsets of their records.
+        """Commit data files and the Kafka offsets of the records in these files.
 
         Returns:
             The committed version; None if the table already had the offsets of `spans`.
@@ -213,9 +220,10 @@ class TargetTable(TargetState):
     def transaction_ids(self, spans: Mapping[int, OffsetSpan]) -> dict[str, int]:
         """Return the transaction identifiers for a commit that records the offsets of `spans`.
 
-        If the topic has accepted a RESTORE but hasn't recorded it yet, the result also has the
-        identifier of this RESTORE; see `restore_app_id`. If `spans` is empty, only an upsert
-        records a RESTORE. The first commit of offsets also records the start offsets.
+        The identifiers of the topic's first commit also record the start offsets. If the topic has
+        accepted a RESTORE and hasn't recorded it yet, the result also has the identifier of this
+        RESTORE; see `restore_app_id`. If `spans` is empty and the topic has no upserts, the result
+        is empty.
         """
         ids: dict[str, int] = {}
         if self._kafka is not None:
@@ -227,7 +235,7 @@ class TargetTable(TargetState):
         return ids
 
     def _restore_ids(self) -> dict[str, int]:
-        """Return the identifier of the accepted RESTORE if the topic hasn't recorded it yet."""
+        """Return the transaction identifier of an accepted RESTORE that isn't recorded yet."""
         if self._snapshot is None:
             return {}
         application = restore_app_id(self._snapshot.table_id, self._topic.config.kafka_topic)
@@ -258,7 +266,7 @@ class TargetTable(TargetState):
         }
 
     def start_at(self, starts: Mapping[int, int]) -> None:
-        """Set the start offsets of partitions. The topic's first commit will record the offsets."""
+        """Set the start offset of each Kafka partition. The topic's first commit records them."""
         self._starts = dict(starts)
 
     def apply_definition(self) -> None:

@@ -39,10 +39,13 @@ class TargetUpserts:
         self._target = target
 
     def last_of_each_key(self, rows: pa.Table) -> pa.Table:
-        """Return the last row of each key, and the deletes to record in the table of deleted keys.
+        """Return the last row of each upsert key, with rows for keys to delete.
+
+        A row with TRUE in the column `DELETED` deletes its key. The table of deleted keys is
+        cleared first if the target doesn't exist yet.
 
         Args:
-            rows: rows of the target, with the additional column `DELETED`.
+            rows: rows of the target, with the additional boolean column `DELETED`.
         """
         self.clear_deleted_keys()
         return self._table().last_of_each_key(self._snapshot, rows)
@@ -50,9 +53,9 @@ class TargetUpserts:
     def clear_deleted_keys(self) -> None:
         """Clear the table of deleted keys if the target doesn't exist yet.
 
-        The deleted keys are from an earlier table at the target's path. If another process has
-        created the target since it was last read, nothing is cleared. The commit of this process
-        then fails, because the target exists.
+        In this case, the deleted keys belong to an earlier table at the target's path. The latest
+        version of the target is read first. If another process has created the target meanwhile,
+        nothing is cleared.
 
         Raises:
             CommitConflictError: another process is creating the target, and has stored keys.
@@ -66,11 +69,10 @@ class TargetUpserts:
             deleted_keys.forget_all(earlier)
 
     def last_times(self) -> dict[int, int]:
-        """For each Kafka partition, return the timestamp of the last record that has one.
+        """For each Kafka partition, return the timestamp of the last record that has a timestamp.
 
-        The record is a row, a deleted key or a dead letter. Timestamps are in microseconds since
-        the epoch; see `RecordTimes`. Dead letters count, because a dead letter can become a row
-        later. This row must be older than the rows of later records.
+        The record can be a row, a deleted key or a dead letter. Timestamps are in microseconds
+        since the epoch. Dead letters count because they can be corrected and become rows later.
         """
         if self._snapshot is None:  # deleted keys are from an earlier table
             return {}
@@ -97,8 +99,8 @@ class TargetUpserts:
     ) -> UpsertResult:
         """Upsert rows and commit them with the offsets of `spans`.
 
-        If the table doesn't exist, the commit also creates it. If there are deletes, a separate
-        commit without offsets creates it first.
+        If the table doesn't exist and no key is deleted, the same commit creates the table. If the
+        table doesn't exist and keys are deleted, an earlier commit creates the table.
 
         Args:
             winners: the result of `last_of_each_key`.
@@ -132,13 +134,13 @@ class TargetUpserts:
         *,
         tags: Mapping[str, str],
     ) -> UpsertResult:
-        """Upsert rows on executors by calling `merge`.
+        """Upsert rows by calling `merge`, which runs on Spark executors.
 
-        If the table doesn't exist, a separate commit without offsets creates it.
+        If the table doesn't exist, an earlier commit without rows and offsets creates it.
 
         Args:
-            merge: function that commits the upsert. Its arguments are the table, the snapshot, and
-                the transaction identifiers and table properties to commit.
+            merge: function that commits the upsert. Its arguments are the table, the snapshot, the
+                transaction identifiers to commit, and the table properties to set.
         """
         if self._snapshot is None:
             self.clear_deleted_keys()
@@ -172,8 +174,8 @@ class TargetUpserts:
     def _create(self, layout: RowLayout) -> None:
         """Create the target without rows and offsets, in a separate commit.
 
-        A process that stores deleted keys must have created the target before. Otherwise another
-        process that starts to create the target would clear these keys.
+        The target must exist before deleted keys are stored. Otherwise another process that creates
+        the target would clear these keys.
         """
         transaction, _ = self._target.begin(layout, {})
         self._target.create(transaction)
@@ -199,10 +201,11 @@ class TargetUpserts:
     def _conflicts(self, transaction_ids: Collection[str]) -> Iterator[None]:
         """Context manager that makes conflicts between upserts of different records retryable.
 
-        Each upsert increments a transaction identifier of the table. If two upserts are concurrent,
-        the later one therefore fails with `ConcurrentTransactionError`. This error is converted to
-        `CommitConflictError`, which callers retry. The error isn't converted if another process has
-        committed one of `transaction_ids`, because that process has written the same records.
+        All upserts of a table increment the same transaction identifier. The second of two
+        concurrent upserts therefore fails with `ConcurrentTransactionError`. If the two upserts
+        wrote different records, the error is converted to `CommitConflictError`, which callers
+        retry. If another process has committed one of `transaction_ids`, it has written the same
+        records, and the error isn't converted.
         """
         try:
             yield
