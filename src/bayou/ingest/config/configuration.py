@@ -30,13 +30,13 @@ class Topic:
     """A Kafka topic of the configuration, with absolute paths.
 
     Attributes:
-        key: identifies the topic in messages, metrics and commands: the key of its section, or
-            `SECTION/KAFKA-TOPIC` if the section has several topics.
+        key: the name of the topic in messages, metrics and commands. This is the YAML key of the
+            topic's section, or `SECTION/KAFKA-TOPIC` if the section has several topics.
         config: the settings of the section for this topic.
         table_path: the target table: a URI, or an absolute local path.
         schema_file: absolute path of the schema file; None if the schema is inferred.
         shares_table: whether all topics of the section are written to the same table.
-        from_pattern: whether the section selects the topic by a pattern, and doesn't list its name.
+        from_pattern: whether the section selects the topic by a pattern instead of by its name.
         table_problem: the reason why the topic can't be written to its table, such as another topic
             with the same table; None if there is no problem. Only set for topics of patterns. For
             listed topics, the same problem raises a `ConfigurationError`.
@@ -44,8 +44,8 @@ class Topic:
             writes to the table of `destination.table-path`.
         accepts_deleted: whether `accept-deleted` lists the routed table. If it does, a missing or
             replaced table isn't an error.
-        time_zone: the session's time zone. The table's partition timestamps without a time zone are
-            in this time zone.
+        time_zone: the time zone of the Spark session. Partition values of type timestamp that have
+            no time zone are in this time zone.
     """
 
     key: str
@@ -73,16 +73,17 @@ class Topic:
 
     @property
     def table_key(self) -> str:
-        """The key of the table: the section's key if its topics share a table, else the topic's.
+        """The name of the table in messages, metrics and commands.
 
-        For a table of `route-by`, the table's name is appended.
+        If the section's topics share a table, this is the section's key; otherwise it is the
+        topic's key. For a table of `route-by`, the table's name is appended.
         """
         key = self.section if self.shares_table else self.key
         return key if self.routed_table is None else f"{key}//{self.routed_table}"
 
     @property
     def routes(self) -> RouteByConfig | None:
-        """The settings of `route-by`, with resolved paths; None if the topic has one table."""
+        """The `route-by` settings, with absolute paths; None if the topic has only one table."""
         return self.config.destination.route_by
 
     def restore_setting(self, version: int | str) -> str:
@@ -117,7 +118,7 @@ class Topic:
 
     @property
     def upsert_keys(self) -> UpsertKeys | None:
-        """The key columns and record order of an upsert; None if every record is appended."""
+        """The key columns and the ordering column for upserts; None if every record is appended."""
         destination = self.config.destination
         if not destination.upsert_keys:
             return None
@@ -136,9 +137,10 @@ class TopicSection:
     """A section of `connector.topics`.
 
     Attributes:
-        key: the section's key in the configuration.
-        folder: the folder of the configuration; relative paths start there.
-        time_zone: see `Topic`.
+        key: the section's key in the YAML file.
+        folder: the folder of the YAML file. Relative paths in the section are relative to this
+            folder.
+        time_zone: the time zone of the Spark session.
     """
 
     key: str
@@ -225,10 +227,11 @@ class Configuration:
         return tuple(s.topic(name) for s in self.patterns for name in ordered if s.matches(name))
 
     def with_matching(self, names: Iterable[str]) -> Configuration:
-        """Return a copy with additional topics: the names in `names` that match a pattern.
+        """Return a copy that also has the topics whose names are in `names` and match a pattern.
 
-        A new topic whose table conflicts with another table has a `table_problem` and isn't run.
-        The other topics are run. Otherwise anybody who can create topics could stop the pipeline.
+        If the table of a new topic conflicts with another table, only this topic isn't run. Its
+        `table_problem` is set. The other topics are run, so that users who can create topics can't
+        stop the pipeline.
         """
         known = {topic.key for topic in self.topics}
         new = (topic for topic in self.matching(names) if topic.key not in known)
@@ -237,10 +240,10 @@ class Configuration:
     def with_table_problems(
         self, known: Iterable[Topic], new: Iterable[Topic]
     ) -> tuple[Topic, ...]:
-        """Return `new` with a `table_problem` for each topic that can't be written to its table.
+        """Return the topics in `new`; set `table_problem` if a topic can't be written to its table.
 
-        If two topics conflict, one of them keeps its table: the topic in `known`, or the first
-        topic if both are in `new`. The other topic gets the `table_problem`.
+        If the tables of two topics conflict, `table_problem` is set for only one topic: the one in
+        `new`, or the second one if both are in `new`.
         """
         return tuple(
             replace(topic, table_problem=topic.table_problem or self._file_problem(topic))
@@ -257,7 +260,11 @@ class Configuration:
         )
 
     def find_topics(self, name: str) -> tuple[Topic, ...]:
-        """Return all topics whose section, key, table name or table path is `name`."""
+        """Return all topics of a section, or the topic that `find_topic` returns.
+
+        Args:
+            name: the key of a section, or a name that `find_topic` accepts.
+        """
         section = tuple(topic for topic in self.topics if topic.section == name)
         if section:
             return section
@@ -284,10 +291,11 @@ class Configuration:
         return None
 
     def find_table(self, name: str) -> str | None:
-        """Return the path of the table that `name` identifies; None if nothing matches.
+        """Return the path of the table with a name; None if there is no such table.
 
-        `name` can be a name that `find_topic` accepts, the key of a section whose topics share a
-        table, or the name or path of a table of `route-by`.
+        Args:
+            name: the key, table name or table path of a topic, the key of a section whose topics
+                share a table, or the name or path of a table of `route-by`.
         """
         for section in self.patterns:
             if name == section.key and section.config.shares_table:
@@ -319,7 +327,7 @@ class Configuration:
         return topic
 
     def json_path(self, topic: Topic) -> str | None:
-        """Return the path of a topic's JSON files to migrate; None if migration is disabled."""
+        """Return the path of the JSON files to migrate for a topic; None without migration."""
         migration = self.connector.migration
         if not migration.enabled:
             return None
@@ -352,10 +360,11 @@ class Configuration:
 
 
 def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
-    """Yield pairs: a topic whose table conflicts with another topic's tables, and the reason.
+    """Yield each topic whose table conflicts with the table of another topic, and the reason.
 
-    Topics of one section may share a table. A table must not be an auxiliary table of another
-    table.
+    Two tables conflict if they have the same path and their topics aren't in the same section. They
+    also conflict if one table is an auxiliary table of the other; see `auxiliary_tables`. The
+    tables of `route-by` are checked, too.
     """
     owners: dict[str, Topic] = {}
     auxiliary: dict[str, tuple[str, str]] = {}
@@ -383,7 +392,10 @@ def table_problems(topics: Iterable[Topic]) -> Iterator[tuple[Topic, str]]:
 
 
 def auxiliary_tables(topic: Topic) -> dict[str, str]:
-    """Return the kind of each auxiliary table of a topic, by the table's normalized path."""
+    """Return the auxiliary tables of a topic, such as its dead letter table.
+
+    The keys are normalized paths. The values are names for messages, such as "dead letter table".
+    """
     table = normalized_table_path(topic.table_path)
     tables = {
         dead_letters_path(table): "dead letter table",

@@ -37,10 +37,10 @@ class Document:
     """The values of a YAML file (dicts, lists, scalars) and the line of each key path.
 
     Attributes:
-        values: the values of the file, including overrides and environment variables.
+        values: the values after environment variables and overrides, such as `--set`, are applied.
         lines: the line of each key path in the file, counted from 1.
-        elsewhere: the source of each key path that was set outside the file, such as `--set KEY`,
-            for messages.
+        elsewhere: for each key path that is set outside the file, the name of its source, such as
+            `--set KEY`.
         literal_values: the key paths of strings and numbers whose value is in the file itself.
             Strings with `${file:PATH}`, or with a `${VAR}` without a default, aren't included.
     """
@@ -52,7 +52,7 @@ class Document:
     literal_values: frozenset[KeyPath] = frozenset()
 
     def line_of(self, path: KeyPath) -> int | None:
-        """Return the line of a key; if the key has no line, the line of the nearest parent key."""
+        """Return the line of a key, or the line of the nearest parent key that has a line."""
         for length in range(len(path), 0, -1):
             line = self.lines.get(path[:length])
             if line is not None:
@@ -99,13 +99,13 @@ def no_home(path: str) -> str:
 class _Constructor(RoundTripConstructor):
     """A YAML constructor that reads dates as strings.
 
-    Numbers get the attribute `written`: the number as written in the file, such as `007`.
+    Numbers have the attribute `written`, which is the text of the number in the file.
     """
 
     def construct_yaml_int(self, node: Any) -> Any:
-        """Construct an integer whose attribute `written` is its text in the file.
+        """Construct an integer with the attribute `written`, which is its text in the file.
 
-        The text retains the leading zeros of an unquoted password, such as `007`.
+        For example, the text of an unquoted password can be `007`.
         """
         return _with_literal(super().construct_yaml_int(node), node)
 
@@ -197,7 +197,7 @@ def _collect_lines(node: object, path: KeyPath, lines: dict[KeyPath, int]) -> No
 def _line_of_key(node: CommentedMap | CommentedSeq, key: object) -> int:
     """Return the line number of a key in `node`, counted from 1.
 
-    If a merge (`<<: *x`) adds the key, this is the line of `node`.
+    A key from a YAML merge (`<<: *x`) has the line of `node`.
     """
     known = node.lc.data or {}
     line: int = known[key][0] if key in known else node.lc.line

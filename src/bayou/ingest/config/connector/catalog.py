@@ -13,7 +13,7 @@ from bayou.ingest.config.connector.unity import UnityConfig
 from bayou.protocol.sql import quote_identifier
 
 URIS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")
-"""Spark confs that contain the address of a Hive metastore."""
+"""Spark confs that can contain the address of a Hive metastore."""
 
 IMPLEMENTATION = "spark.sql.catalogImplementation"
 
@@ -82,7 +82,11 @@ class CatalogConfig(Section):
         return conf if self.uris is None else {**conf, URIS[0]: self.uris}
 
     def problem(self, conf: Mapping[str, str]) -> str | None:
-        """Return a message if a key is missing or contradicts the Spark conf `conf`; else None."""
+        """Return a message if a key of this section is missing or contradicts `conf`; else None.
+
+        Args:
+            conf: the Spark confs of `connector.spark`, which can also have the metastore's address.
+        """
         if self.unity is not None:
             return self.unity.problem()
         known = next((conf[key] for key in URIS if key in conf), None)
@@ -95,7 +99,9 @@ class CatalogConfig(Section):
         return None
 
     def qualified_name(self, table_name: str) -> str:
-        """Return a table's quoted name with the database; if `unity` is set, the table's URI.
+        """Return the name with which a table is registered in the catalog.
+
+        The name is quoted and includes the database. With `unity`, the name is a `uc://` URI.
 
         Raises:
             ValueError: the catalog can't have a table of this name.

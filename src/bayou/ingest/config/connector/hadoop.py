@@ -1,8 +1,8 @@
-"""Converts `spark.hadoop.fs.s3a.*` of `connector.spark` to settings of `connector.storage`.
+"""Converts the confs `spark.hadoop.fs.s3a.*` in `connector.spark` to keys of `connector.storage`.
 
-delta-spark accesses an object store through Hadoop, with these settings. Bayou accesses the store
-without Hadoop, so this module moves the settings to `connector.storage`. If `connector.storage`
-already has a key, its value isn't changed.
+delta-spark reads these confs, because it accesses object stores through Hadoop. Bayou accesses
+object stores without Hadoop. If `connector.storage` already has a key, the value of the key isn't
+changed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ _SSL = "connection.ssl.enabled"
 
 
 def take_s3a_settings(values: dict[str, Any]) -> dict[str, str | None]:
-    """Move the s3a settings of a configuration to `connector.storage`, in place.
+    """Move confs `spark.hadoop.fs.s3a.*` from `connector.spark` to `connector.storage`, in place.
+
+    Args:
+        values: the values of the YAML file.
 
     Returns:
-        The key of `connector.storage` for each s3a setting; None if there is no equivalent key.
+        For each conf, its key in `connector.storage`; None if there is no key for the conf.
     """
     connector = values.get("connector")
     spark = connector.get("spark") if isinstance(connector, dict) else None

@@ -141,7 +141,7 @@ class KafkaSecurity(Section):
         return self
 
     def properties(self) -> dict[str, str]:
-        """Return the properties of librdkafka that are set."""
+        """Return the properties of librdkafka for the keys that are set in this section."""
         values = {
             "security.protocol": self.protocol,
             "sasl.mechanism": self.mechanism,
@@ -209,11 +209,11 @@ SECURITY_KEYS = {
     "sasl.kerberos.keytab": "kerberos.keytab",
     "sasl.kerberos.service.name": "kerberos.service-name",
 }
-"""The key in the section `security` for each property of librdkafka."""
+"""For each property of librdkafka, the key in the section `security` that sets it."""
 
 
 def with_security_keys(message: str) -> str:
-    """In a message, replace properties such as `kafka.sasl.username` by keys of `security`."""
+    """Replace properties such as `kafka.sasl.username` in a message by keys of `security`."""
 
     def key(match: re.Match[str]) -> str:
         known = SECURITY_KEYS.get(match[1])

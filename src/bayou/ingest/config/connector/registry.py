@@ -160,9 +160,9 @@ class SchemaRegistryConfig(Section):
 
 
 def registry_refusal(config: SchemaRegistryConfig) -> tuple[tuple[str, ...], str] | None:
-    """Return a key that can't be used on this machine, and the reason; None if all can be used.
+    """Return a key of `connector.schema-registry` that this machine can't use, and the reason.
 
-    The key is relative to `connector.schema-registry`. The function makes no connection.
+    None if all keys can be used. Packages and certificate files are checked, without a connection.
     """
     for package in CLIENT_PACKAGES:
         if importlib.util.find_spec(package) is None:
