@@ -35,16 +35,17 @@ def load_configuration(
     settings: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Configuration:
-    """Load a configuration from a YAML file, overrides and the environment.
+    """Load a configuration from a YAML file, with overrides and environment variables.
 
     Args:
         file: the YAML file.
-        settings: `key=value` overrides, with dotted paths as keys.
+        settings: overrides of the form `KEY=VALUE`, where the key is a path such as
+            `connector.state-path`.
         environment: the environment variables; if None, `os.environ` is used.
 
     Raises:
-        ConfigurationError: the configuration is invalid. The message has one line for each
-            problem. The line names the problem's file, line and key.
+        ConfigurationError: the configuration is invalid. The message has one line for each problem.
+            The line names the problem's file, line and key.
 
     Examples:
         >>> configuration = load_configuration("pipeline.yaml")
@@ -126,7 +127,7 @@ def _invalid_character(path: str) -> str | None:
 def _topics(
     document: Document, config: PipelineConfig, folder: Path
 ) -> tuple[tuple[Topic, ...], tuple[TopicSection, ...], list[ConfigurationError]]:
-    """Return the topics that sections list, the sections with patterns, and all problems."""
+    """Return the listed topics, the sections with a pattern, and all errors of the sections."""
     topics: list[Topic] = []
     patterns: list[TopicSection] = []
     problems: list[ConfigurationError] = []

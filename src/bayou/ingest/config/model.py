@@ -100,13 +100,13 @@ class ConnectorConfig(Section):
 
 
 def _route_names(key: str, destination: DestinationConfig, catalog: CatalogConfig) -> list[str]:
-    """Return the lowercase names of the tables of `route-by` in the catalog.
+    """Return the lowercase names of a topic's `route-by` tables, as registered in the catalog.
 
-    In a name, `{value}` is replaced by the word `value`. The caller checks for duplicate names.
+    The placeholder `{value}` in a name is replaced by the word `value`.
 
     Raises:
-        ValueError: a name isn't possible in the catalog, or `{value}` is missing in the table name
-            for `route-by.table-path`, so that all its tables would have the same name.
+        ValueError: a name can't be used in the catalog. Or the table name for `route-by.table-path`
+            lacks `{value}`, so that all tables of this path would have the same name.
     """
     routes = destination.route_by
     if routes is None:

@@ -51,14 +51,16 @@ _SCHEDULED = {
     "enable_compaction": ("compaction_interval", "write compaction-interval"),
     "enable_vacuum": (None, "run bayou vacuum instead"),
 }
-"""For each key that enables a maintenance task: the key of the interval that also triggers the
-task, or None; and the advice if the task never runs, because the schedule is off and the interval
-isn't set."""
+"""For each key that enables a maintenance task, a pair of a key and an advice.
+
+The first element is the key of the interval that also triggers the task; None if there is none. The
+second element is the advice if neither this interval nor a schedule triggers the task.
+"""
 _OF_REGISTRY = {
     "decode": ("protobuf", "json-schema"),
     "decode-key": ("avro", "protobuf", "json-schema"),
 }
-"""For each key that sets a format, the values that need a schema registry."""
+"""For each key that sets a record format, the formats that need a schema registry."""
 _DEBEZIUM_WITHOUT_UPSERT = (
     "debezium needs an upsert, which has one row for each key; write enable-upsert: true and "
     "key-columns, or decode: json to append the envelopes unchanged"
@@ -77,7 +79,7 @@ class Notice:
 def notices(
     config: PipelineConfig, document: Document, s3a: Mapping[str, str | None]
 ) -> tuple[Notice, ...]:
-    """Return notices about keys without effect, plaintext secrets and s3a settings.
+    """Return notices about keys that have no effect, plaintext secrets, and s3a settings.
 
     `s3a` is the result of `take_s3a_settings`, which moves s3a settings to `connector.storage`.
     """
@@ -237,9 +239,9 @@ def missing_broker(config: PipelineConfig, document: Document) -> Notice | None:
 
 
 def without_delta_spark(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return a Spark conf without delta-spark's classes.
+    """Return Spark's configuration without the extension and the catalog of delta-spark.
 
-    If a setting lists several classes, the remaining classes are retained.
+    If a conf lists several classes, the other classes are retained.
     """
     retained = dict(conf)
     for key, value in DROPPED_SPARK_CONF.items():

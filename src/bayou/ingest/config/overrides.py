@@ -19,21 +19,23 @@ ENVIRONMENT_KEYS: Mapping[str, tuple[str, ...]] = {
     "AWS_ALLOW_HTTP": ("connector", "storage", "allow-http"),
     "BAYOU_STATE_PATH": ("connector", "state-path"),
 }
-"""Environment variables and the keys for which they are defaults."""
+"""For each environment variable, the key whose default value it sets."""
 
 
 def apply_overrides(
     document: Document, settings: Sequence[str], environment: Mapping[str, str]
 ) -> None:
-    """Set each `key=value` in the document; the value is YAML and may contain variables.
+    """Set the `key=value` overrides in the document.
 
-    A dot in `key` separates sections. Existing keys that contain dots, such as a topic's key or a
-    librdkafka property, are recognized.
+    Each value is parsed as YAML and can contain variables such as `${NAME}`. Each dot in a key
+    separates a section from its subsections and keys. As an exception, an existing key can contain
+    dots itself, such as a librdkafka property.
 
     Raises:
-        ConfigurationError: a setting isn't `connector.KEY=VALUE`, its value isn't valid, or a part
-            of its key isn't a section. The message never contains the value. It contains the key
-            only if the key begins with `connector.`, because any other text may be a secret.
+        ConfigurationError: an override isn't `connector.KEY=VALUE`, its value isn't valid YAML, or
+            its key goes through a key that isn't a section. The message never contains the value.
+            It contains the key only if the key begins with `connector.`, because any other text may
+            be a secret.
     """
     for number, setting in enumerate(settings, start=1):
         key, separator, text = setting.partition("=")
@@ -57,7 +59,7 @@ def apply_overrides(
 
 
 def apply_environment(document: Document, environment: Mapping[str, str]) -> None:
-    """Fill in missing values of the document from the variables of `ENVIRONMENT_KEYS`."""
+    """For each variable in `ENVIRONMENT_KEYS`, set its key if the key has no value."""
     for variable, path in ENVIRONMENT_KEYS.items():
         value = environment.get(variable)
         if not value:
@@ -84,9 +86,9 @@ def _put(values: dict[str, Any], parts: list[str], value: object, setting: str) 
     """Set a value, and return its key path.
 
     Args:
-        parts: the setting's path, split at each dot. Consecutive parts are joined again if they
-            form an existing key with dots, such as a librdkafka property.
-        setting: the key as written, for messages.
+        parts: the key of the override, split at each dot. Consecutive parts that form an existing
+            key with dots, such as a librdkafka property, are joined again.
+        setting: the key of the override, for error messages.
     """
     section: Any = values
     walked: tuple[str, ...] = ()

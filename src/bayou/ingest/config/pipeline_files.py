@@ -1,7 +1,7 @@
-"""Detects files of the pipeline that VACUUM would delete, because they are in a table's folder.
+"""Detects files of the pipeline, such as schema files, that VACUUM of a table would delete.
 
-VACUUM deletes every file in a table's folder that the table doesn't use. Only files and folders
-whose names start with `_` or `.` are safe.
+VACUUM deletes every file in a table's folder that the table doesn't use. It only ignores files and
+folders whose names start with `_` or `.`.
 """
 
 from __future__ import annotations

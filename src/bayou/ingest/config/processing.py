@@ -169,7 +169,7 @@ class ProcessingConfig(Section):
 
     @property
     def where_reads_derived_columns(self) -> bool:
-        """Whether the condition reads a derived column."""
+        """Whether the condition `where` reads a derived column."""
         if self.where is None:
             return False
         derived = {name.lower() for name in self.columns}
@@ -182,7 +182,7 @@ class ProcessingConfig(Section):
 
     @property
     def inputs(self) -> frozenset[str]:
-        """Lowercase names of the top-level columns that the expressions of the topic read."""
+        """Lowercase names of the top-level columns that `where` and the derived columns read."""
         condition = self.condition
         expressions = [*self.expressions.values(), *([] if condition is None else [condition])]
         return frozenset(name for expression in expressions for name in names_in(expression))
@@ -221,7 +221,7 @@ def names_in(expression: Expression) -> Iterator[str]:
 
 
 def check_expression(sql: str, prefix: str = "") -> None:
-    """Check that an expression is valid, and that repeating a batch doesn't change its result.
+    """Check that an expression is valid, and that a repeated batch gives the same result.
 
     Raises:
         ValueError: the expression can't be parsed, or it reads a column such as `_processed_at`,

@@ -34,13 +34,13 @@ _MAX_READABLE = 40
 def value_name(value: str, *, plain: bool = True) -> str:
     """Return the name of a value, which replaces `{value}` in a path or a table name.
 
-    The name has only lowercase letters, digits and underscores. A value that has only these
-    characters is used as the name. In any other value, the other characters are replaced, and a
-    part of the value's SHA-256 is appended. Different values therefore have different names, even
-    in a catalog or a file system that ignores case.
+    The name has only lowercase letters, digits and underscores. If the value has only these
+    characters and at most 64 of them, the name is the value. Otherwise all other characters are
+    replaced by underscores, and 8 hex digits of the value's SHA-256 are appended. Names therefore
+    differ even in a catalog or a file system that ignores case.
 
     Args:
-        plain: whether a value may be used as the name; if False, the hash is always appended.
+        plain: if False, the hash is always appended.
     """
     if plain and _PLAIN.match(value) and not _HASHED.search(value):
         return value
@@ -64,9 +64,8 @@ class RouteTable:
         name: the table's name in a catalog.
         value_name: the name that replaces `{value}` in the path; None if `route-by.tables` lists
             the path.
-        fingerprint: the hash (`value_fingerprint`) of the value whose records are in the table; 0
-            if `route-by.tables` lists the path, because several values can then have the same
-            table.
+        fingerprint: the `value_fingerprint` of the value whose records are in the table; 0 if
+            `route-by.tables` lists the path. A listed table can have the records of several values.
     """
 
     path: str
@@ -209,8 +208,8 @@ class RouteByConfig(Section):
         """Return the table for a record's value; None if no table is configured for the value.
 
         Args:
-            reserved: values whose names get a hash. Without the hash, the path for such a value
-                would be the path of another table, such as the dead letter table.
+            reserved: values that can't be used as names, so that a hash is appended. Otherwise
+                their paths would be the paths of other tables, such as the dead letter table.
         """
         listed = self.tables.get(value)
         if listed is not None:
@@ -236,8 +235,8 @@ class RouteByConfig(Section):
     def at(self, path: str) -> RouteTable:
         """Return the table at a path.
 
-        If the configuration contains neither the path nor a template that matches the path, the
-        table's name is the last part of the path.
+        If the path is neither in `tables` nor matches `table-path`, the table's name is the last
+        part of the path.
         """
         for listed in self.tables.values():
             if listed.table_path == path:
@@ -250,7 +249,12 @@ class RouteByConfig(Section):
         )
 
     def with_paths(self, change: Callable[[str], str], name: Callable[[str], str]) -> RouteByConfig:
-        """Return a copy with `change` applied to all paths, and `name` to all table names."""
+        """Return a copy with changed paths and table names.
+
+        Args:
+            change: function that returns the new path for a path.
+            name: function that returns the new name for a table name.
+        """
         tables = {
             value: table.model_copy(
                 update={"table_path": change(table.table_path), "table_name": name(table.name)}
@@ -284,7 +288,7 @@ class RouteByConfig(Section):
 
 
 def pattern_of(template: str) -> re.Pattern[str]:
-    """Return a pattern that matches the template with any name in place of `{value}`."""
+    """Return a regular expression that matches a template with any `value_name` for `{value}`."""
     first, *others = map(re.escape, template.split(VALUE))
     if not others:
         return re.compile(first)

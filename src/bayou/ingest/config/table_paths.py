@@ -18,13 +18,14 @@ def normalized_table_path(table_path: str) -> str:
 
 
 def resolve_path(table_path: str, folder: Path) -> str:
-    """Return an absolute local path; if `table_path` is a URI, return it without a final `/`.
+    """Return the absolute path of a table, or the URI without a final `/` if the path is a URI.
 
-    A relative path starts at `folder`.
+    Args:
+        folder: the folder to which a relative path is relative.
 
     Raises:
-        ArgumentError: the URI isn't a path of an object store, or contains a secret. Messages, logs
-            and tables contain paths, so a secret would be shown.
+        ArgumentError: the URI isn't a path in an object store. Or the URI contains a secret, which
+            messages and logs would show.
     """
     if _is_uri(table_path):
         split_object_uri(table_path)

@@ -265,11 +265,11 @@ class TopicConfig(Section):
         }
 
     def column_paths(self, path: str) -> tuple[str, ...]:
-        """Return all paths that the column of a record's field can have.
+        """Return all column paths that a field of a record can have.
 
-        Without `flatten`, this is only `path`. With `flatten`, the path of the column depends on
-        which fields of `path` are arrays, because fields inside an array aren't flattened. The
-        result contains the path for each case.
+        Without `flatten`, this is only `path`. With `flatten`, structs are flattened to columns,
+        but structs inside an array aren't. The column path then depends on which field of `path` is
+        an array. The result contains the column path for each case.
         """
         if self.flatten is None:
             return (path,)
@@ -347,13 +347,16 @@ class TopicConfig(Section):
     def deletes_filtered(self) -> bool:
         """Whether a record that `where` filters out deletes the row with the same key.
 
-        This is `on-filtered: delete` of a topic with upserts.
+        True if the topic has upserts and `on-filtered` is `delete`.
         """
         return self.processing.on_filtered == "delete" and bool(self.destination.upsert_keys)
 
     @property
     def route_expression(self) -> Expression | None:
-        """The expression of `route-by` with derived columns expanded; None without `route-by`."""
+        """The expression of `route-by`, without derived columns; None if `route-by` isn't set.
+
+        Each derived column is replaced by the expression that defines it.
+        """
         routes = self.destination.route_by
         return None if routes is None else self.processing.expanded(routes.parsed)
 
@@ -371,7 +374,7 @@ class TopicConfig(Section):
 
     @property
     def input_fields(self) -> frozenset[str]:
-        """Lowercase names of fields that the table lacks, but expressions or `event-time` read."""
+        """Lowercase names of unstored fields that expressions or `event-time` read."""
         processing = self.processing
         read = {*processing.inputs, *self.route_inputs}
         if self.event_time is not None and self.event_time not in processing.columns:
@@ -380,7 +383,7 @@ class TopicConfig(Section):
 
     @property
     def skipped_fields(self) -> frozenset[str]:
-        """Lowercase names of the fields that aren't stored and that no expression reads."""
+        """Lowercase names of fields that are neither stored nor read by expressions."""
         return self.processing.unstored - self.input_fields
 
     @model_validator(mode="after")

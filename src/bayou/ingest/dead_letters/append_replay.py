@@ -61,10 +61,11 @@ class ReplayResult:
             deleted without becoming rows.
         refused: number of dead letters that still can't become rows. They remain in the dead letter
             table, with their original reasons.
-        reasons: number of refused dead letters for each reason why this replay refused them.
-        skipped: number of dead letters that weren't replayed, because the target hasn't recorded
-            their offsets or their migrated batch yet. The pipeline or the migration will process
-            their records again. The dead letters remain in the dead letter table.
+        reasons: for each reason why this replay refused dead letters, the number of these dead
+            letters.
+        skipped: number of dead letters that weren't replayed, because the pipeline or the migration
+            will process their records again: the target hasn't recorded their offsets or their
+            migrated batch yet. These dead letters remain in the dead letter table.
         version: the latest version of the target that the replay committed; None if nothing was
             committed.
     """
@@ -83,10 +84,13 @@ WRITTEN_BY_PROGRAM = (
     "the record was written by a program. Write the corrected record again, and drop the dead "
     "letter with bayou dlq drop"
 )
-"""Why a dead letter of a program can't be replayed: nothing identifies the record."""
+"""The reason why a dead letter of a program isn't replayed.
+
+A program can write dead letters itself. Nothing identifies the record of such a dead letter.
+"""
 
 _APPLICATION = "bayou-replay/"
-"""Prefix of a replay's transaction identifiers; see `AppendReplay._transaction_ids`."""
+"""Prefix of the `appId`s of a replay's transaction identifiers."""
 
 
 class AppendReplay:
@@ -208,10 +212,10 @@ class AppendReplay:
         return result.version
 
     def _ends(self, snapshot: SnapshotHandle, covered: Mapping[int, int]) -> Mapping[int, int]:
-        """Return, by partition, the offset below which dead letters can be replayed.
+        """Return, for each partition, the offset below which dead letters can be replayed.
 
-        In a Kafka partition, this is the next offset that the pipeline reads. For migrated records,
-        which have the partition `MIGRATED`, it is a sequence number; see `migrated_end`.
+        For a Kafka partition, this is the next offset that the pipeline reads. Migrated records
+        have the partition `MIGRATED` and a sequence number as offset; see `migrated_end`.
         """
         end = migrated_end(self._topic, snapshot.transactions, self._storage_options)
         return {**covered, MIGRATED: end}
@@ -227,11 +231,12 @@ class AppendReplay:
     def _transaction_ids(
         self, dead_letters: SnapshotHandle, table: SnapshotHandle | None
     ) -> dict[str, int]:
-        """Return the transaction identifiers for the replay's commit to a table of the target.
+        """Return the transaction identifiers for the replay's commit to the target.
 
-        The run id is recorded under the id of the dead letter table. If this replaces the run id of
-        an interrupted replay, the replaced id is also recorded, so that the next replay knows the
-        rows of both.
+        One identifier has the id of the dead letter table in its `appId`, and the run id as its
+        version. This version may replace the run id of an interrupted replay. In that case, a
+        second identifier records the replaced run id, so that the next replay knows the rows of
+        both replays.
         """
         application = self._application(dead_letters.kernel.table_id)
         replaced = -1 if table is None else table.transactions.get(application, -1)
@@ -244,10 +249,10 @@ class AppendReplay:
         return f"{_APPLICATION}{replay}/{self._name}"
 
     def _run_ids(self, table: SnapshotHandle) -> list[int]:
-        """Return the run ids of the topic's replays that a table has recorded.
+        """Return the run ids that a table has recorded for replays of the topic.
 
-        The id of the dead letter table is ignored, because a clone of the table has a new id, but
-        the transaction identifiers of its source.
+        The dead letter table's id in an `appId` is ignored: a clone of this table has another id,
+        but the same transaction identifiers.
         """
         return [
             version
@@ -263,9 +268,8 @@ class AppendReplay:
     ) -> TopicOffsets:
         """Return the offsets of the topic's rows in `tables`, to find dead letters that have a row.
 
-        Also adds the offsets of the dead letters to `_letters`. `_within` becomes one range for all
-        partitions, from the lowest to the highest of these offsets. Rows with other offsets are
-        ignored.
+        Only rows with offsets in the range of the dead letters' offsets are read. Adds the offsets
+        of the dead letters to `_letters`, and sets `_within` to their range over all partitions.
 
         Raises:
             PipelineError: dead letters with the same offset have different records.
@@ -292,19 +296,19 @@ class AppendReplay:
         ends: Mapping[int, int],
         row_offsets: TopicOffsets,
     ) -> None:
-        """Find dead letters and rows of different records at the same offset.
+        """Find offsets at which a dead letter and a row belong to different records.
 
         Sets `_repeated`, `_interrupted`, `_run_id` and `_other_rows`.
 
-        A replay commits its rows with its run id as a transaction identifier. When it deletes the
-        dead letters, it commits the run id to the dead letter table. After an interrupted replay,
-        only a replay without `where` does so, because `where` can exclude dead letters that have
-        rows. If a run id in the target is higher than in the dead letter table, the replay was
-        interrupted, and the target may have rows of dead letters that haven't been deleted. The
-        same is true of clones, if the dead letter table was cloned at an earlier time.
+        The first commit of a replay adds rows to the target, and records the replay's run id in a
+        transaction identifier. The second commit deletes the dead letters, and records the run id
+        in the dead letter table. If the target has a higher run id than the dead letter table, a
+        replay was interrupted between these commits, and the target may have rows of existing dead
+        letters. The same can be true of clones. Only a replay without `where` completes an
+        interrupted replay, because `where` can exclude dead letters that have rows.
 
-        The run id is also the `_ingestion_timestamp` of the replay's rows, which identifies these
-        rows. Therefore it is later than that of all dead letters, even if clocks differ.
+        The run id is also the `_ingestion_timestamp` of the replay's rows, and identifies them. It
+        is later than the `_ingestion_timestamp` of each dead letter, even if clocks differ.
 
         Raises:
             PipelineError: dead letters with the same offset have different records.
@@ -353,9 +357,9 @@ class AppendReplay:
     ) -> StructType:
         """Return the columns for the record fields of the dead letters.
 
-        These are the table's columns, and the fields that expressions read but the table doesn't
-        store. If the schema policy is `evolve`, the columns of the schema file and new fields of
-        the records are appended.
+        These are the table's columns, and the fields that are only read by expressions. If the
+        schema policy is `evolve`, the columns of the schema file are appended, and then the new
+        fields of the records.
         """
         path = self._target.table_uri
         columns = record_columns_of(self._topic, snapshot.kernel)
@@ -416,19 +420,19 @@ class AppendReplay:
     ) -> pa.RecordBatch:
         """Return the dead letters to replay, one for each offset.
 
-        These dead letters aren't returned:
+        All other dead letters belong to one of these counts of the `ReplayResult`:
 
         - `skipped`: the target hasn't recorded the offset yet.
         - `already_rows`: the target already has the row of the record.
-        - `refused`: the target has a row at the offset, but it isn't known to be of the record, or
-          the partition is negative and `ends` doesn't contain it. Negative partitions contain
-          records that aren't from Kafka.
+        - `refused`: the target has a row with the same offset, but nothing shows that the row is of
+          the same record. Records that aren't from Kafka have a negative partition. They are also
+          refused if `ends` doesn't contain this partition.
 
         Args:
             ends: for each partition, the offset below which dead letters can be replayed.
             row_offsets: the offsets of the target's rows.
-            count: whether these dead letters are added to the counts of the `ReplayResult`. Those
-                in `already_rows` are also added to `_done`, so that they are deleted.
+            count: whether the other dead letters are counted. If so, the dead letters in
+                `already_rows` are also added to `_done`, so that they are deleted.
         """
         partitions, offsets = batch.column("partition"), batch.column("offset")
         ready: Any = pa.array([False] * batch.num_rows)
@@ -519,9 +523,9 @@ class _Decoder:
     def decode(
         self, letters: pa.RecordBatch
     ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch, Decoded]]:
-        """Decode dead letters in groups with the same format.
+        """Decode dead letters, in groups whose records have the same format.
 
-        Yields tuples of the dead letters of a group, their records, and the decoded values.
+        Yields a tuple for each group: its dead letters, their records, and the decoded values.
         """
         from_kafka = pc.greater_equal(letters.column("partition"), 0)
         for reader, selection in ((self._kafka, from_kafka), (self._files, pc.invert(from_kafka))):
@@ -532,10 +536,10 @@ class _Decoder:
 
 
 def count_without_replay(letters: pa.RecordBatch | pa.Table, ends: Mapping[int, int]) -> int:
-    """Return the number of dead letters in negative partitions that `ends` doesn't contain.
+    """Return the number of dead letters that can't be replayed because of their partition.
 
-    Negative partitions contain records that aren't from Kafka. If `ends` doesn't contain such a
-    partition, its dead letters can't be replayed.
+    Records that aren't from Kafka have a negative partition. Their dead letters can only be
+    replayed if `ends` contains this partition.
     """
     partitions = pa.array([p for p in ends if p < 0], pa.int32())
     column = letters.column("partition")

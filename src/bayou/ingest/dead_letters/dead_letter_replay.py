@@ -1,16 +1,16 @@
 """Replays dead letters with the current schema, each of them at most once.
 
-A replay commits rows to the target. Then it deletes the dead letters, in a second commit. If the
-replay crashes between the two commits, the target has rows with the offsets of dead letters. The
-next replay deletes these dead letters and adds no rows for them. If the topic was deleted and
-recreated, or files were migrated again, a row at the offset of a dead letter can be of another
-record. If nothing shows that the row is of the same record, the dead letter remains; see
-`record_identity`. Two concurrent replays conflict, because both increase the same transaction
-identifier of the target.
+A replay commits rows to the target. Then it deletes the dead letters in a second commit. If the
+replay crashes between the two commits, the next replay finds rows with the offsets of dead letters.
+It deletes these dead letters and adds no rows for them. Two concurrent replays conflict, because
+both increase the same transaction identifier of the target.
+A row and a dead letter with the same offset can also belong to different records, for example if
+the topic was deleted and recreated. If nothing shows that both belong to the same record, the dead
+letter isn't replayed and isn't deleted; see `record_identity`.
 
-A dead letter is skipped if the target hasn't recorded its offset yet, because the next run of the
-pipeline processes the record again. A dead letter of a migrated batch is skipped if the target
-doesn't have the batch yet, because the migration processes the record again.
+If the target hasn't recorded the offset of a dead letter yet, the next run of the pipeline
+processes the record again. A replay skips such a dead letter. Likewise, it skips a dead letter of a
+migrated batch if the target doesn't have the batch yet.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ATTEMPTS = 5
 def replay_dead_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None, dry_run: bool = False
 ) -> ReplayResult:
-    """Replay the dead letters of a topic, and count the results.
+    """Replay the dead letters of a topic.
 
     If a dead letter can now become a row, the row is written to the target, and the dead letter is
     deleted. The pipeline can run at the same time.
@@ -40,6 +40,9 @@ def replay_dead_letters(
         where: an SQL condition on the columns of the dead letter table; if None, all dead letters
             of the topic are replayed.
         dry_run: if true, nothing is written or deleted.
+
+    Returns:
+        The numbers of dead letters with each result.
     """
     if topic.upsert_keys is not None:
         return replay_upserts(configuration, topic, where=where, dry_run=dry_run)
@@ -59,14 +62,14 @@ def replay_dead_letters(
 def delete_dead_letters(
     configuration: Configuration, topic: Topic, *, where: str | None = None
 ) -> int:
-    """Delete the dead letters whose offsets the topic's table has recorded; return their number.
+    """Delete the dead letters of records that the pipeline won't read again; return their number.
 
-    Records from migrated files or from programs have no Kafka offset, so their dead letters are
-    deleted without a check of the offset.
+    A Kafka record isn't read again if the target has recorded its offset. Dead letters of records
+    from migrated files or from programs are always deleted.
 
     Args:
-        where: an SQL condition on the columns of the dead letter table; if None, all of these
-            dead letters are deleted.
+        where: an SQL condition on the columns of the dead letter table; if None, all of these dead
+            letters are deleted.
     """
     tables = TopicTables.of(configuration, topic)
     if not tables.dead_letters.exists() or not tables.target.exists():
