@@ -1,9 +1,11 @@
-"""Compares the records of dead letters: partition, offset, Kafka timestamp, key and value.
+"""Decides whether dead letters and rows with the same offset belong to the same record.
 
-An offset alone doesn't identify a record. If the brokers have no topic ids, nothing detects that a
-topic was recreated, so the dead letters of the deleted topic can have the offsets of new records.
-If JSON files are migrated again, to a new table, the sequence numbers start at 0 again. Timestamps,
-keys and values are compared only where offsets are equal.
+An offset alone doesn't identify a record. A recreated topic starts at offset 0 again. If the
+brokers have no topic ids, nothing detects this, so dead letters of the deleted topic have the
+offsets of new records. Migrated records have sequence numbers as offsets. If the files are migrated
+again to a new table, the sequence numbers start at 0 again.
+
+Where offsets are equal, dead letters are therefore compared by Kafka timestamp, key and value.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ OTHER_ROW = (
     "was cloned or restored. If the table has the record, drop the dead letter with bayou dlq "
     "drop. If it doesn't, send the record to the Kafka topic again before you drop the dead letter"
 )
-"""Why a dead letter isn't replayed if a row with its offset isn't known to be its record."""
+"""The reason why a dead letter isn't replayed if a row with its offset may be of another record."""
 
 
 def repeated_offsets(letters: TopicOffsets) -> Offsets:
@@ -46,7 +48,7 @@ def repeated_offsets(letters: TopicOffsets) -> Offsets:
 
 
 def at_offsets(records: pa.RecordBatch | pa.Table, offsets: Offsets) -> Any:
-    """Return a mask of the records at given offsets."""
+    """Return a mask of the records whose partition and offset are in `offsets`."""
     partitions, column = records.column("partition"), records.column("offset")
     mask: Any = pa.repeat(pa.scalar(False), records.num_rows)
     for partition, selected in offsets.items():
@@ -56,7 +58,7 @@ def at_offsets(records: pa.RecordBatch | pa.Table, offsets: Offsets) -> Any:
 
 
 def offset_range(offsets: Offsets) -> str:
-    """Return an SQL condition: from the lowest to the highest `offset` of all partitions."""
+    """Return an SQL condition from the lowest to the highest offset over all partitions."""
     first, last = min(o.min() for o in offsets.values()), max(o.max() for o in offsets.values())
     return f"offset >= {first} AND offset <= {last}"
 
@@ -69,11 +71,11 @@ def check_same_records(
     topic: str,
     table: str,
 ) -> None:
-    """Check that dead letters at the same offset have the same record.
+    """Check that dead letters with the same partition and offset are of the same record.
 
     Args:
         letters: batches with the columns `RECORD`.
-        repeated: the offsets that several of the dead letters have.
+        repeated: the offsets that more than one dead letter has.
         ends: by partition, the offset below which dead letters can be replayed. Dead letters at
             other offsets aren't checked.
         topic: the topic's key, for messages.
@@ -116,22 +118,22 @@ def offsets_of_other_rows(
     replays: Collection[int],
     ambiguous: Offsets,
 ) -> Offsets:
-    """Return the offsets of dead letters whose row in the target isn't known to be of the record.
+    """Return the offsets at which the row in the target may be of another record.
 
-    A row with the Kafka timestamp of the dead letter is a row of the same record. A row with
-    another timestamp isn't. A row without `_kafka_timestamp` is a row of the same record only if
-    an interrupted replay wrote it after the dead letter was written.
+    If the row has a `_kafka_timestamp`, the row is of the same record if the dead letter has the
+    same timestamp. Without a `_kafka_timestamp`, the row is of the same record only if an
+    interrupted replay wrote the row after the dead letter was written.
 
     Args:
         letters: batches with the columns partition, offset, timestamp and `_ingestion_timestamp`.
-        existing: the offsets of dead letters at which the target has a row.
+        existing: the offsets at which both a dead letter and a row in the target exist.
         tables: the target's tables.
         name: the Kafka topic's name.
-        replays: `_ingestion_timestamp` of the rows of each replay that may have been interrupted
-            before it deleted dead letters, in microseconds since the epoch.
-        ambiguous: offsets that several dead letters have, if `letters` may lack some of these dead
-            letters. A row without `_kafka_timestamp` at one of these offsets isn't known to be of
-            the same record.
+        replays: the run ids of replays that may have been interrupted before they deleted dead
+            letters. A run id is the `_ingestion_timestamp` of the replay's rows, in microseconds
+            since the epoch.
+        ambiguous: offsets with more than one dead letter, of which `letters` may lack some. A row
+            without `_kafka_timestamp` at one of these offsets may be of another record.
     """
     existing = {p: offsets for p, offsets in existing.items() if offsets}
     if not existing:
@@ -174,10 +176,11 @@ _ROWS = pa.schema(
 def _rows_at(
     offsets: Offsets, tables: Iterable[SnapshotHandle], name: str, replays: Collection[int]
 ) -> list[pa.RecordBatch]:
-    """Return the rows at given offsets.
+    """Return the rows whose partition and offset are in `offsets`.
 
-    Their `row_timestamp` is null if the table has no Kafka timestamp. Their `replayed_at` is null
-    unless the row was written by one of `replays`.
+    The column `row_timestamp` is the row's Kafka timestamp; null if the table doesn't store it. The
+    column `replayed_at` is the row's `_ingestion_timestamp` if one of `replays` wrote the row,
+    otherwise null.
     """
     times = pa.array(sorted(replays), pa.int64()).cast(_TIMESTAMP)
     within = offset_range(offsets).replace("offset", "_kafka_offset")
@@ -207,10 +210,10 @@ def _rows_at(
 def identities(letters: pa.RecordBatch, repeated: Offsets) -> pa.RecordBatch:
     """Return the columns by which `delete_letters` finds dead letters.
 
-    Keys and values are included only at repeated offsets.
+    Keys and values are null except at the offsets in `repeated`.
 
     Args:
-        repeated: the offsets that several dead letters of the topic have.
+        repeated: the offsets that more than one dead letter of the topic has.
     """
     position = letters.select(["partition", "offset", "timestamp"])
     if not repeated:
@@ -238,8 +241,8 @@ def delete_letters(
 
     Args:
         name: the Kafka topic's name.
-        done: batches that `identities` returned. If a stored dead letter has no timestamp, the
-            timestamps aren't compared, because a replay fills in missing timestamps.
+        done: results of `identities` for the dead letters to delete. A stored dead letter without a
+            timestamp matches any timestamp, because a replay fills in missing timestamps.
         transaction_ids: transaction identifiers of the commit.
     """
     done = [batch for batch in done if batch.num_rows]

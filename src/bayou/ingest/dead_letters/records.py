@@ -71,11 +71,11 @@ def fingerprints(records: pa.RecordBatch | pa.Table) -> list[bytes]:
 def dead_letter_rows(
     decoded: Decoded, source: pa.RecordBatch, ingestion_timestamp: int
 ) -> pa.RecordBatch:
-    """Return a dead letter for each refused record of a decoded batch.
+    """Return a dead letter for each record of a batch that couldn't be decoded to a row.
 
     Args:
-        source: the batch, with the columns of the Kafka source. All headers of a record are packed
-            in one binary value.
+        source: the batch, with the columns of the Kafka source. One binary value contains all
+            headers of a record.
         ingestion_timestamp: `_ingestion_timestamp` of the dead letters, in microseconds since the
             epoch.
     """
@@ -84,11 +84,11 @@ def dead_letter_rows(
 
 
 def unread_rows(source: pa.RecordBatch, reason: str, ingestion_timestamp: int) -> pa.RecordBatch:
-    """Return a dead letter for each record, all with the same reason; records aren't decoded.
+    """Return a dead letter with the same reason for each record, without decoding the records.
 
     Args:
-        source: the records, with the columns of the Kafka source. All headers of a record are
-            packed in one binary value.
+        source: the records, with the columns of the Kafka source. One binary value contains all
+            headers of a record.
         ingestion_timestamp: `_ingestion_timestamp` of the dead letters, in microseconds since the
             epoch.
     """
@@ -111,10 +111,10 @@ def _rows(
 
 
 def header_lists(packed: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Convert the headers of records to an array of type `kind`: lists of (`key`, `value`).
+    """Convert the headers of records to lists of (`key`, `value`), as an array of type `kind`.
 
     Args:
-        packed: the headers of each record: a list of (`key`, `value`), or one binary value that
+        packed: for each record, its headers: a list of (`key`, `value`), or one binary value that
             contains all headers.
     """
     if pa.types.is_list(packed.type):

@@ -109,7 +109,11 @@ class RoutedReplay(AppendReplay):
         dead_letters: SnapshotHandle,
         covered: Mapping[int, int],
     ) -> int | None:
-        """Write rows, register new tables, commit to routed tables, then to the default table."""
+        """Write files, register new tables, commit to routed tables, and then to the default table.
+
+        Returns:
+            The version of the last commit; None if there was no commit.
+        """
         target = tables.default.target
         assert target.snapshot is not None
         properties = filter_properties(

@@ -74,11 +74,11 @@ class DeadLetterTable:
     ) -> Mapping[int, int]:
         """Record the start offsets of a first run, and return the recorded start offsets.
 
-        If another run has recorded start offsets since `known` was read, nothing is recorded, and
-        the start offsets of the other run are returned.
+        If another run has recorded start offsets since `known` was read, nothing is recorded. In
+        this case, the start offsets of the other run are returned.
 
         Args:
-            known: the start offsets that `recorded_start` returned before.
+            known: the start offsets that the latest call of `recorded_start` returned.
         """
         snapshot = self._snapshot()
         latest = {} if snapshot is None else recorded_start(self._kafka, snapshot.transactions)
@@ -101,14 +101,15 @@ class DeadLetterTable:
     def uncovered_dead_letters(
         self, covered: Mapping[int, int], storage_options: Mapping[str, str]
     ) -> dict[int, dict[int, frozenset[bytes]]]:
-        """Return the dead letters at offsets that the target hasn't recorded yet.
+        """Return the dead letters whose offsets the target hasn't recorded yet.
 
         A batch commits to the dead letter table first, then to the target. After a crash between
-        the two commits, the dead letter table has dead letters that the target hasn't recorded. The
-        records remain dead letters, even if they could be decoded now.
+        the two commits, the batch is repeated. The records of these dead letters remain dead
+        letters, even if they can be decoded now.
 
         Args:
-            covered: the next offset to read of each partition, as recorded by the target.
+            covered: the next offset that the pipeline reads from each partition, as recorded by the
+                target.
 
         Returns:
             The `fingerprints` of the dead letters, by Kafka partition and offset. If the topic was
@@ -152,9 +153,9 @@ class DeadLetterTable:
     def commit(self, adds: Sequence[AddFile], spans: Mapping[int, OffsetSpan]) -> None:
         """Add dead letters and record the processed offsets.
 
-        Dead letters are added even if their offsets are already recorded: a retried batch can have
-        other dead letters than the first attempt. Each commit increments one transaction identifier
-        of the topic, so that concurrent commits of two pipelines conflict.
+        Dead letters are added even if the table has recorded their offsets, because a retried batch
+        can have more dead letters than the first attempt. Each commit increments one transaction
+        identifier of the topic. Concurrent commits of two pipelines therefore conflict.
 
         Raises:
             ConcurrentTransactionError: another pipeline has added dead letters of this topic.
@@ -190,7 +191,7 @@ class DeadLetterTable:
         return f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/letters"
 
     def _topic_transactions(self, snapshot: Snapshot | None) -> dict[str, int]:
-        """Return the transaction identifiers that a commit of the topic's dead letters changes."""
+        """Return the topic's transaction identifiers, except those that record start offsets."""
         prefix = f"kafka/{self._kafka.cluster_id}/{self._kafka.name}/"
         known = {} if snapshot is None else snapshot.transactions
         return {
@@ -221,7 +222,7 @@ class DeadLetterTable:
 
 
 def _at_or_after(letters: pa.RecordBatch, starts: Mapping[int, int]) -> Any:
-    """Return a mask of the dead letters at or after the offset of their partition in `starts`."""
+    """Return a mask of the dead letters at or after the start offset of their partition."""
     partitions, offsets = letters.column("partition"), letters.column("offset")
     mask: Any = pa.repeat(pa.scalar(False), letters.num_rows)
     for partition in pc.unique(partitions).to_pylist():

@@ -4,7 +4,7 @@ A dead letter that can now become a row is upserted with the Kafka timestamp and
 record. Therefore it doesn't replace a row of a newer record. The replay is idempotent.
 
 A record without a timestamp gets the timestamp of the preceding record in its partition, as in a
-batch of the pipeline. If the record got the current time, it could replace a newer row, restore the
+batch of the pipeline. With the current time instead, the record could replace a newer row, insert a
 row of a deleted key, or prevent updates by the next records.
 """
 
@@ -134,10 +134,10 @@ def _all_offsets(letters: pa.Table) -> record_identity.Offsets:
 
 
 def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> None:
-    """Record in the target the filter condition that applied to the replayed dead letters.
+    """Record in the target the condition `where`, which filtered out some of the replayed records.
 
-    The batches of the pipeline record their conditions in the same table property. If a batch
-    changes the property at the same time, the commit is repeated with the new value.
+    The condition is stored in the table property that also stores the conditions of the pipeline's
+    batches. If a batch changes the property at the same time, the commit is retried.
     """
     offsets = TopicOffsets()
     for batch in letters.to_batches():
@@ -164,11 +164,13 @@ def _record_filter(topic: Topic, options: dict[str, str], letters: pa.Table) -> 
 
 
 def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
-    """Return the dead letters at offsets that the target has recorded.
+    """Return the dead letters whose offsets the target has recorded.
 
-    `covered` is the next offset to read of each partition, as recorded by the target. Later dead
-    letters are omitted, because the next run processes their records again. For migrated records,
-    an offset is a sequence number.
+    The next run of the pipeline processes the records of all other dead letters again.
+
+    Args:
+        covered: the next offset to read of each partition, as recorded by the target. For migrated
+            records, this is the next sequence number.
     """
     ends = pa.table(
         {
@@ -184,7 +186,7 @@ def _covered(dead_letters: pa.Table, covered: Mapping[int, int]) -> pa.Table:
 def _kafka_rows(topic: Topic, name: str, options: dict[str, str]) -> Iterator[pa.Table]:
     """Yield partition, offset and timestamp of the target's rows and of its deleted keys.
 
-    Rows and deleted keys that don't come from Kafka, or have no timestamp, are omitted.
+    A row or a deleted key is omitted if it doesn't come from Kafka or has no timestamp.
     """
     columns = [f"_kafka_{column}" for column in _POSITION]
     for path in (topic.table_path, deleted_keys_path(topic.table_path)):
@@ -206,12 +208,12 @@ _POSITION = ["partition", "offset", "timestamp"]
 def _with_timestamps(letters: pa.Table, rows: Iterable[pa.Table]) -> pa.Table:
     """Return the dead letters with their missing timestamps filled in.
 
-    A missing timestamp is copied from the partition's nearest earlier row or dead letter with a
-    timestamp. If there is none, it is copied from the nearest later one. If there is neither, it is
-    `LOWEST_TIME`.
+    A missing timestamp is copied from the last earlier row or dead letter in the partition that has
+    a timestamp. Without an earlier timestamp, the next later timestamp is copied. If the partition
+    has no timestamp at all, `LOWEST_TIME` is used.
 
     Args:
-        rows: the positions of the target's rows and of its deleted keys, from `_kafka_rows`.
+        rows: the result of `_kafka_rows`.
     """
     schema = letters.select(_POSITION).schema
     schema = pa.schema([field.with_nullable(True) for field in schema])

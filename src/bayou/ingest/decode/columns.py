@@ -1,8 +1,8 @@
 """Decodes JSON records to columns with Arrow's JSON reader, many records at a time.
 
-This is the fast path. The slow path decodes records one by one and has the same result. If a record
-of a block needs the slow path, `NotColumnarError` is raised. The caller then splits the block, so
-that few records are decoded by the slow path.
+This is the fast path. The slow path decodes records one by one and has the same result. If the fast
+path can't decode a record of a block, it raises `NotColumnarError`. The caller then splits the
+block, so that only a few records need the slow path.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _DATE_TIME = (
 )
 _DATE = f"^{_YEAR}" + r"-(0[1-9]|1[0-2])-\d\d$"
 _LONG_INTEGER = re.compile(rb"[0-9]{16}[ \t\r\n]*[,}\]]")
-"""Pattern for the end of an integer with at least 16 digits; may also match other text."""
+"""Regular expression that matches the end of an integer with at least 16 digits.
+
+It can also match other text.
+"""
 _PARSED = {"long", "integer", "short", "byte", "double", "string", "boolean"}
 _PATTERNS = {"timestamp": _DATE_TIME, "date": _DATE}
 _FIRST, _LAST = (
@@ -60,13 +63,16 @@ class ColumnReader:
             )
 
     def parse(self, values: pa.Array[Any]) -> pa.Table:
-        """Parse records; return the schema's columns, followed by columns of unknown fields.
+        """Parse records; return the schema's columns, followed by the columns of unknown fields.
 
-        `values` are the records, binary and without nulls. A parsed struct can have more fields
-        than the schema's struct; see `nested_fields`.
+        A struct in the result can have more fields than the struct in the schema; see
+        `nested_fields`.
+
+        Args:
+            values: the records as a binary array without nulls.
 
         Raises:
-            NotColumnarError: a value isn't a JSON object, or the JSON type of a field differs from
+            NotColumnarError: a record isn't a JSON object, or the JSON type of a field differs from
                 the schema.
         """
         lines = _joined(values)
@@ -88,11 +94,11 @@ class ColumnReader:
     def nested_fields(self, table: pa.Table) -> StructType:
         """Return the nested fields of a parsed table that aren't in the schema.
 
-        Each nested field is returned inside a copy of its top-level column. The copy has no other
-        fields.
+        The result has each new nested field inside its top-level column, without the known fields
+        of this column.
 
         Raises:
-            NotColumnarError: the type of a new nested field is unknown.
+            NotColumnarError: the type of a new nested field can't be inferred.
         """
         partials = []
         for field in self._parse_schema:
@@ -119,7 +125,7 @@ class ColumnReader:
         return [_converted(c, f.data_type) for c, f in zip(columns, self._columns, strict=True)]
 
     def check(self, table: pa.Table) -> None:
-        """Raise the errors of `convert` for a table whose structs may have more fields."""
+        """Raise the errors that `convert` raises. Structs in the table may have unknown fields."""
         for column, field in zip(self._exact_columns(table), self._columns, strict=True):
             _check(column, field.data_type)
 
@@ -131,12 +137,12 @@ class ColumnReader:
 
 
 def may_hold_large_integers(column: Any) -> bool:
-    """Whether a column has doubles of 2**63 or more; Arrow reads large integers as doubles."""
+    """Whether a column has doubles of at least 2**63, which Arrow returns for large integers."""
     return _has_doubles_from(column, 2.0**63)
 
 
 def _may_be_rounded(column: Any) -> bool:
-    """Whether a column has doubles of 2**53 or more, which may be rounded integers."""
+    """Whether a column has doubles of at least 2**53, which can be rounded integers."""
     return _has_doubles_from(column, 2.0**53)
 
 

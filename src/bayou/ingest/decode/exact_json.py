@@ -1,8 +1,8 @@
 """Reads and writes JSON without changing its numbers.
 
 JSON readers usually read a number with a fraction or an exponent as a double, which has about 16
-digits. Columns of decimals, longs or JSON strings can store more digits. Therefore a number is read
-as a `Decimal` if the nearest double prints as a different number.
+digits. Columns of decimals, longs or JSON strings can store more digits. If the nearest double has
+other digits than the number, this module reads the number as a `Decimal`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 
 _EXACT_LENGTH = 16
-"""Maximum length of a number that a double always represents: 15 digits and a point."""
+"""Maximum length of a number that a double always stores exactly: 15 digits and a decimal point."""
 
 
 def decode_exact_json(text: bytes | str) -> Any:
     """Decode JSON without changing numbers.
 
-    An integer becomes an `int`. Any other number becomes a `float` if the `repr` of the float is
-    the same number, otherwise a `Decimal`.
+    An integer becomes an `int`. Any other number becomes a `float` if the float prints as the same
+    number, otherwise a `Decimal`.
 
     Raises:
         msgspec.DecodeError: the JSON is invalid, or a number exceeds the range of doubles.
@@ -32,7 +32,7 @@ def decode_exact_json(text: bytes | str) -> Any:
 
 
 def encode_exact_json(value: Any) -> bytes:
-    """Encode a value of `decode_exact_json` as JSON; a `Decimal` becomes a number."""
+    """Encode a result of `decode_exact_json` as JSON. A `Decimal` becomes a number."""
     return _ENCODER.encode(value)
 
 
@@ -52,7 +52,7 @@ def _number(text: str) -> float | Decimal:
 
 
 def exact_decoder(type: Any) -> msgspec.json.Decoder[Any]:
-    """Return a decoder for `type` that decodes `Any` fields as `decode_exact_json` does."""
+    """Return a decoder for `type` that reads values of type `Any` like `decode_exact_json`."""
     return msgspec.json.Decoder(type, float_hook=_number)
 
 

@@ -92,7 +92,8 @@ _LOGICAL_TYPES: Mapping[tuple[str, str], str] = {
 }
 """For each pair of an Avro type and a logical type, the name of the reader in fastavro.
 
-`_add_readers` registers the readers with the prefix `bayou-`. All others belong to fastavro.
+fastavro defines these readers, except the readers with the prefix `bayou-`, which `_add_readers`
+adds.
 """
 
 _MAX_DECIMAL_BYTES = 64
@@ -100,7 +101,7 @@ _EXACT = Context(prec=200)
 
 
 def _decimal(data: bytes, writer: Any, _reader: Any = None) -> Decimal:
-    """Read a decimal with all digits; fastavro's own reader rounds to the precision of the schema.
+    """Read a decimal with all digits. fastavro's own reader rounds to the precision of the schema.
 
     Raises:
         ValueError: the decimal has more than `_MAX_DECIMAL_BYTES` bytes.
@@ -115,7 +116,7 @@ def _time(microseconds: int) -> time:
     """Convert microseconds since midnight to a time.
 
     Raises:
-        ValueError: the number isn't within a day. (fastavro's reader accepts negative numbers.)
+        ValueError: the number is negative or isn't less than a day.
     """
     if not 0 <= microseconds < 86_400_000_000:
         raise ValueError(f"{microseconds} us isn't a time of a day")
@@ -137,9 +138,9 @@ _add_readers()
 
 
 def _with_known_logical_types(schema: Any) -> Any:
-    """Replace the logical types in the JSON of a schema by the names of their fastavro readers.
+    """Replace each logical type in a JSON schema by the name of its fastavro reader.
 
-    `_LOGICAL_TYPES` contains the names. A logical type without a reader is removed.
+    The names are in `_LOGICAL_TYPES`. A logical type that isn't in `_LOGICAL_TYPES` is removed.
     """
     match schema:
         case list():
@@ -180,7 +181,8 @@ class AvroReader:
 
     Args:
         registry: the schema registry for values that start with a registry's header.
-        schema: the schema of values without a header. If None, values without a header are refused.
+        schema: the schema of values without a registry's header. If None, a value without a header
+            is an error.
     """
 
     def __init__(self, registry: Registry | None, schema: str | None) -> None:
@@ -204,14 +206,14 @@ class AvroReader:
         return _record(schema, body), columns
 
     def record(self, value: bytes) -> Any:
-        """Return the decoded value, which can have any type; see `read` for errors."""
+        """Return the decoded value, which needn't be a record. The errors are those of `read`."""
         schema, _, body = self._split(value)
         return _record(schema, body)
 
     def _split(self, value: bytes) -> tuple[_Schema, int | None, bytes]:
         """Return a value's schema, the schema's id in the registry, and the bytes after the header.
 
-        A value without a header has the default schema, and the id is None.
+        For a value without a header, the schema is the default schema, and the id is None.
         """
         number, schema, body = None, self._default_schema, value
         header = None if self._registry is None else split_header(value)
@@ -266,10 +268,10 @@ class AvroReader:
 class _Schema:
     """A parsed Avro schema, with a method that reads values.
 
-    fastavro's compiled reader limits neither recursion nor the number of zero-byte values, such as
-    nulls, whose encoding is empty. A record of a few bytes could therefore overflow the stack or
-    exhaust the memory, which crashes the process. If a schema allows such records, its values are
-    read by fastavro's slower Python reader with limits.
+    A zero-byte value, such as a null, has an empty encoding. fastavro's compiled reader limits
+    neither the recursion depth nor the number of zero-byte values. A record of a few bytes could
+    therefore crash the process. If a schema allows such records, fastavro's slower Python reader
+    reads its values, with limits.
 
     Attributes:
         is_bounded: whether values are read by the Python reader with limits.
@@ -314,10 +316,10 @@ _MAX_ZERO_BYTE_VALUES = 100_000
 
 
 class _BoundedDecoder(BinaryDecoder):
-    """A decoder that raises `ValueError` for a record with too many zero-byte values.
+    """Decoder that raises `ValueError` if a record has more zero-byte values than the limit.
 
-    It counts nulls, and all elements of arrays and maps, because an element may have zero bytes.
-    The limit is `_MAX_ZERO_BYTE_VALUES`.
+    The limit is `_MAX_ZERO_BYTE_VALUES`. Each null is counted. Each element of an array or a map is
+    also counted, because its encoding can be empty.
     """
 
     def __init__(self, stream: io.BytesIO) -> None:
@@ -345,10 +347,10 @@ class _BoundedDecoder(BinaryDecoder):
 
 
 class _ZeroByteValues:
-    """Computes how many zero-byte values one value of a schema can contain.
+    """Computes the number of zero-byte values that one value of a schema can contain.
 
-    The encoding of a zero-byte value, such as null, has no bytes. Zero-byte values in elements of
-    arrays and maps aren't counted.
+    A zero-byte value, such as a null, has an empty encoding. Elements of arrays and maps aren't
+    included in the number.
 
     Attributes:
         inside_arrays: whether elements of an array or a map can have zero-byte values.
@@ -367,7 +369,7 @@ class _ZeroByteValues:
         return self._of(schema)[0]
 
     def _of(self, schema: Any) -> tuple[int, bool]:
-        """Return the number that `of` returns, and whether every value takes zero bytes."""
+        """Return the result of `of`, and whether the schema's values have an empty encoding."""
         match schema:
             case list():  # a union's index takes a byte
                 options = (self.of(option) for option in schema if option != "null")
@@ -400,8 +402,8 @@ class _ZeroByteValues:
 def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
     """Check the nesting depth of a schema, then parse the schema.
 
-    `named` contains the named types to which the schema may refer. The named types that the schema
-    defines are added.
+    `named` contains the named types to which the schema can refer. The schema's own named types are
+    added to `named`.
     """
     check_json_nesting(text.encode(), _MAX_SCHEMA_NESTING)
     schema = _with_known_logical_types(json.loads(text))
@@ -409,9 +411,10 @@ def _parsed(text: str, named: dict[str, Any] | None = None) -> Any:
 
 
 _MAX_SCHEMA_NESTING = 4 * MAX_NESTING
-"""Maximum nesting depth of a schema's JSON, with up to four levels for each nested record.
+"""Maximum nesting depth of the JSON of an Avro schema, which has up to four levels for each record.
 
-These are the field's object, the array of a union, the record's object and the array of its fields.
+The four levels are the object of the field, the array of a union, the object of the record, and the
+array of the record's fields.
 """
 
 
@@ -421,9 +424,9 @@ def _is_recursive(
     """Whether a schema has a type that contains itself.
 
     Args:
-        named: the named types; the types that the schema defines are added.
-        inside: the names of the enclosing types.
-        known: names of types that aren't recursive; more names are added.
+        named: the named types. The types that the schema defines are added to this dict.
+        inside: the names of the types that contain `schema`.
+        known: names of types that aren't recursive. Names that this function finds are added.
     """
     match schema:
         case list():
@@ -486,7 +489,7 @@ def avro_schema_columns(text: str) -> StructType:
 
 
 class _AnyValueError(Exception):
-    """A type is recursive or a union of types, so its values are stored as JSON strings."""
+    """A type is recursive or a union, so its values are stored as JSON strings."""
 
 
 def _type(

@@ -59,7 +59,8 @@ class RecordDecoder:
     def reads_json(self) -> bool:
         """Whether the format is `json` or `json-schema`.
 
-        Records in these formats can contain integers that a field of doubles can't store exactly.
+        In these formats, a field with double values can also have integers that a double can't
+        store exactly.
         """
         return self._format.name in ("json", "json-schema")
 
@@ -138,12 +139,13 @@ class RecordDecoder:
         return converted(record, self._format.timestamps)
 
     def key_json(self, key: bytes, columns: Sequence[StructField] = ()) -> bytes:
-        """Convert a Kafka key to JSON; a key is unchanged if `format.key` is `json`.
+        """Convert a Kafka key to JSON; if `format.key` is `json`, return the key unchanged.
 
         Args:
-            columns: the columns of the key's fields. If the records are in Avro or Protobuf, the
-                fields are converted to the types of these columns; see `promoted`. A key without
-                fields is converted to the type of the only column.
+            columns: the columns that store the key's fields. If the topic's values are Avro or
+                Protobuf, the fields are converted to the types of these columns; see `promoted`. If
+                the key is a single value without fields, it is converted to the type of the only
+                column.
 
         Raises:
             ValueError: the key can't be read.
@@ -164,7 +166,10 @@ class RecordDecoder:
         return msgspec.json.encode(record, enc_hook=_encode_other)
 
     def key_text(self, key: bytes | None) -> str | None:
-        """Convert a Kafka key to JSON for a column; a key that isn't JSON becomes a JSON string.
+        """Convert a Kafka key to a JSON string for a column.
+
+        If `format.key` is `json` and the key isn't valid JSON, the result is a JSON string that
+        contains the key.
 
         Raises:
             ValueError: the key can't be read.
@@ -282,8 +287,11 @@ def _utf8(value: bytes) -> str:
 def _csv(value: bytes, format: RecordFormat, kinds: Mapping[str, str]) -> dict[str, Any]:
     """Convert a line of CSV to a JSON object.
 
-    Empty values are omitted. `kinds` contains the types of columns. Numbers and booleans are
-    parsed; values of all other columns stay strings.
+    Empty values are omitted. The values of number and boolean columns are parsed; the values of all
+    other columns remain strings.
+
+    Args:
+        kinds: the type of each column, by name.
     """
     try:
         lines = list(csv.reader([_utf8(value)], delimiter=format.csv_delimiter, strict=True))

@@ -28,10 +28,10 @@ def flattened(
     """Flatten the nested objects of a record.
 
     Args:
-        whole: names of flat columns that store objects; see `takes_objects`. The objects in these
+        whole: names of flat columns that store objects; see `takes_objects`. Objects in these
             columns aren't flattened.
-        masks: the mask of each flat column, by lowercase name. An object with the mask `drop` is
-            removed.
+        masks: the mask of each flat column. The keys are lowercase column names. An object with the
+            mask `drop` is removed.
 
     Raises:
         ValueError: two fields have the same flattened name, or an object has a mask other than
@@ -57,7 +57,7 @@ def flattened(
 
 
 def takes_objects(field: StructField) -> bool:
-    """Whether a flat column stores objects: as JSON strings, structs or maps."""
+    """Whether a flat column can store objects: it is a struct, a map or a JSON string."""
     return is_json_text(field) or isinstance(field.data_type, StructType | MapType)
 
 

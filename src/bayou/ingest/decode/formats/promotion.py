@@ -1,7 +1,7 @@
-"""Converts Avro and Protobuf values whose type differs from the type of their column.
+"""Converts Avro and Protobuf values whose type in the schema isn't the type of their column.
 
-Records are decoded from JSON, in which bytes are Base64 and a large double is rounded to 17 digits.
-Therefore these values are converted before the record becomes JSON:
+Records are converted to JSON before they become rows. In JSON, bytes are Base64, and a large double
+is rounded to 17 digits. Therefore these values are converted before the conversion to JSON:
 
 | value | column | stored |
 |---|---|---|
@@ -9,7 +9,8 @@ Therefore these values are converted before the record becomes JSON:
 | bytes | `string` | the string, if the bytes are UTF-8 |
 | whole `float` or `double` | an integer type | all digits of the number |
 
-Other values are unchanged, or refused if JSON would change their meaning.
+If JSON would change the meaning of another value, an error is raised. All remaining values are
+unchanged.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 
 
 def changed_columns(written: StructType, columns: StructType) -> tuple[StructField, ...]:
-    """Return the columns whose type differs from the type of their field in a record's schema.
+    """Return the columns whose type isn't the type of the same field in a record's schema.
 
     Args:
-        written: the columns of the record's schema.
+        written: the record's schema, as columns.
         columns: the columns to which the record is decoded.
     """
     changed = []

@@ -1,11 +1,12 @@
 """Reads Protobuf values with descriptors of a schema registry.
 
-After the registry's header, a value contains the indexes of its message type: the position among
-the messages of the schema's file, then the positions among nested messages. A field that isn't set
-is null if Protobuf tracks its presence, otherwise it has its default value.
+After the registry's header, a value contains the indexes of its message type. The first index is an
+index into the messages of the schema's file. Each further index is an index into the nested
+messages of the previous message. A field that isn't set is null if Protobuf tracks its presence.
+Otherwise it has its default value.
 
-A value is refused if Protobuf would drop a part of it: a field or an extension that the message
-type doesn't define, or a number that a closed enum doesn't define.
+A value is an error if it has a part that Protobuf would drop: a field or an extension that the
+message type doesn't define, or a number that a closed enum doesn't define.
 
 | Protobuf | Delta type |
 |---|---|
@@ -66,10 +67,10 @@ _PACKAGES: Mapping[str, str] = {
     "google/type/": "google.type.",
     "confluent/": "confluent_kafka.schema_registry.confluent.",
 }
-"""For each folder of files that Confluent's serializers don't register: the package of the files.
+"""For each folder of Protobuf files that serializers don't register, the Python package with them.
 
-A schema that imports a file of these folders has no reference to it. `google.type` is part of
-googleapis-common-protos, which isn't a dependency of Bayou.
+Confluent's serializers don't add references to files in these folders to a schema. `google.type` is
+part of googleapis-common-protos, which isn't a dependency of Bayou.
 """
 
 
@@ -152,9 +153,10 @@ class ProtobufReader:
         return columns
 
     def _read_files(self, response: Mapping[str, Any], name: str, files: dict[str, Any]) -> None:
-        """Add the descriptor of a registered file, and of all files that it references, to `files`.
+        """Add the descriptors of a registered file and of all files that it references to `files`.
 
         Args:
+            response: the registry's response for the file's schema.
             name: the name by which other files import the file.
         """
         schema = response["schema"]
@@ -176,7 +178,7 @@ class ProtobufReader:
 
 
 class _MissingImportError(ValueError):
-    """A schema imports a file that is neither a reference nor in an installed package."""
+    """A schema imports a file that it doesn't reference and that no installed package contains."""
 
     def __init__(self, name: str) -> None:
         message = f"imports {name}, which the registry doesn't list as a reference"
@@ -186,11 +188,11 @@ class _MissingImportError(ValueError):
 
 
 def _add_file(pool: Any, name: str, registered: Mapping[str, Any]) -> None:
-    """Add a file and its imports to a pool that lacks them.
+    """Add a file and its imports to a descriptor pool; files that the pool has are skipped.
 
     Args:
-        registered: descriptors of files by name. An import that is missing here, such as
-            `google/protobuf/any.proto`, is a file of an installed package.
+        registered: the descriptors of the registered files, by file name. All other files, such as
+            `google/protobuf/any.proto`, are read from installed packages.
 
     Raises:
         _MissingImportError: a file is neither registered nor in an installed package.
@@ -264,7 +266,7 @@ def _field(field: Any, inside: tuple[str, ...], count: FieldCount) -> StructFiel
 def _type(field: Any, inside: tuple[str, ...], count: FieldCount) -> DataType | None:
     """Return the type of a field's column; None if the column stores JSON.
 
-    The column stores JSON if the field's message type is recursive or has no fields.
+    The column stores JSON if the field is a message whose type is recursive or has no fields.
     """
     if _is_map(field):
         value = _single(field.message_type.fields_by_name["value"], inside, count)
@@ -311,10 +313,7 @@ def _to_dict(message: Message) -> dict[str, Any]:
 
 
 def _check_known(message: Message) -> None:
-    """Raise `ValueError` if a message has a field or an enum number that its type lacks.
-
-    Nested messages are checked, too.
-    """
+    """Raise `ValueError` if a message or a nested message has unknown fields or enum numbers."""
     size = len(message.SerializePartialToString())
     message.DiscardUnknownFields()
     if len(message.SerializePartialToString()) != size:
@@ -333,7 +332,7 @@ def _key(key: Any) -> str:
 def _not_utf8() -> ValueError:
     """Return the error for a string field that isn't UTF-8.
 
-    The parser doesn't refuse such a field in proto2: it returns the value as bytes.
+    In proto2, the parser doesn't raise an error for such a field. It returns the value as bytes.
     """
     return ValueError("doesn't match its Protobuf schema: a string isn't UTF-8")
 

@@ -21,15 +21,15 @@ class RecordFormat:
     Attributes:
         name: the format of the values. A `string` or `binary` value becomes an object with the
             field `value`.
-        key: the format of Kafka keys. If it is `json`, keys can also be plain strings.
+        key: the format of Kafka keys. With `json`, keys can also be plain strings.
         key_registry: the schema registry for keys.
         schema: the Avro schema of values without a registry's header.
-        flatten: separator in the names of flattened fields, such as `_` for `place_city`; None
-            if objects aren't flattened.
+        flatten: separator between the names of nested fields in a flat column name, such as `_` for
+            `place_city`; None if objects aren't flattened.
         json_schema: the JSON Schema of records before flattening; only set if `flatten` is set.
-        masks: the mask of each column, for objects that are flattened; see `flattening.flattened`.
-        timestamps: the timestamp format of each field, by the field's name after flattening. See
-            the module `timestamps`.
+        masks: the mask of each column, which `flattening.flattened` needs for objects.
+        timestamps: the timestamp format of each field; see the module `timestamps`. The keys are
+            the names of the fields after flattening.
     """
 
     name: FormatName = "json"
