@@ -4,6 +4,7 @@ A replay commits rows to the target. Then it deletes the dead letters in a secon
 replay crashes between the two commits, the next replay finds rows with the offsets of dead letters.
 It deletes these dead letters and adds no rows for them. Two concurrent replays conflict, because
 both increase the same transaction identifier of the target.
+
 A row and a dead letter with the same offset can also belong to different records, for example if
 the topic was deleted and recreated. If nothing shows that both belong to the same record, the dead
 letter isn't replayed and isn't deleted; see `record_identity`.

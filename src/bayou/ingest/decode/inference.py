@@ -1,16 +1,16 @@
-"""Infers column types of fields that no schema defines.
+"""Infers the column types of fields that no schema defines.
 
 The input is either JSON values, or the types that Arrow's JSON reader inferred.
 
 An integer is a `long`, any other number a `double`, a string a `string`, an object a `struct`, an
-array an `array`. Dates are strings too, because the next record may have a string that isn't a
-date. Null, `[]` and `{}` have no type. Arrays of several types, integers beyond 64 bits, and values
-deeper than 32 levels are stored as JSON strings.
+array an `array`. Dates are strings, too, because the next record may have a string that isn't a
+date. Null, `[]` and `{}` have no type. JSON strings store all other values: arrays whose elements
+have several types, integers beyond 64 bits, and values that are nested more than 32 levels deep.
 
-A field with `long` and `double` values has the type `double`. If the values of a field have
-other combinations of types, the field has the type that comes first in this list: struct, array,
-number, `boolean`, `string`. Records with values of the other types become dead letters. The type of
-a field therefore doesn't depend on the order of records.
+If a field has values of several types, its type is the first of these types in this list: `struct`,
+`array`, `double`, `long`, `boolean`, `string`. A `double` column also stores the `long` values.
+Records with values of other types become dead letters. The type of a field therefore doesn't depend
+on the order of records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ from bayou.protocol.schema import (
 
 _LONG_LIMIT = 2**63
 _MAX_LEVELS = 32
-"""Maximum nesting depth of a column's type. Arrow reads 100 levels; an array counts as two."""
+"""Maximum nesting depth of a column's type.
+
+Arrow reads 100 levels, where an array counts as two levels.
+"""
 
 
 class NestedTooDeeplyError(Exception):
@@ -45,7 +48,10 @@ def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
     """Return the column for a decoded JSON value; None if the value has no type.
 
     Null, `[]` and `{}` have no type. An array or object that contains only these values has no type
-    either. `level` is the number of objects and arrays that enclose the value within its column.
+    either.
+
+    Args:
+        level: the nesting depth of the value inside its top-level column.
     """
     try:
         kind = _of_value(value, level)
@@ -57,10 +63,11 @@ def infer_field(name: str, value: Any, level: int = 0) -> StructField | None:
 def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
     """Return the column for a type that `pyarrow.json` inferred.
 
-    The result is None if all values are null, `[]` or `{}`.
+    The result is None if the type has no values other than null, `[]` and `{}`.
 
     Raises:
-        NestedTooDeeplyError: the type has too many levels; call `infer_field` with each value.
+        NestedTooDeeplyError: the type has too many levels. Call `infer_field` with each value
+            instead.
     """
     data_type = _of_arrow(kind, 0)
     return None if data_type is None else StructField(name=name, data_type=data_type)
@@ -69,8 +76,8 @@ def infer_arrow_field(name: str, kind: pa.DataType) -> StructField | None:
 def merge_fields(first: StructType, second: Iterable[StructField]) -> StructType:
     """Return the fields of `first`, followed by the fields that only `second` has.
 
-    If a field has another type in `second` than in `first`, the rules in the docstring of this
-    module determine its type.
+    If a field has different types in `first` and `second`, its type follows the rules in the
+    docstring of this module.
     """
     merged = {f.name: f for f in first}
     for field in second:

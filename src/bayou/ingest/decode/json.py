@@ -1,8 +1,8 @@
 """Decodes batches of JSON objects to columns.
 
-A record either becomes a row or is refused with a reason, independently of the other records.
-Arrow's JSON reader decodes a whole batch. If the reader fails, the batch is split into blocks, and
-each block is decoded in the same way. If the reader fails for a small block, the block is decoded
+Each record either becomes a row or is refused with a reason. Arrow's JSON reader decodes a whole
+batch. If the reader fails, the batch is split into blocks, and the reader decodes each block.
+Blocks for which it fails are split again. If it fails for a small block, the block is decoded
 record by record.
 """
 
@@ -41,31 +41,32 @@ _MAX_NAMES = 120
 
 
 class _AnyObject(msgspec.Struct):
-    """Any JSON object: the decoder checks that the JSON is valid and ignores the fields."""
+    """A type for any JSON object. The decoder only checks that the JSON is valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodePlan:
-    """The columns to decode, and what happens to fields without a column. Can be pickled.
+    """The columns to decode, and what to do with unknown fields. Can be pickled.
 
     Attributes:
-        discover: whether unknown fields, which aren't in `columns`, are returned as
-            `Decoded.new_fields`. If `discover` and `ignore` are both False, records with unknown
+        discover: whether unknown fields are returned as `Decoded.new_fields`. A field is unknown if
+            it isn't in `columns`. If `discover` and `ignore` are both False, records with unknown
             fields are refused.
-        ignore: whether unknown fields that aren't discovered are dropped. Their paths are returned
-            as `Decoded.ignored`.
-        needed: lowercase paths of fields that an expression reads. `ignore` doesn't drop these
-            fields, and doesn't drop the objects that contain them. If one of them is unknown and
-            isn't discovered, the record is refused.
-        widens: whether a column is returned in `Decoded.new_fields` if the Avro or Protobuf schema
-            of a record has a wider type for it.
-        max_new_fields: maximum number of unknown fields of a record; None for no limit.
-        reserved: lowercase paths (`name`, `place.city`) that can't become columns. Records with
-            unknown fields at these paths are refused, unless `ignore` drops the fields.
-        over_limit: the paths in `reserved` that can't become columns because the batch's records
-            have more new fields than `max-new-columns`. Records that are refused because of these
-            paths get this limit as their reason.
-        inputs: lowercase names of top-level fields that are discovered even if `discover` is False.
+        ignore: whether unknown fields that aren't returned as new fields are dropped. Their paths
+            are returned as `Decoded.ignored`.
+        needed: lowercase paths of fields that an expression reads. `ignore` drops neither these
+            fields nor the objects that contain them. If such a field is unknown and isn't returned
+            as a new field, the record is refused.
+        widens: whether `Decoded.new_fields` also has known columns with a wider type. This is the
+            type in a record's Avro or Protobuf schema.
+        max_new_fields: maximum number of new fields in one record; None for no limit.
+        reserved: lowercase paths, such as `name` or `place.city`, that can't become columns. If
+            `ignore` doesn't drop an unknown field at such a path, the record is refused.
+        over_limit: the paths in `reserved` that exceed `max-new-columns`, the limit for the new
+            fields of a batch. If a record is refused because of such a path, the reason names this
+            limit.
+        inputs: lowercase names of top-level fields that are returned as new fields even if
+            `discover` is False.
         skipped: lowercase names of top-level fields that are treated as missing.
         only: lowercase names of the top-level fields to read; all other fields are treated as
             missing. If None, all fields are read.
@@ -85,12 +86,17 @@ class DecodePlan:
     only: frozenset[str] | None = None
 
     def reads(self, name: str) -> bool:
-        """Whether the top-level field `name` is read, and not treated as missing."""
+        """Whether the top-level field `name` is read; otherwise it is treated as missing."""
         name = name.lower()
         return name not in self.skipped and (self.only is None or name in self.only)
 
     def discovers(self, path: str, name: str) -> bool:
-        """Whether the unknown field at `path`, in the column `name`, is returned as a new field."""
+        """Whether an unknown field is returned as a new field.
+
+        Args:
+            path: the field's path.
+            name: the name of the top-level column that contains the field.
+        """
         discover = self.discover or name.lower() in self.inputs
         return discover and self.reads(name) and path.lower() not in self.reserved
 
@@ -114,17 +120,17 @@ class DecodePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A batch of records decoded to columns, and the records that were refused or filtered out.
+    """The decoded rows of a batch, and its records that were refused or filtered out.
 
     Attributes:
-        columns: the rows of the accepted records, with exactly the columns of the plan.
+        columns: the rows of the accepted records, with exactly the columns of the `DecodePlan`.
         positions: for each row, the index of its record in the batch, int64.
         bad_positions: the indexes of the refused records in the batch, int64.
         reasons: for each of `bad_positions`, why the record was refused.
-        new_fields: columns for fields that the plan doesn't have, from records that aren't refused.
-            A nested field is inside its top-level column. If there are new fields, `columns` may
-            lack rows, and the caller decodes the batch again with these fields in the plan.
-            `bad_positions` has all refused records in any case.
+        new_fields: columns for fields that the plan doesn't have; only fields of accepted records
+            are included. A nested field is inside its top-level column. If there are new fields,
+            `columns` may lack rows. The caller then adds the fields to the plan and decodes the
+            batch again.
         ignored: paths of fields that were dropped because of `DecodePlan.ignore`.
         filtered: the indexes of the records that `processing.where` filters out, int64.
     """
@@ -138,10 +144,10 @@ class Decoded:
     filtered: pa.Array[Any] = field(default_factory=lambda: pa.array([], pa.int64()))
 
     def refuse(self, mask: Any, reasons: str | Sequence[str]) -> Decoded:
-        """Return the batch without the rows that `mask` selects; the rows' records are refused.
+        """Return the batch with more refused records: the records of the rows that `mask` selects.
 
         Args:
-            reasons: the reason for all selected rows, or one reason for each.
+            reasons: the reason for all of these records, or a list with the reason for each.
         """
         if not pc.any(mask, min_count=0).as_py():
             return self
@@ -168,7 +174,7 @@ class JsonDecoder:
         self._strict = msgspec.json.Decoder() if self._validator else _SKIPPING
 
     def decode(self, values: pa.Array[Any]) -> Decoded:
-        """Decode the binary values of records; a record whose value is null is refused."""
+        """Decode the values of records, as a binary array. A null value is refused."""
         result = _Result(self._schema)
         if values.null_count:
             for position in pc.indices_nonzero(values.is_null()).to_pylist():
@@ -279,11 +285,11 @@ class JsonDecoder:
         result.accept(batch, positions)
 
     def _top_level_fields(self, table: pa.Table) -> list[StructField]:
-        """Return the new top-level fields of a parsed table.
+        """Return the new top-level fields in a table from `ColumnReader.parse`.
 
         Raises:
-            NotColumnarError: the type of a new field is unknown, or a record may be refused because
-                of an unknown field.
+            NotColumnarError: the type of a new field isn't certain, or an unknown field may be a
+                reason to refuse a record.
         """
         new_fields: list[StructField] = []
         for name in table.column_names[len(self._plan.columns) :]:
@@ -416,7 +422,7 @@ def _rows_without_columns(count: int) -> pa.RecordBatch:
 
 
 def _may_be_empty(kind: pa.DataType) -> bool:
-    """Whether values of a type can be `[]` or `{}`, which count as missing."""
+    """Whether a type can have the values `[]` or `{}`, which are treated as missing."""
     return pa.types.is_nested(kind)
 
 

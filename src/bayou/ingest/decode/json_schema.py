@@ -55,11 +55,11 @@ _STRING_FORMATS = {"date-time": TIMESTAMP, "date": DATE}
 _SCALARS = {"integer": LONG, "number": DOUBLE, "boolean": BOOLEAN}
 _MAX_REFERENCES = 32
 _MAX_STEPS = 10 * MAX_FIELDS
-"""Maximum number of subschemas to visit; a field can have several of them."""
+"""Maximum number of subschemas to visit. A field can have several subschemas."""
 
 
 class _AnyValueError(Exception):
-    """A schema allows values of several types, so its column stores them as JSON strings."""
+    """A schema allows values of several types, so that a column stores them as JSON strings."""
 
 
 def read_json_schema(file: Path) -> str:
@@ -178,7 +178,7 @@ class _Columns:
         return kinds[0] if len(kinds) == 1 else None
 
     def _all_of(self, schema: Mapping[str, Any], references: int) -> dict[str, Any]:
-        """Merge the parts of `allOf` into a schema; return the equivalent schema."""
+        """Return a schema without `allOf` that is equivalent to a schema with `allOf`."""
         merged = {k: v for k, v in schema.items() if k != "allOf"}
         for part in (self._resolved(p, references) for p in schema["allOf"]):
             properties = dict(merged.get("properties", {}))

@@ -1,8 +1,8 @@
 """Limits the nesting depth of records of all formats.
 
-Parsers are recursive. For deeply nested values, they raise `RecursionError` or crash the process,
-at a depth that depends on the parser and the stack of the thread. The limit is far below this
-depth.
+Parsers are recursive. If a value is nested too deeply, a parser raises `RecursionError` or crashes
+the process. The depth at which this happens depends on the parser and the thread. The limit of this
+module is far lower.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 MAX_NESTING = 100
-"""Maximum depth of nested objects and arrays, including the record; the same as in Protobuf."""
+"""Maximum depth of nested objects and arrays, including the record. Protobuf has the same limit."""
 
 
 class RecordTooDeepError(ValueError):

@@ -1,14 +1,15 @@
 """Limits the number of columns of a schema.
 
-Avro, Protobuf and JSON schemas can define a type once and use it for many fields, but a table has
-separate columns for each use. A schema of a few kilobytes can therefore have a billion columns. An
-example is a chain of thirty types, in which each type has two fields of the previous type.
+Avro, Protobuf and JSON schemas can define a type once and use the type for many fields. A table has
+separate columns for each use. A small schema can therefore need a billion columns: if a schema has
+a chain of 30 types, and each type has two fields of the previous type, the last type needs 2**30
+columns.
 """
 
 from __future__ import annotations
 
 MAX_FIELDS = 10_000
-"""Maximum number of fields of a schema; the fields of a named type count for each of its uses."""
+"""Maximum number of fields of a schema. The fields of a named type count at each use."""
 
 
 class SchemaTooLargeError(ValueError):

@@ -1,8 +1,9 @@
 """Finds fields of records, at any depth, that have no column yet.
 
-A field is described by its path, such as `place.state` or `lines[].sku` (`[]` for the elements of
-an array), and by a *partial column*: a copy of its top-level column that contains no other fields.
-`merge_fields` merges the partial columns of many records.
+A field is described by its path and by its *partial column*. In a path such as `lines[].sku`, `[]`
+stands for the elements of an array. The partial column is the field's top-level column without all
+other fields: for `place.state`, a struct `place` with the only field `state`. `merge_fields` merges
+the partial columns of many records.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ from bayou.protocol.type_widening import is_automatic_widening
 def unknown_fields(
     record: Mapping[str, Any], columns: StructType
 ) -> Iterator[tuple[str, StructField]]:
-    """Yield the path of each record field that isn't in `columns`, and a column for it.
+    """Yield the path and the partial column of each field of a record that isn't in `columns`.
 
-    The column is the top-level column reduced to this field: for `a.b`, a struct `a` with the only
-    field `b`. Fields whose value has no type (null, `[]`, `{}`) are skipped.
+    Fields whose value has no type (null, `[]`, `{}`) are skipped.
     """
     for path, kind in _unknown(record, columns, "", 0):
         assert isinstance(kind, StructType)
@@ -31,7 +31,7 @@ def unknown_fields(
 
 
 def nested_paths(column: StructField) -> Iterator[tuple[str, DataType]]:
-    """Yield the lowercase path and the type of a column and of each field of its structs."""
+    """Yield the lowercase path and the type of a column, and of each field in its structs."""
     yield column.name.lower(), column.data_type
     if isinstance(column.data_type, StructType):
         for field in column.data_type:
@@ -42,10 +42,10 @@ def nested_paths(column: StructField) -> Iterator[tuple[str, DataType]]:
 def additions(
     columns: StructType, new_fields: Iterable[StructField]
 ) -> Iterator[tuple[str, StructField]]:
-    """For each field in `new_fields` that `columns` lacks, yield its path and its partial column.
+    """Yield the path and the partial column of each field in `new_fields` that isn't in `columns`.
 
     Args:
-        new_fields: partial columns of fields; `columns` may already have some of the fields.
+        new_fields: columns that can also have fields that are in `columns`.
     """
     for path, kind in _added(columns, StructType(tuple(new_fields)), ""):
         assert isinstance(kind, StructType)
@@ -53,9 +53,9 @@ def additions(
 
 
 def leaf_count(kind: DataType) -> int:
-    """Return the number of leaf fields of a type: fields at any depth that have no nested fields.
+    """Return the number of a type's fields, at any depth, that aren't structs or arrays of structs.
 
-    A map counts as one field. An array counts as many fields as its element type.
+    A map counts as one field.
     """
     match kind:
         case StructType():
@@ -67,7 +67,7 @@ def leaf_count(kind: DataType) -> int:
 
 
 def widened(columns: StructType, fields: Iterable[StructField]) -> StructType:
-    """Return `columns` with the wider types that `fields` has for the same columns.
+    """Return `columns`; a column has its type in `fields` if this type is wider.
 
     All other differences between `columns` and `fields` are ignored.
     """

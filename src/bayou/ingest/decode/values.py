@@ -1,4 +1,4 @@
-"""Converts JSON values to column values one by one; slower than the module `columns`, but exact."""
+"""Converts JSON values to column values one by one. This is slower than the module `columns`."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ def _primitive(value: Any, kind: PrimitiveType, path: str) -> Any:
 def _is_same(value: int, number: float) -> bool:
     """Whether a float is the same number as an integer.
 
-    They are the same if the float equals the integer, or if `repr` of the float is the decimal
-    number that equals the integer. JavaScript writes a large integer in the form of `repr`, with
-    zeros as the last digits.
+    They are the same number if the float equals the integer. They are also the same if the digits
+    that Python prints for the float are those of the integer: JavaScript writes a large integer
+    with these digits, followed by zeros.
     """
     return number == value or Decimal(repr(number)) == value
 

@@ -1,4 +1,4 @@
-"""`bayou demo`: reads flights of 2013 from Kafka into a Delta table, and queries the table."""
+"""The command `bayou demo`: reads flights from Kafka into a Delta table, and queries the table."""
 
 from bayou.ingest.demo.demo import QUESTION, DemoResult, run_demo
 

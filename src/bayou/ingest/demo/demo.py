@@ -37,7 +37,7 @@ from bayou.ingest.spark_errors import translate_errors
 from bayou.spark.kafka import EmbeddedBroker, KafkaDataSource, ProducedRecord
 
 FLIGHTS = 336_776
-"""Rows of the data set."""
+"""Number of rows in the data set."""
 
 _COLUMNS: dict[str, str | list[str]] = {
     "year": "integer",
@@ -74,13 +74,13 @@ JSON_SCHEMA = json.dumps(
     },
     indent=2,
 )
-"""JSON Schema of a record; a canceled flight has nulls."""
+"""The JSON Schema of a record. A canceled flight has nulls."""
 
 
 def read_flights() -> pa.Table:
     """Read the flights from the package's file, without importing the package.
 
-    On import, the package would read all its files with pandas.
+    If the package were imported, it would read all its files with pandas.
     """
     archive = _flights_archive()
     try:
@@ -186,8 +186,8 @@ class DemoResult:
         bytes: total size of these files.
         answer: the rows of the result of the query `QUESTION`.
         history: the table's commits, newest first.
-        configuration: path of the pipeline's YAML file.
-        status_page: URL of the status page; None if the page wasn't opened.
+        configuration: the path of the pipeline's YAML file.
+        status_page: the URL of the status page; None if the page wasn't opened.
     """
 
     produced: int
@@ -213,14 +213,14 @@ def run_demo(
     """Run the demo.
 
     Args:
-        folder: the folder for all files of the demo. The tables and state of an earlier demo in the
-            folder are deleted. If the folder has other files with the names of the demo's files,
-            an error is raised.
+        folder: the folder for all files of the demo. The tables and the state of an earlier demo in
+            this folder are deleted. If the folder has files with the same names that aren't from a
+            demo, an error is raised.
         progress: function that returns a context manager. Entering it returns the reporter for the
             pipeline's run.
         step: function that is called with a one-line description at the start of each step.
-        keep: stack on which the status page is opened; closing the stack closes the page. If None,
-            there is no page.
+        keep: stack that keeps the status page open until the stack is closed. If None, there is no
+            status page.
     """
     _flights_archive()  # before the files of an earlier demo are deleted
     _clean(folder)
@@ -282,7 +282,7 @@ def _flights() -> Iterator[ProducedRecord]:
 
 
 def _warm_up(spark: SparkSession, servers: str) -> None:
-    """Start Python workers, and run a Spark job that reads no records, to speed up the pipeline."""
+    """Start Spark's Python workers and run a job without records, which speeds up the pipeline."""
     spark.dataSource.register(KafkaDataSource)
     none = json.dumps({_TOPIC: dict.fromkeys(map(str, range(_PARTITIONS)), 0)})
     options = {
@@ -332,7 +332,7 @@ def _clean(folder: Path) -> None:
 
 
 def _is_unchanged(file: Path) -> bool:
-    """Whether a file is the configuration of an earlier demo, as the demo wrote it."""
+    """Whether a file is a demo's configuration that nobody has changed."""
     pattern = re.escape(_CONFIGURATION)
     for placeholder in ("{name}", "{servers}"):
         pattern = pattern.replace(re.escape(placeholder), ".*")

@@ -247,6 +247,7 @@ def check_not_restored(
     A RESTORE removes rows, but it keeps the transaction identifiers that record the offsets of
     these rows. A pipeline therefore wouldn't read their records again. A RESTORE passes the check
     in each of these cases:
+
     - The setting `accept-restore` has the version of the RESTORE, or a later version.
     - The topic has recorded the RESTORE in an earlier commit; see `restore_app_id`.
     - The table has neither offsets of the topic nor migrated records.

@@ -1,8 +1,8 @@
 """Reads JSON values with the JSON Schema of a schema registry.
 
-After the registry's header, a value is JSON. The JSON is validated against the writer's schema,
-including referenced schemas. The schema is converted to columns in the same way as a schema file;
-see `bayou.ingest.decode.json_schema`.
+A value consists of the registry's header and JSON. The JSON is validated against the writer's
+schema, including the schemas that it references. `bayou.ingest.decode.json_schema` converts the
+schema to columns.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class JsonSchemaReader:
         return record, columns
 
     def record(self, value: bytes) -> Any:
-        """Return the decoded value, which can have any type; see `read` for errors."""
+        """Return the decoded value, which needn't be a record. The errors are those of `read`."""
         return self._record(value)[1]
 
     def _record(self, value: bytes) -> tuple[int, Any]:
@@ -102,8 +102,8 @@ class JsonSchemaReader:
 class _Bundle:
     """Combines a schema and its referenced schemas in one JSON Schema document.
 
-    A referenced schema becomes a member of `$defs`. Each `$ref` becomes a pointer inside the
-    document.
+    A referenced schema becomes a member of `$defs`. Each `$ref` becomes a JSON pointer to a place
+    in the document.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -118,9 +118,11 @@ class _Bundle:
         return document
 
     def _local(self, response: Mapping[str, Any], place: str) -> Any:
-        """Return a schema whose references point to positions in the combined document.
+        """Return a schema whose references are JSON pointers to places in the combined document.
 
-        `place` is the JSON pointer to the schema in this document.
+        Args:
+            response: the registry's response for the schema.
+            place: the JSON pointer to the schema in the combined document.
         """
         names = {r["name"]: self._add(r["subject"], r["version"]) for r in response["references"]}
         document = msgspec.json.decode(response["schema"])

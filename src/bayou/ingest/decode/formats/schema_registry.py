@@ -1,7 +1,7 @@
 """Reads schemas from a Confluent schema registry, by the schema id in a record's header.
 
-The header of a value is a zero byte, followed by the schema id in four bytes, big-endian. Requests
-for a missing schema are repeated a few times. Schemas are cached in the process.
+The header of a value is a zero byte and the schema id as four big-endian bytes. If the registry
+doesn't have a schema, the request is repeated a few times. Schemas are cached in the process.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _HEADER = 5
 _SCHEMA_NOT_FOUND = 40403
 """The registry's error code for an unknown schema id."""
 _UNKNOWN_FOR = 10.0
-"""Seconds until a missing schema is requested again."""
+"""Seconds until a schema that the registry doesn't have is requested again."""
 _MAX_RETRIED_UNKNOWN = 16
-"""Number of missing schemas above which requests for further missing schemas aren't repeated."""
+"""If at least this number of schemas are missing, each schema is requested only once."""
 _UNKNOWN_REMEMBERED = 10_000
 
 
@@ -41,14 +41,14 @@ class UnknownSchemaError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """A schema registry. Can be pickled. Schemas are immutable and cached in the process.
+    """A schema registry. Can be pickled. Schemas are cached in the process.
 
-    If the registry redirects to another host, port or scheme, no credentials are sent there.
+    If the registry redirects a request to another host, port or scheme, the request has no
+    credentials.
 
     Attributes:
-        subject: subject of the records' schemas. A request for a schema id also contains this
-            subject, because registries with contexts or role-based access need it. If None, the
-            request contains only the id.
+        subject: the subject to add to each request for a schema id, which registries with contexts
+            or role-based access need; None to request only the id.
         on_unknown_schema: what happens if the registry doesn't have a record's schema. With
             `dead-letter`, `UnknownSchemaError` is raised, and only the record fails. With `stop`,
             `KafkaError` is raised, and the batch fails.
@@ -65,11 +65,15 @@ class Registry:
     def schema(self, number: int, *, serialized: bool = False) -> dict[str, Any]:
         """Return the schema with the id `number`.
 
-        The result is a dict with the string `schema` and the list `references`.
-        If `serialized` is true, a Protobuf schema is a descriptor in base64 instead of source code.
+        Args:
+            serialized: if true, a Protobuf schema is returned as a descriptor in Base64 instead of
+                as source code.
+
+        Returns:
+            A dict with the string `schema` and the list `references`.
 
         Raises:
-            UnknownSchemaError: the registry doesn't have the schema, after a few attempts.
+            UnknownSchemaError: the registry doesn't have the schema, even after several requests.
             KafkaError: the registry doesn't answer, or the URL is wrong.
         """
         fmt = _SERIALIZED if serialized else None
@@ -86,9 +90,9 @@ class Registry:
             ) from error
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> dict[str, Any]:
-        """Return a version of a subject; see `schema` for the result.
+        """Return the schema of a version of a subject, in the form that `schema` returns.
 
-        `subject` and `version` are from the `references` of another schema.
+        The arguments are a member of the `references` of another schema.
         """
         fmt = _SERIALIZED if serialized else None
         path = f"/subjects/{quote(subject, safe='')}/versions/{version}"
@@ -143,10 +147,10 @@ class Registry:
         raise AssertionError
 
     def _attempts(self, path: str) -> int:
-        """Return how many times a schema is requested before it is considered missing.
+        """Return the maximum number of requests for a schema that the registry doesn't have.
 
-        A missing schema is requested again because it may be registered soon. If many schemas are
-        missing, each schema is requested only once.
+        Such a schema is requested several times, because it may be registered soon. If many schemas
+        are missing, each schema is requested only once.
 
         Raises:
             UnknownSchemaError: a recent request has shown that the schema is missing.
@@ -176,9 +180,9 @@ _Key: TypeAlias = tuple[RegistryAddress, str | None, str]
 _CONNECTIONS: dict[RegistryAddress, RegistryConnection] = {}
 _KNOWN: dict[_Key, dict[str, Any]] = {}
 _UNKNOWN: dict[_Key, float] = {}
-"""For each missing schema, the monotonic time before which it isn't requested again.
+"""For each schema that the registry doesn't have, the time of the next request.
 
-All attempts of a batch within this time have the same result.
+The time is from `time.monotonic`. Until then, all attempts of a batch have the same result.
 """
 _LOCK = threading.Lock()
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 MAX_RESPONSE_BYTES = 16 << 20
-"""Maximum size of a response; the largest schemas are far smaller."""
+"""Maximum size of a response in bytes, which is far more than the largest schemas need."""
 
 LONGEST_SECONDS = 30.0
-"""Maximum duration of a request and its response, even if bytes of the response still arrive."""
+"""Maximum number of seconds for a request and its complete response."""
 
 _TIMEOUT = 10  # maximum seconds between two bytes
 
@@ -60,7 +60,7 @@ class RegistryAddress:
     Attributes:
         url: the registry's URL, or URLs of several nodes, separated by commas.
         token: a static bearer token.
-        token_endpoint: OIDC token endpoint for bearer tokens; needs client id, secret and scope.
+        token_endpoint: OIDC endpoint that issues bearer tokens for the client id, secret and scope.
         logical_cluster, identity_pool: identifiers of Confluent Cloud, sent with bearer tokens.
         ca_location: PEM file or folder; if None, the system's CA certificates are used.
     """
@@ -116,7 +116,7 @@ class RegistryAddress:
 
 
 CLIENT_PACKAGES = ("attr", "authlib", "cachetools", "certifi", "confluent_kafka", "httpx2")
-"""Modules that the registry's client imports."""
+"""Names of the modules that the registry's client imports."""
 
 
 def _require_client() -> None:
@@ -164,7 +164,7 @@ class RegistryConnection:
         )
 
     def version(self, subject: str, version: int, *, fmt: str | None) -> dict[str, Any]:
-        """Request a version of a subject; deleted versions are found, too.
+        """Request the schema of a version of a subject; the version may be deleted.
 
         Result and errors are the same as in `schema`.
         """
@@ -173,7 +173,7 @@ class RegistryConnection:
         )
 
     def is_elsewhere(self, url: str) -> bool:
-        """Whether a URL leads to another host, port or scheme than the URLs of the registry."""
+        """Whether a URL has another host, port or scheme than all URLs of the registry."""
         return origin(url) not in self._origins
 
     def _request(self, call: Callable[[SchemaRegistryClient], Schema]) -> dict[str, Any]:
@@ -202,10 +202,11 @@ class RegistryConnection:
         return _checked(schema)
 
     def _within_time_limit(self, call: Callable[[SchemaRegistryClient], Schema]) -> Schema:
-        """Return the result of a call, or raise the error of the call.
+        """Call a function in another thread, and return its result or raise its error.
 
         Raises:
-            NoResponseError: the call takes longer than `LONGEST_SECONDS`. The client is closed.
+            NoResponseError: the call takes longer than `LONGEST_SECONDS`. In this case, the client
+                is closed.
         """
         if self._client is None:
             self._client = self._connect()
@@ -241,7 +242,7 @@ class RegistryConnection:
         return client
 
     def _before(self, request: httpx2.Request) -> None:
-        """Remove the credentials from a request that was redirected to another origin."""
+        """Remove the credentials from a request if it goes to another origin after a redirect."""
         if request.url.scheme not in ("http", "https"):
             raise ValueError(f"it redirects to a URL with the scheme {request.url.scheme!r}")
         request.headers["Accept-Encoding"] = "identity"  # no decompression bombs
@@ -255,7 +256,7 @@ class RegistryConnection:
 
 
 def _limited(stream: Any) -> Any:
-    """Return a stream that reads a response and raises `ValueError` after `MAX_RESPONSE_BYTES`."""
+    """Wrap a response's stream; reading more than `MAX_RESPONSE_BYTES` raises `ValueError`."""
     import httpx2
 
     class LimitedStream(httpx2.SyncByteStream):

@@ -6,9 +6,9 @@
 | `iso` | an ISO 8601 string |
 | a pattern such as `%d.%m.%Y %H:%M` | a string that matches the pattern of Python's `strptime` |
 
-A string without a UTC offset is in UTC. Null stays null. A pattern must contain the year. It can't
-contain `%Z`, because the zone names that `strptime` accepts depend on the machine, and `strptime`
-ignores the offsets of these zones.
+A string without a UTC offset is in UTC. Null stays null. A pattern must contain the year. A pattern
+can't contain `%Z`: `strptime` accepts different zone names on different machines, and ignores the
+offsets of the zones.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def is_timestamp_format(format: str) -> bool:
 
 
 def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, Any]:
-    """Return a record with its timestamp fields converted to UTC.
+    """Return a record whose timestamp fields are converted to UTC.
+
+    Args:
+        formats: the format of each timestamp field.
 
     Raises:
         ValueError: a value doesn't match its format.
@@ -61,7 +64,7 @@ def converted(record: dict[str, Any], formats: Mapping[str, str]) -> dict[str, A
 
 
 def timestamp_columns(columns: StructType, formats: Mapping[str, str]) -> StructType:
-    """Return `columns` with the type timestamp for each column that has a format in `formats`."""
+    """Return `columns`; each column that has a format in `formats` has the type timestamp."""
     return StructType(
         tuple(
             StructField(name=f.name, data_type=TIMESTAMP, nullable=f.nullable)
@@ -73,7 +76,10 @@ def timestamp_columns(columns: StructType, formats: Mapping[str, str]) -> Struct
 
 
 def schema_without(schema: str, paths: Mapping[str, str]) -> str:
-    """Change a JSON Schema to allow any value for the properties at `paths`, such as `place.at`."""
+    """Return a JSON Schema that allows any value for the properties at `paths`.
+
+    A path such as `place.at` is the path of a nested property.
+    """
     document: Any = json.loads(schema)
     for path in paths:
         part = document
