@@ -17,14 +17,16 @@ class TopicStarted:
     """A run starts to read a topic.
 
     Attributes:
-        waiting: number of offsets from `positions` to the ends of the Kafka partitions.
-        positions: the first offset to read of each partition.
-        unseen_masks: paths in `masks` for which the table has no column. Either the path is
-            misspelled, or no record has contained the field yet.
-        unseen_fields: paths that expressions read and for which the table has no column.
-        table_differences: configured settings, such as `cluster-by`, that the existing table
-            doesn't match.
-        table_changed: whether the run has changed the table to match these settings.
+        waiting: number of offsets that the run has yet to read, from `positions` to the ends of the
+            Kafka partitions.
+        positions: the next offset to read from each Kafka partition.
+        unseen_masks: paths in the setting `masks` for which the table has no column. Such a path is
+            misspelled, or no record has contained its field yet.
+        unseen_fields: paths of fields that expressions read but for which the table has no column.
+        table_differences: settings in the configuration, such as `cluster-by`, that the existing
+            table doesn't match.
+        table_changed: whether the run has changed the table to match the settings in
+            `table_differences`.
     """
 
     topic: str
@@ -41,11 +43,11 @@ class TopicStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedRows:
-    """The rows that a batch writes to one of the tables to which `route-by` sends records.
+    """The rows that a batch wrote to one of the tables of `route-by`.
 
     Attributes:
         table: the name of the table.
-        version: the version that the batch committed.
+        version: the version of this table that the batch committed.
         created: whether the batch has created the table.
         new_columns: names of the columns that the commit added to an existing table.
     """
@@ -63,25 +65,26 @@ class BatchReport:
     """A micro-batch was committed to the table.
 
     Attributes:
-        spans: the offsets of the batch in each partition.
+        spans: the range of the batch's offsets in each Kafka partition.
         rows: number of rows added to the target and the tables of `route-by`; in an upsert, number
             of inserted and updated rows.
-        left_out: number of records that were skipped, because the target or the dead letter table
-            already had them.
+        left_out: number of records that were skipped, because a row or a dead letter of the record
+            existed.
         filtered: number of records that `processing.where` filtered out.
         deleted: number of rows that an upsert deleted.
-        superseded: in an upsert, number of records that changed no row: there is a newer record of
-            the key, or the record deletes a key that isn't in the table.
+        superseded: in an upsert, number of records that changed no row. Such a record is older than
+            another record of its key, or it deletes a key that the table doesn't have.
         version: the version of the target that the batch committed; None if it committed none.
-        ignored: paths of fields that were dropped, because the table has no column for them.
-        new_columns: names of the columns that this commit added; all columns for a new table.
-        seconds: time from the start of the batch's first attempt to its commit.
-        commit_seconds: time spent in commits, including the merge of an upsert.
+        ignored: paths of fields that weren't stored, because the table has no column for them.
+        new_columns: names of the columns that the commit added. If the commit created the table,
+            these are all columns.
+        seconds: time from the start of the batch's first attempt to the commit, in seconds.
+        commit_seconds: time spent in commits, in seconds. For an upsert, this includes the merge.
         bytes: total size of the data files committed to the target.
         record_bytes: total size of the batch's records: their keys, values and headers.
         retries: number of failed attempts before this commit.
-        conflicts: number of `retries` that were caused by a commit of another writer.
-        tables: the rows in the tables of `route-by`; the target isn't included.
+        conflicts: number of failed attempts that conflicted with a commit of another writer.
+        tables: the rows written to each table of `route-by`.
     """
 
     topic: str
@@ -114,8 +117,8 @@ class AttemptFailed:
     """An attempt failed and will be retried.
 
     Attributes:
-        what: the failed operation: `batch` for a batch, `topic` for a request to brokers or tables,
-            `registration` for an update of the table's entry in the catalog.
+        what: the failed operation: `batch` for a batch, `topic` for a request to the brokers or a
+            table, `registration` for an update of the table in the catalog.
         retry: the number of the next retry, from 1.
         of: the maximum number of retries (`max-retries`); None if there is no maximum.
         pause: seconds until the retry.
@@ -157,8 +160,8 @@ class TopicSummary:
         version: the target's last version; None if there is no table.
         seconds: time from the start of reading to the end of the last batch.
         error: the error that stopped the topic; None if there was none.
-        restart: seconds until the pipeline starts the topic again; None if the topic stays stopped.
-            If all topics have stopped before this time is over, the topic isn't started.
+        restart: seconds until the pipeline restarts the topic; None if it doesn't restart the
+            topic. If all topics have stopped by then, the run ends without the restart.
     """
 
     topic: str
@@ -178,17 +181,17 @@ class MaintenanceReport:
     """A maintenance task of a table ended.
 
     Attributes:
-        task: the kind of task. `compaction` compacts the small files of partitions that were
-            written since the last compaction. `optimize` compacts the small files of all
-            partitions. `vacuum` deletes files that no version within the retention needs. `forget`
-            removes an upsert's deleted keys after their retention.
+        task: the kind of task. `compaction` compacts small files in partitions with new files since
+            the last compaction. `optimize` compacts small files in all partitions. `vacuum` deletes
+            files that no version within the retention needs. `forget` removes old deleted keys of
+            an upsert.
         started: start time in seconds since the epoch.
         result: `done`, `nothing` if there was nothing to do, or `failed`.
         files_added: number of data files that the task added to the table.
         files_removed: number of data files that the task removed from the table; for `vacuum`,
             number of deleted files.
         keys: for `forget`, the number of deleted keys that it removed.
-        left: number of table partitions that the task has left for its next run.
+        left: number of table partitions that remain for the next run of the task.
     """
 
     topic: str
@@ -213,18 +216,18 @@ class MigrationReport:
         source: the folder of the JSON files.
         files: number of files read by this migration.
         known: number of files that earlier migrations have read.
-        waiting: number of `files` whose last line was skipped, because it has no newline and may be
-            incomplete.
+        waiting: number of files read by this migration whose last line was skipped. Such a line has
+            no newline, so it may be incomplete.
         records: number of records read by this migration.
-        rows: number of rows that these records added or changed.
+        rows: number of rows that this migration added or changed.
         filtered: number of records that `processing.where` filtered out.
         from_kafka: number of records that were skipped, because the pipeline reads them from Kafka.
         version: the version of the table that the migration committed last; None if it committed
             none.
-        offsets: for each Kafka partition, the highest offset of all records that were migrated so
-            far, also by earlier migrations.
-        other_files: number of files that weren't read, because their names don't have the ending of
-            a JSON file.
+        offsets: for each Kafka partition, the highest offset of all records that this migration and
+            earlier ones have migrated.
+        other_files: number of files that weren't read, because they don't have the file extension
+            of a JSON file.
         other_file: name of one of the files that weren't read; None if there are none.
     """
 
@@ -258,17 +261,20 @@ class Reporter(Protocol):
     def attempt_failed(self, event: AttemptFailed) -> None: ...
 
     def records_lost(self, event: RecordsLost) -> None:
-        """Kafka deleted records before they were read, and `on-data-loss` is `continue`."""
+        """Called if Kafka deleted records before they were read; `on-data-loss` is `continue`."""
         ...
 
     def migrated(self, event: MigrationReport) -> None:
-        """A topic's JSON files were migrated. Called before the run reads records from Kafka."""
+        """Called after a topic's JSON files were migrated, before records from Kafka are read."""
         ...
 
     def maintenance_finished(self, event: MaintenanceReport) -> None:
-        """A maintenance task ended. Called from the thread that ran the task."""
+        """Called after a maintenance task ended, from the thread of the task."""
         ...
 
     def topic_finished(self, event: TopicSummary) -> None:
-        """The run of a topic ended, with or without an error. The topic may be restarted."""
+        """Called after the run of a topic ended, with or without an error.
+
+        The pipeline may restart the topic later.
+        """
         ...

@@ -1,12 +1,13 @@
 """The local state of a topic: its lock, and the last run of each maintenance task.
 
-The state may be deleted, because a run reads its offsets from the table. The lock prevents a second
-process on this machine from running the same topic. Across machines, conflicts of transactions
-prevent duplicates.
+The state can be deleted, because a run reads its offsets from the table. The lock prevents a second
+process on this machine from running the same topic. If two machines run the same topic, their
+commits conflict, so that no record is written twice.
 
-`bayou migrate` holds the lock in shared mode, so several migrations can run concurrently. A
-migration and a pipeline can't run at the same time: a migration uses the recorded offsets to
-determine which records the pipeline reads from Kafka, and a running pipeline changes these offsets.
+`bayou migrate` holds the lock in shared mode, so that several migrations can run concurrently. A
+migration can't run at the same time as the pipeline. The migration skips records that the pipeline
+reads from Kafka. The recorded offsets show which records these are, and a running pipeline changes
+the offsets.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from bayou.errors import PipelineError, PrerequisiteError
 
 
 def create_folder(folder: Path) -> None:
-    """Create a folder of the state path."""
+    """Create a folder for state; raise `PrerequisiteError` if this isn't possible."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # ValueError: the path contains a NUL character
@@ -59,7 +60,7 @@ def topic_lock(state_path: Path, topic: str, *, shared: bool = False) -> Iterato
 
 
 def is_running_locally(state_path: Path, topic: str) -> bool:
-    """Whether a process on this machine runs the topic and holds its lock."""
+    """Whether a pipeline on this machine runs the topic, so that it holds the topic's lock."""
     try:
         lock = os.open(topic_folder(state_path, topic) / "lock", os.O_RDONLY)
     except OSError:

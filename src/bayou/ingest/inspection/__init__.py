@@ -1,8 +1,7 @@
 """Inspection of topics and their tables without running a pipeline.
 
-`topic_status` reports the recorded offsets and the lag, `run_plan` previews a run, and
-`verify_offsets` verifies that a table has each record exactly once. Importing this package imports
-neither Spark nor pydantic.
+`topic_status` reports the recorded offsets and the lag. `run_plan` previews a run. `verify_offsets`
+verifies that a table has each record exactly once. This package imports neither Spark nor pydantic.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Generates a configuration with comments for a topic, and a schema inferred from its records."""
+"""Generates a commented YAML file for a topic, and a JSON Schema inferred from its records."""
 
 from __future__ import annotations
 
@@ -56,15 +56,16 @@ def write_configuration(
 ) -> NewConfiguration:
     """Write `pipeline.yaml` and `schemas/<topic>.json` into a folder.
 
-    If the generated configuration is invalid, the written files are removed again.
+    If the generated configuration is invalid, the changes to these files are undone.
 
     Args:
-        security: the keys of `connector.kafka.security`, such as `oauth.client-id`. The password
-            isn't written: the generated file refers to the environment variable KAFKA_PASSWORD.
-            All other values are written unchanged; they may contain variables (`${NAME}`).
+        security: the values of keys in `connector.kafka.security`, such as `oauth.client-id`. The
+            value of `password` isn't written: the YAML file refers to the environment variable
+            KAFKA_PASSWORD instead. All other values are written unchanged, and can contain
+            variables such as `${NAME}`.
         table: the table's path; None for `lake/<topic>` in `folder`.
-        samples: maximum number of records to sample from the end of each partition. Fewer records
-            are sampled if they are large.
+        samples: maximum number of records to sample from the end of each Kafka partition. If the
+            records are large, fewer records are sampled. If 0, no schema is inferred.
         overwrite: whether to replace existing files. If False, existing files raise an error.
     """
     key = re.sub(r"[^A-Za-z0-9_]+", "-", kafka_topic).strip("-") or "topic"
@@ -129,10 +130,9 @@ def write_configuration(
 
 @contextlib.contextmanager
 def _restored_after_errors(files: Sequence[Path]) -> Iterator[None]:
-    """Context manager that undoes the changes to files after an error.
+    """Context manager that restores files after an error.
 
-    The former content of existing files is restored, and new files are deleted. The next attempt
-    then doesn't need `--force`.
+    Existing files get their former content, and new files are deleted.
     """
     before = {file: file.read_bytes() if file.exists() else None for file in files}
     try:
@@ -169,7 +169,7 @@ _OPTIONS = {
     "username": "--username",
     "ca-location": "--ca-location",
 }
-"""Options of `bayou init` that set a key of the configuration."""
+"""For keys of `connector.kafka` and `security`, the option of `bayou init` that sets the key."""
 
 
 def _security_lines(security: Mapping[str, str]) -> str:
@@ -217,7 +217,11 @@ def _expanded(value: str) -> str:
 def _records(
     kafka_topic: str, properties: Mapping[str, str], samples: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """Read the newest records; return the JSON objects, and the number of records read."""
+    """Read the newest records.
+
+    Returns:
+        The records that are JSON objects, and the number of all records read.
+    """
     names = topic_names(properties)
     if kafka_topic not in names:
         shown = sorted(n for n in names if not n.startswith("__"))
@@ -271,7 +275,7 @@ def _event_time(schema: Mapping[str, Any] | None) -> str:
 
 
 _YAML_LITERALS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
-"""Names that must be quoted, because some version of YAML reads them as booleans or null."""
+"""Names that must be quoted as YAML keys. Some version of YAML reads them as booleans or null."""
 
 _NO_SECURITY = """\
     # Authentication of the brokers; other properties of librdkafka can be added by their names.

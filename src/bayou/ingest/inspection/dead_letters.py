@@ -12,7 +12,7 @@ from bayou.kernel.expressions.model import Predicate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A dead letter: its reason and its record. `headers` contains pairs of key and value."""
+    """A dead letter, with its reason and its record. `headers` contains pairs of key and value."""
 
     partition: int
     offset: int
@@ -25,7 +25,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterGroup:
-    """The number of dead letters with one reason, and their oldest and newest timestamp."""
+    """The number of dead letters with the same reason, and their oldest and newest timestamp."""
 
     reason: str
     count: int
@@ -38,8 +38,10 @@ def list_letters(
 ) -> list[DeadLetter]:
     """Return a topic's dead letters, in no particular order.
 
-    `where` selects dead letters: an SQL condition on the columns of the dead letter table, such as
-    `partition = 0 AND offset = 17`.
+    Args:
+        where: an SQL condition on the columns of the dead letter table, such as `partition = 0 AND
+            offset = 17`; None for all dead letters.
+        limit: maximum number of dead letters; None for no limit.
     """
     if not tables.dead_letters.exists():
         return []
@@ -60,7 +62,7 @@ def list_letters(
 
 
 def group_letters(tables: TopicTables, *, where: str | None = None) -> list[LetterGroup]:
-    """Group a topic's dead letters by reason, the most frequent reason first."""
+    """Count a topic's dead letters for each reason; the most frequent reason is first."""
     if not tables.dead_letters.exists():
         return []
     condition = _of_topic(tables, where)

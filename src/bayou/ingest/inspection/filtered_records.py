@@ -1,4 +1,4 @@
-"""Determines which records the pipeline filtered out, by reading them again."""
+"""Finds the records that the pipeline filtered out, by reading them from Kafka again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 
 class FilterHistory:
-    """The filter conditions of a topic over time, applied to records that are read again.
+    """The conditions `where` that a topic has had so far, with the offsets of each condition.
 
     Args:
         properties: the properties of the topic's table.
@@ -47,15 +47,15 @@ class FilterHistory:
 
     @property
     def has_filters(self) -> bool:
-        """Whether the topic had a filter condition at any time."""
+        """Whether the topic has ever had a condition `where`."""
         return any(period.where is not None for period in self._periods)
 
     def readings(
         self, partition: int, span: OffsetSpan
     ) -> Iterator[tuple[OffsetSpan, RecordReading]]:
-        """Split a range of offsets where the filter condition changed.
+        """Split a range of offsets into parts with the same condition `where`.
 
-        Yields each part with the settings for decoding its records.
+        Yields each part, and the settings for decoding the records of the part.
         """
         for part, index in split_by_period(self._periods, partition, span):
             yield part, self._reading(index)
@@ -63,9 +63,9 @@ class FilterHistory:
     def filtered(self, partition: int, records: pa.RecordBatch) -> BitMap64:
         """Return the offsets of the records that were filtered out.
 
-        A batch evaluates the filter condition for each record that it reads. A replay evaluates it
-        again for the records of dead letters, and the condition may have changed since the batch. A
-        record was filtered out if the condition wasn't TRUE in the batch or in the replay.
+        A batch evaluates the condition `where` for each record. A replay of dead letters evaluates
+        the condition of that time for their records. A record was filtered out if the condition
+        wasn't TRUE in the batch, or wasn't TRUE in the replay.
 
         Args:
             records: records of one partition, with the columns of the Kafka source.
@@ -95,9 +95,10 @@ class FilterHistory:
         return filtered
 
     def _reading(self, index: int) -> RecordReading:
-        """Return the settings for decoding the records of a `FilterPeriod`.
+        """Return the settings for decoding records of a period with the same condition `where`.
 
-        The index -1 means the time before the first period, when no records were filtered out.
+        Args:
+            index: the index of the `FilterPeriod`; -1 for the time before the first condition.
         """
         if index not in self._readings:
             period = FilterPeriod() if index < 0 else self._periods[index]

@@ -1,7 +1,8 @@
 """Reads a few records of a Kafka topic, without Spark.
 
-Parameters named `properties` hold properties of librdkafka, including `bootstrap.servers`.
-Parameters named `spans` hold pairs of a partition and a range of offsets to read from it.
+Parameters named `properties` are properties of librdkafka, including `bootstrap.servers`.
+Parameters named `spans` are lists of pairs: a Kafka partition, and the range of offsets to read
+from the partition.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from bayou.spark.kafka.offsets import OffsetRange, TopicPartition
 
 _SAMPLE_BYTES = 64 << 20
 _MIN_RECORDS = 20
-"""Minimum number of sampled records of a partition, independent of their size."""
+"""Minimum number of records to sample from each partition, even if they are large."""
 
 
 def kafka_records(
     properties: Mapping[str, str], topic: str, spans: Sequence[tuple[int, OffsetSpan]]
 ) -> Generator[pa.RecordBatch]:
-    """Read records, with the columns of the data source `bayou-kafka`.
+    """Yield the records in ranges of offsets, with the columns of the data source `bayou-kafka`.
 
     Raises:
-        KafkaError: the brokers don't answer, or records of a range are lost.
+        KafkaError: the brokers don't answer, or Kafka has deleted records in a range.
     """
     ranges = [OffsetRange(TopicPartition(topic, p), s.start, s.end) for p, s in spans]
     if not ranges:
@@ -46,10 +47,10 @@ def sampled_records(
     *,
     max_bytes: int = _SAMPLE_BYTES,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Read the first records of each range, and yield them with their partition.
+    """Yield the first records of each range, each batch with its Kafka partition.
 
-    About `max_bytes` bytes are read in total, divided equally among the partitions. At least one
-    batch is read from each partition, even if this exceeds `max_bytes`.
+    About `max_bytes` bytes are read in total, with the same limit for each partition. At least one
+    batch is read from each partition.
     """
     limit = max_bytes // max(1, len(spans))
     count = size = 0
@@ -72,8 +73,8 @@ def first_record_time(
 ) -> float | None:
     """Return the Kafka timestamp of the first record of a range, in seconds since the epoch.
 
-    The result is None if the range has no record (because offsets have gaps), or if the record has
-    no timestamp.
+    None if the record has no timestamp. Offsets can have gaps: also None if the range has no
+    record.
     """
     with contextlib.closing(kafka_records(properties, topic, [(partition, span)])) as batches:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Compares the properties, layout and protocol of two table versions."""
+"""Compares the table properties, the layout and the protocol of two table versions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from bayou.api import SnapshotHandle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyChange:
-    """A property that differs between two versions of a table.
+    """A table property, or another item such as `clustered by`, that differs between two versions.
 
     Attributes:
-        before: value in the first version; None if this version doesn't have the property.
-        after: value in the second version; None if this version doesn't have the property.
+        before: the value in the first version; None if this version has no value.
+        after: the value in the second version; None if this version has no value.
     """
 
     name: str
@@ -23,7 +23,7 @@ class PropertyChange:
 
 
 def compare_properties(before: SnapshotHandle, after: SnapshotHandle) -> tuple[PropertyChange, ...]:
-    """Return the differences in partitioning, clustering, protocol, name and table properties."""
+    """Return the properties, and other items such as the partition columns, that differ."""
     old, new = _described(before), _described(after)
     return tuple(
         PropertyChange(name=name, before=old.get(name), after=new.get(name))

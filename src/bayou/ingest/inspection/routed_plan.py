@@ -1,4 +1,4 @@
-"""Previews what a run would write to the tables of `route-by`, from sampled records."""
+"""Uses sampled records to preview what a run would write to the tables of `route-by`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class RoutedTablePlan:
         table: the name of the table.
         creates: whether the run would create the table.
         sampled: number of sampled records that would become rows of the table.
-        new_columns: type of each column that the sampled records would add.
+        new_columns: the type of each column that the sampled records would add, by the column's
+            path.
     """
 
     table: str
@@ -51,13 +52,16 @@ def routed_plan(
     records: int,
     commits: int,
 ) -> dict[str, Any]:
-    """Return the values of the `TopicPlan` attributes that depend on the sampled records, by name.
+    """Return values for those attributes of `TopicPlan` that depend on the sampled records.
 
     Args:
         tables: the target and the dead letter table. The target must be open.
-        sampled: batches of records, each with its Kafka partition.
+        sampled: pairs of a Kafka partition and a batch of its records.
         records: number of records that the run would read.
         commits: number of batches that the run would commit.
+
+    Returns:
+        The values by attribute name.
     """
     routed = RoutedTables(topic, kafka, tables, schema)
     routed.open()
@@ -119,7 +123,12 @@ def routed_plan(
 def _by_partition(
     rows: Sequence[tuple[int, pa.RecordBatch]], partitions: Sequence[int], layout: RowLayout
 ) -> dict[int, list[pa.RecordBatch]]:
-    """Group the rows of a table by the Kafka partition of their batch."""
+    """Group rows of a table by Kafka partition.
+
+    Args:
+        rows: pairs of an index in `partitions` and a batch of rows.
+        partitions: the Kafka partition of each sampled batch of records.
+    """
     batches: dict[int, list[pa.RecordBatch]] = {}
     for number, batch in rows:
         batches.setdefault(partitions[number], []).append(batch.select(layout.schema.names))

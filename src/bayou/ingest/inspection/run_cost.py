@@ -18,13 +18,14 @@ from bayou.version import ENGINE_INFO
 class RunCost:
     """An estimate of the files that a run would write to the target.
 
-    Dead letters, maintenance, and existing rows that an upsert writes again aren't included.
+    The estimate doesn't include dead letters, maintenance, and existing rows that an upsert
+    rewrites.
 
     Attributes:
-        data_files: number of data files. A batch writes a file for each combination of Kafka
-            partition and table partition.
-        data_bytes: total size of the data files in bytes. Usually too high, because a small sample
-            compresses less well than a batch.
+        data_files: number of data files. A batch writes a file for each pair of a Kafka partition
+            and a table partition.
+        data_bytes: total size of the data files in bytes. It is usually too high, because the small
+            sample compresses less well than a batch.
         log_files: number of commit files and checkpoints.
     """
 
@@ -42,7 +43,7 @@ def run_cost(
     commits: int,
     checkpoint_interval: int,
 ) -> RunCost:
-    """Estimate the cost of a run by writing sampled rows to a temporary table.
+    """Estimate the files of a run by writing sampled rows to a temporary table.
 
     Args:
         rows: the sampled rows of each Kafka partition.

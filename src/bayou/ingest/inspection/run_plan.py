@@ -44,7 +44,7 @@ from bayou.ingest.schema.record_schema import RecordSchema
 from bayou.ingest.topic_errors import topic_error
 
 _SAMPLE = 1_000
-"""Number of sampled records of each partition."""
+"""Maximum number of records to sample from each Kafka partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,24 +53,31 @@ class TopicPlan:
 
     Attributes:
         spans: the offsets that the run would read from each partition.
-        lost: the offsets that Kafka deleted before they were read, by partition.
+        lost: the offsets that Kafka deleted before the pipeline read them, by partition.
         commits: approximate number of commits, computed from `batch-size` and `max-batch-bytes`.
-        bytes: approximate total size of the records' values, computed from the sample.
+        bytes: approximate total size of the values of all records to read, computed from the
+            sample.
         sampled: number of sampled records.
-        refused: for each reason, number of sampled records that would become dead letters.
-        new_columns: type of each column that the schema file or the sampled records would add.
+        refused: for each reason, the number of sampled records that would become dead letters.
+        new_columns: the type of each column that the schema file or the sampled records would add,
+            by the column's path.
         columns: names of the columns that the table would have after the run.
-        unseen_masks: paths in `masks` that match no column of the table after the run.
-        unseen_fields: paths of fields that expressions read but that no sampled record contains.
+        unseen_masks: paths in the setting `masks` for which the table would have no column after
+            the run.
+        unseen_fields: paths of fields that expressions read, but for which neither the table has a
+            column nor a sampled record has a value.
         filters: whether `processing.where` filters records.
-        filtered: number of sampled records that would be filtered out.
-        table_differences: configured settings, such as `cluster-by`, from which the table differs.
-        table_changes: whether the run would apply these settings to the table.
+        filtered: number of sampled records that `processing.where` would filter out.
+        table_differences: settings in the configuration, such as `cluster-by`, that the table
+            doesn't match.
+        table_changes: whether the run would change the table to match the settings in
+            `table_differences`.
         tables: the tables of `route-by` to which the sampled records would be written.
-        unconditional_commits: for each engine that has committed to the table and that doesn't use
-            put-if-absent on S3 by default, the newest version that it has committed.
+        unconditional_commits: the newest version that an unsafe engine has committed to the table,
+            by `engineInfo`. An engine is unsafe if it doesn't use put-if-absent on S3 by default.
         cost: estimate of the files that the run would write; None if `error` is set.
-        error: message of the error that prevented planning the topic; None if there was none.
+        error: the message of the error because of which the plan is incomplete; None if there was
+            none.
     """
 
     topic: str
@@ -113,7 +120,7 @@ def plan_run(configuration: Configuration, topics: tuple[Topic, ...]) -> tuple[T
 
 
 def _describe(configuration: Configuration, topic: Topic) -> KafkaTopic | BayouError:
-    """Describe a Kafka topic, or return the error. Called for all topics in parallel."""
+    """Describe a Kafka topic; return the error instead of raising it."""
     properties = configuration.connector.kafka.client_properties()
     try:
         return describe_topic(topic.config.kafka_topic, properties)
@@ -256,9 +263,9 @@ def _with_rows(
 def _first_records(
     configuration: Configuration, plan: TopicPlan
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Read the first `_SAMPLE` records of each partition, fewer if records are large.
+    """Read up to `_SAMPLE` records of each Kafka partition; fewer if records are large.
 
-    Yields batches of records with the number of their partition.
+    Yields pairs of a Kafka partition and a batch of its records.
     """
     properties = configuration.connector.kafka.client_properties()
     spans = [
@@ -272,10 +279,10 @@ def _first_records(
 def _limited_to_batch(
     rows: Mapping[int, Sequence[pa.RecordBatch]], plan: TopicPlan, size: int
 ) -> dict[int, list[pa.RecordBatch]]:
-    """Return the first sampled rows of each partition, at most as many as the first batch reads.
+    """Return the first sampled rows of each Kafka partition, at most as many as a batch contains.
 
-    The first batch has `size` records. A partition that has a tenth of all records of the run also
-    has a tenth of the records of the first batch.
+    A batch has `size` records. Each partition has the same proportion of a batch as of all records
+    of the run.
     """
     limited = {}
     for partition, batches in rows.items():

@@ -37,7 +37,10 @@ def schema_rows(schema: StructType) -> list[dict[str, Any]]:
 
 
 def compare_schemas(before: StructType, after: StructType) -> tuple[SchemaChange, ...]:
-    """Return the columns that differ: columns of `before` in order, then new columns of `after`."""
+    """Return the columns that differ between two schemas.
+
+    The columns of `before` come first, in their order. Then come the columns that only `after` has.
+    """
     old = {
         path: _type_with_nullability(kind, nullable) for path, kind, nullable in _leaves(before, "")
     }

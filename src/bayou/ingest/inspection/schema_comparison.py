@@ -1,8 +1,8 @@
-"""Compares the table of a topic with its schema file and its settings.
+"""Compares a topic's table with the topic's schema file and settings.
 
-For topics without a schema file, finds the fields that masks or expressions refer to but that the
-table lacks. A topic with a schema file needs no such search: the configuration can't be loaded if
-the file lacks a field that masks or expressions refer to.
+For a topic without a schema file, this module finds masks and expressions whose fields aren't in
+the table. For a topic with a schema file, loading the configuration checks that the fields are in
+the schema file.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def schema_file_changes(
 ) -> tuple[SchemaChange, ...]:
     """Return the differences between a topic's table (`before`) and its schema file (`after`).
 
-    Dropped fields are ignored. Columns that aren't record fields, such as `_kafka_offset` and
-    derived columns, are also ignored.
+    Fields in `processing.drop` are ignored. Columns that don't store record fields, such as
+    `_kafka_offset` and derived columns, are also ignored.
 
     Raises:
         ConfigurationError: the topic has no schema file.
@@ -57,10 +57,10 @@ def schema_file_changes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnseenSettings:
-    """Fields in a topic's settings that no record has contained yet.
+    """Fields that a topic's settings name but for which the table has no column.
 
     Attributes:
-        masks: paths of `masks`.
+        masks: paths of fields in the setting `masks`.
         fields: paths of fields that `processing.columns`, `processing.where` or `route-by` read.
     """
 
@@ -69,10 +69,10 @@ class UnseenSettings:
 
 
 def unseen_settings(configuration: Configuration) -> dict[str, UnseenSettings]:
-    """Find the fields that masks or expressions refer to but for which there is no column.
+    """Find the fields that settings name but for which the table has no column.
 
-    Topics with a schema file are skipped. The result has the fields of each topic, by the topic's
-    key. Topics without missing columns are omitted.
+    Only topics without a schema file are checked. The result has the fields of each topic, by the
+    topic's key. Topics without such fields are omitted.
 
     Raises:
         BayouError: a table can't be opened, or its store doesn't answer within ten seconds.

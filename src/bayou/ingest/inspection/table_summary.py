@@ -22,16 +22,16 @@ class TableReport:
 
     Attributes:
         error: the error that prevented reading the table; None if there was none.
-            `TableNotFoundError` means that the path isn't a Delta table. If there is an error, all
-            attributes other than `path` and `error` are empty.
+            `TableNotFoundError` means that the path isn't a Delta table. With an error, only `path`
+            and `error` are set.
         rows: number of rows in the latest version.
         files: number of data files in the latest version.
         bytes: total size of these files.
-        schema: type of each column.
+        schema: the type of each column, by the column's name.
         sample: up to five rows.
         history: the newest ten commits.
-        unconditional_commits: for each engine that has committed to the table and that doesn't use
-            put-if-absent on S3 by default, the newest version that it has committed.
+        unconditional_commits: the newest version that an unsafe engine has committed to the table,
+            by `engineInfo`. An engine is unsafe if it doesn't use put-if-absent on S3 by default.
         iceberg: the status of the table's Iceberg metadata; None if Iceberg metadata isn't enabled.
     """
 
@@ -50,7 +50,7 @@ class TableReport:
 
 
 def table_report(path: str, table: TableHandle) -> TableReport:
-    """Read a table's log and five rows, and count its rows."""
+    """Read the log of a table, five of its rows, and the number of its rows."""
     try:
         snapshot = table.snapshot()
         detail = table.detail()

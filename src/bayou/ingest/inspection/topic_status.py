@@ -52,8 +52,8 @@ class TopicTables:
     def letters_filter(self) -> str | None:
         """SQL condition that selects the topic's dead letters in the dead letter table.
 
-        The value is None if no other topic writes to the table. Then all dead letters in the table
-        belong to this topic.
+        None if no other topic writes to the table, so that all its dead letters belong to this
+        topic.
         """
         if not self.topic.shares_table:
             return None
@@ -84,7 +84,7 @@ class PartitionStatusReport:
 
     @property
     def waiting(self) -> int:
-        """Number of offsets on the brokers that the pipeline has yet to read."""
+        """Number of offsets that the brokers have and that the pipeline has yet to read."""
         return max(0, self.end - max(self.position, self.start))
 
     @property
@@ -106,16 +106,17 @@ class TopicStatusReport:
         bytes: total size of these files; None if the table can't be read.
         dead_letters: number of dead letters; None if they can't be read.
         partitions: the status of each Kafka partition; empty if the brokers didn't answer.
-        freshness_seconds: age of the oldest record that the pipeline has yet to read; 0 if all
-            records have been read, None if the brokers didn't answer.
-        objective_seconds: configured limit of `freshness_seconds` (`slo.freshness-seconds`); None
-            if no limit is configured.
+        freshness_seconds: age of the oldest record that the pipeline has yet to read; 0 if it has
+            read all records; None if the brokers didn't answer.
+        objective_seconds: the maximum of `freshness_seconds` in the setting
+            `slo.freshness-seconds`; None if it isn't set.
         running: whether a pipeline on this machine holds the topic's lock.
         tables: the status of each table of `route-by`; empty if there are no such tables. `rows`,
             `files` and `bytes` include these tables.
-        maintenance: the last run of each maintenance task, from the state path of this machine and
-            the table's newest 1,000 commits.
-        error: message of the error that made the status incomplete; None if there was none.
+        maintenance: the last run of each maintenance task. It is the newer of two: the run in the
+            state path of this machine, and the run in the table's newest 1,000 commits.
+        error: the message of the error because of which the status is incomplete; None if there was
+            none.
     """
 
     topic: str
@@ -138,12 +139,12 @@ class TopicStatusReport:
 
     @property
     def waiting(self) -> int | None:
-        """Number of offsets that the pipeline must still read; None if brokers didn't answer."""
+        """Number of offsets that the pipeline has yet to read; None if brokers didn't answer."""
         return sum(p.waiting for p in self.partitions) if self.partitions else None
 
     @property
     def late(self) -> bool:
-        """Whether `freshness_seconds` exceeds the objective; False if there is no objective."""
+        """Whether `freshness_seconds` exceeds `objective_seconds`; False without a limit."""
         fresh, objective = self.freshness_seconds, self.objective_seconds
         return fresh is not None and objective is not None and fresh > objective
 
@@ -262,13 +263,13 @@ def _freshness(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTopic:
-    """A Kafka topic.
+    """A topic of the configuration or of the brokers.
 
     Attributes:
         topic: the topic's key in the configuration; None if the topic isn't configured.
         table_path: the target table; None if the topic isn't configured.
         partitions: number of partitions; None if the topic doesn't exist or can't be described.
-        offsets: number of offsets that the brokers have, in all partitions; None if `partitions` is
+        offsets: number of offsets that the brokers have in all partitions; None if `partitions` is
             None.
     """
 
@@ -282,9 +283,12 @@ class ListedTopic:
 def list_topics(
     configuration: Configuration, *, include_unconfigured: bool = False
 ) -> list[ListedTopic]:
-    """List the topics of the configuration, optionally also the other topics of the brokers.
+    """List the topics of the configuration, with their number of partitions and offsets.
 
-    The brokers' internal topics, whose names start with `__`, are never added.
+    Args:
+        include_unconfigured: whether to add the brokers' topics that aren't in the configuration.
+
+    Internal topics, whose names start with `__`, aren't added.
 
     Raises:
         KafkaError: no broker answers.

@@ -1,8 +1,8 @@
 """Finds engines in a table's history that write commits to S3 without put-if-absent.
 
-delta-spark up to 4.4.0 and Delta Kernel for Java commit through Hadoop's S3A client with
-`S3SingleDriverLogStore`, which checks whether the commit file exists and then writes it
-unconditionally. Another writer may commit the same version between the two requests.
+delta-spark up to 4.4.0 and Delta Kernel for Java use `S3SingleDriverLogStore` by default. This
+class checks whether a commit file exists, and then writes the file unconditionally. Another writer
+can commit the same version between the two requests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from bayou.api import SnapshotHandle
 from bayou.kernel.catalog import is_catalog_managed
 
 _COMMITS = 100
-"""Number of the newest commits that are read."""
+"""Number of commits to read, newest first."""
 
 _ENGINES = re.compile(r"\bDelta-Lake/\d|\AKernel-\d")
-"""`engineInfo` of delta-spark (`Apache-Spark/4.2.0 Delta-Lake/4.4.0`) and of Delta Kernel for Java
-(`Kernel-4.4.0/Flink`). The log doesn't show which `LogStore` class these engines used."""
+"""Regular expression that matches the `engineInfo` of delta-spark and of Delta Kernel for Java.
+
+Examples are `Apache-Spark/4.2.0 Delta-Lake/4.4.0` and `Kernel-4.4.0/Flink`. The log doesn't show
+which `LogStore` class an engine used.
+"""
 
 
 def unconditional_commits(
@@ -27,16 +30,15 @@ def unconditional_commits(
 ) -> dict[str, int]:
     """Find engines that committed to a table and that don't use put-if-absent on S3 by default.
 
-    Only the newest 100 commits are read. The result is empty if the table isn't on S3, or if a
-    catalog ratifies the table's commits.
+    Only the newest 100 commits are read. The result is empty if the table isn't on S3, or if it is
+    catalog-managed.
 
     Args:
         history: function that returns the newest commits of the table, such as
             `TableHandle.history`.
 
     Returns:
-        A dict: the key is the `engineInfo` of an engine, the value is the newest version that the
-        engine has committed.
+        For each `engineInfo` of such an engine, the newest version that the engine has committed.
     """
     on_s3 = snapshot.kernel.path.startswith("s3://")
     if not on_s3 or is_catalog_managed(snapshot.protocol.reader_features or ()):

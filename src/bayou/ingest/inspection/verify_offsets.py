@@ -1,14 +1,14 @@
 """Verifies that a table has each record of its topic exactly once, and locates errors.
 
 Each row and each dead letter contains the Kafka offset of its record. For each partition, the table
-has recorded the *covered* offset: the pipeline has read all records below it. Each lower offset
-must have a row or a dead letter, unless no record has the offset: log compaction and transaction
-markers leave offsets without records. Offsets with neither a row nor a dead letter are requested
-from the brokers. If the brokers have a record at one of these offsets, and `processing.where`
-doesn't filter the record out, the record is missing: the offset is a gap.
+has recorded the *covered* offset: the pipeline has read all records with lower offsets. Therefore
+each lower offset of a record must have a row or a dead letter. Not every offset has a record,
+because of log compaction and transaction markers. All offsets without a row or a dead letter are
+requested from the brokers. Such an offset is a *gap* if the brokers have a record at the offset and
+`processing.where` doesn't filter the record out.
 
-An upsert's table has one row for each key, so offsets without rows aren't gaps. For upserts, all
-records are read again, see `verify_upsert`.
+The table of an upsert has one row for each key, so most offsets have no row. For upserts, all
+records are read again; see `verify_upsert`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProof:
-    """The result for one partition.
+    """The result for one Kafka partition.
 
-    "Tables" are the target, the tables of `route-by` and the dead letter table.
+    In this docstring, "the tables" are the target, the tables of `route-by` and the dead letter
+    table.
 
     Attributes:
         covered: the offset below which the tables should have all records.
@@ -51,14 +52,14 @@ class PartitionProof:
         dead_letters: number of distinct offsets in the dead letter table.
         filtered: number of offsets below `covered` that aren't in the tables, because
             `processing.where` filtered out their records. Always 0 for an upsert.
-        duplicates: offsets with several rows or dead letters, or with a row and a dead letter.
-        gaps: offsets below `covered` of records that the brokers have and the tables don't have.
+        duplicates: offsets with more than one row or dead letter.
+        gaps: offsets below `covered` of records that the brokers have, but the tables don't have.
         unproven: offsets below `covered` that neither the tables nor the brokers have. Kafka may
             have deleted their records.
-        waiting: number of offsets at or above `covered` that the brokers have.
-        ahead: offsets of rows at or above `covered`, except offsets that a table of `route-by` has
-            recorded as read. They aren't errors, because an interrupted batch may have been
-            committed to only some of the tables.
+        waiting: number of offsets that the brokers have at or above `covered`.
+        ahead: offsets at or above `covered` that have rows. Offsets that a table of `route-by` has
+            recorded as read are excluded, because an interrupted batch may have committed to only
+            some of the tables.
         stale: for an upsert, offsets of rows that a newer record should have replaced or deleted.
     """
 
@@ -76,7 +77,7 @@ class PartitionProof:
 
     @property
     def holds(self) -> bool:
-        """Whether `duplicates`, `gaps`, `ahead` and `stale` are empty."""
+        """Whether there is no error: `duplicates`, `gaps`, `ahead` and `stale` are empty."""
         return not (self.duplicates or self.gaps or self.ahead or self.stale)
 
 
@@ -85,7 +86,7 @@ class OffsetProof:
     """The result of `prove_offsets` for a topic.
 
     Attributes:
-        routed_tables: the paths of the tables of `route-by`; the result includes their rows.
+        routed_tables: the paths of the tables of `route-by`, whose rows are included in the result.
         duplicate_keys: for an upsert, the number of rows minus the number of distinct keys.
     """
 
@@ -105,8 +106,8 @@ class OffsetProof:
 def prove_offsets(configuration: Configuration, topic: Topic) -> OffsetProof:
     """Verify the target and the dead letter table of a topic against the records in Kafka.
 
-    Memory holds compressed bitmaps of all offsets; for an upsert also the key columns and ordering
-    columns of all rows.
+    Compressed bitmaps of all offsets must fit in memory. For an upsert, the key columns and
+    ordering columns of all rows must also fit in memory.
     """
     tables = TopicTables.of(configuration, topic)
     snapshot = tables.target.snapshot()
@@ -225,8 +226,8 @@ class _PartitionVerifier:
         """Read the records at some offsets of a partition from Kafka.
 
         Returns:
-            A pair: the offsets of records that weren't filtered out, and the offsets of records
-            that were filtered out. Offsets without a record are in neither.
+            The offsets of the records that weren't filtered out, and the offsets of the records
+            that were. Offsets without a record are in neither bitmap.
         """
         ranges = [(partition, span) for span in join_spans(spans(offsets))]
         records, filtered = BitMap64(), BitMap64()

@@ -1,9 +1,9 @@
 """Verifies that an upsert's table has the last row of each key, and no rows of deleted keys.
 
 The table has only one row for each key, so an offset without a row isn't an error. Instead, the
-verification computes the expected rows as the batches of the pipeline would. It starts with the
-stored rows and deleted keys whose records can't be read from Kafka any more. Then it applies the
-records that Kafka still has.
+verification computes the expected rows in the same way as the pipeline. It starts with the rows and
+the deleted keys whose records Kafka no longer has. Then it applies the records that Kafka still
+has.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from bayou.kernel.arrow.compute import pc
 from bayou.kernel.deletion_vectors.deleted_rows import to_bitmap
 
 _MERGE_ROWS = 200_000
-"""Number of records after which they are merged into the expected rows."""
+"""Number of records to collect before they are merged into the expected rows."""
 
 _TOPIC, _PARTITION, _OFFSET = "_kafka_topic", "_kafka_partition", "_kafka_offset"
 
@@ -71,16 +71,16 @@ def prove_keys(
     letters: TopicOffsets,
     history: FilterHistory,
 ) -> KeyProof:
-    """Compare an upsert's table with the topic's records up to the recorded offsets.
+    """Compare the table of an upsert with the topic's records up to the recorded offsets.
 
     The key columns and the ordering columns of all rows must fit in memory.
 
     Args:
-        starts: the offset at which the pipeline started to read each partition. A partition that is
-            omitted was read from its first offset.
+        starts: for each Kafka partition, the offset at which the pipeline started to read. A
+            partition that isn't in this dict was read from its first offset.
         covered: for each partition, the next offset to read, as recorded by the table.
         letters: offsets of dead letters, whose records have no rows.
-        history: the conditions that filtered the records.
+        history: the conditions `where` that filtered the records.
     """
     keys = topic.upsert_keys
     assert keys is not None
@@ -110,7 +110,8 @@ class _Records:
     """Reads a topic's records as rows with only the key columns, ordering columns and `DELETED`.
 
     Attributes:
-        refused: for each partition, offsets of records that the current schema refuses.
+        refused: for each partition, offsets of records that would become dead letters with the
+            current schema.
     """
 
     def __init__(
@@ -129,14 +130,13 @@ class _Records:
         self.refused: dict[int, BitMap64] = {}
 
     def last_rows(self, before: pa.Table, after: pa.Table, deleted: pa.Table) -> pa.Table:
-        """Return the last row of each key; the column `DELETED` is true if the row deletes the key.
+        """Return the last row of each key. The column `DELETED` is true if the row deletes the key.
 
         Args:
             before: rows of earlier records.
             after: rows of later records.
-            deleted: the table of deleted keys, which has the ordering values of tombstones. These
-                values can't be computed from the records: a tombstone may have deleted a row that
-                didn't come from Kafka, or dead letters may have been replayed after the tombstone.
+            deleted: the table of deleted keys, which stores the ordering value of each tombstone.
+                This value can't always be computed from the records in Kafka.
         """
         rows = pa.concat_tables([self._cast(before), self._cast(after)])
         empty = rows.drop_columns([DELETED]).slice(0, 0)
@@ -148,7 +148,7 @@ class _Records:
         return last.drop_columns([FORCED, BARE, SUPERSEDED])
 
     def read(self, readable: Mapping[int, OffsetSpan], letters: TopicOffsets) -> Iterator[pa.Table]:
-        """Yield the rows of the records in offset ranges. Dead letters are skipped.
+        """Yield the rows of the records in ranges of offsets, except the records of dead letters.
 
         Args:
             readable: the range of offsets to read from each partition.
@@ -185,7 +185,8 @@ class _Records:
     def _cast(self, rows: pa.Table) -> pa.Table:
         """Convert rows to the columns and types that `read` yields.
 
-        A missing column `DELETED` becomes false, any other missing column becomes null.
+        If `DELETED` is missing, it is added with the value false. Any other missing column is added
+        with nulls.
         """
         count = rows.num_rows
         columns = []
@@ -212,10 +213,10 @@ def _deleted_keys(configuration: Configuration, topic: Topic) -> pa.Table:
 
 
 def _without_readable(rows: pa.Table, topic: str, readable: Mapping[int, OffsetSpan]) -> pa.Table:
-    """Remove a topic's rows if their records can be read from Kafka again.
+    """Return the rows without those rows of a topic whose records Kafka still has.
 
     Args:
-        readable: the range of offsets that can be read from each partition.
+        readable: the range of offsets that Kafka still has, by partition.
     """
     known: Any = pa.repeat(pa.scalar(False), rows.num_rows)
     partitions, offsets = rows.column(_PARTITION), rows.column(_OFFSET)

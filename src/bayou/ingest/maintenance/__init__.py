@@ -1,4 +1,4 @@
-"""Maintenance of a topic's table: compaction, OPTIMIZE, VACUUM, removal of old deleted keys.
+"""Maintenance of a topic's table: compaction, OPTIMIZE, VACUUM, and removal of old deleted keys.
 
 Start at `scheduler`, which decides when a task is due; `steps` runs the tasks.
 """

@@ -19,7 +19,7 @@ class SmallFiles:
     """A table partition with small files.
 
     Attributes:
-        where: SQL predicate that selects the partition; None for a table without partition columns.
+        where: predicate that selects the partition; None for a table without partition columns.
         files: number of small files.
         newest: modification time of the partition's newest file, ms since the epoch.
     """
@@ -35,9 +35,9 @@ def partitions_with_small_files(
     """Return the partitions with at least two small files, the least recently written first.
 
     Args:
-        small: size in bytes below which a file is small.
-        written_since: time in ms since the epoch. Partitions without a file that was written at or
-            after this time are omitted.
+        small: a file is small if it has fewer bytes than this.
+        written_since: only return partitions with a file that was written at or after this time, in
+            ms since the epoch.
     """
     files = snapshot.files()
     values = files.column("partition_values").combine_chunks()
