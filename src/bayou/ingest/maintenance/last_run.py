@@ -1,7 +1,7 @@
 """The last run of each maintenance task, for `bayou status`.
 
-`LastRuns` stores the runs in the state path. `completed_task` recognizes the commits of tasks in
-the history of a table.
+`LastRuns` stores the runs in the state path. `completed_task` recognizes commits of maintenance
+tasks in a table's history.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _DECODER = msgspec.json.Decoder(dict[str, LastRun])
 
 
 class LastRuns:
-    """Stores the last run of each maintenance task of a table in the state path.
+    """Stores the last run of each maintenance task of a table, in a file in the state path.
 
     Args:
-        table_key: the key of the table (`Topic.table_key`); each key has its own file.
+        table_key: the name of the table, `Topic.table_key`. Each table has its own file.
     """
 
     def __init__(self, state_path: Path, table_key: str) -> None:
@@ -56,7 +56,7 @@ class LastRuns:
             return {}
 
     def keep(self, report: MaintenanceReport) -> None:
-        """Store the result of a task. Errors are ignored: a full disk must not stop maintenance."""
+        """Store the result of a task. Errors are ignored, so that maintenance continues."""
         run = LastRun(
             at=round((report.started + report.seconds) * 1000),
             result=report.result,
@@ -70,7 +70,10 @@ class LastRuns:
 
 
 def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
-    """Return the stored last run of each task that the topic's configuration enables."""
+    """Return the last run of each maintenance task, from the state path.
+
+    Tasks that the topic's configuration doesn't enable are omitted.
+    """
     delta = topic.config.destination.delta_config
     enabled: dict[MaintenanceTask, bool] = {
         "compaction": delta.enable_compaction,
@@ -83,9 +86,12 @@ def last_runs(configuration: Configuration, topic: Topic) -> dict[str, LastRun]:
 
 
 def completed_task(commit: Mapping[str, Any]) -> tuple[MaintenanceTask, str] | None:
-    """Return the maintenance task that a commit of the history completed, and the task's result.
+    """Return the maintenance task that a commit completed, and the task's result.
 
-    Returns None if the commit doesn't complete a maintenance task.
+    None if the commit doesn't complete a maintenance task.
+
+    Args:
+        commit: a commit from the history of a table.
     """
     match commit.get("operation"):
         case "OPTIMIZE":

@@ -26,10 +26,10 @@ from bayou.ingest.upsert import DeletedKeys
 from bayou.version import ENGINE_INFO
 
 _MAX_INTERVALS = 20
-"""A table is compacted after this number of intervals, even if unread records are waiting."""
+"""Factor for the compaction and optimize intervals while unread records are waiting."""
 
 _MAX_BYTES_WITHOUT_SPARK = 256 * 1024 * 1024
-"""Size of a table above which its maintenance uses executors; see `bayou.optimize.localBytes`."""
+"""A table with more bytes is maintained on executors; see `bayou.optimize.localBytes`."""
 
 _VACUUM_INTERVAL = 24 * 3600.0
 _HISTORY_LIMIT = 200
@@ -38,9 +38,9 @@ _HISTORY_LIMIT = 200
 class TopicMaintenance:
     """The maintenance of one table; several topics may share the table.
 
-    `count_batch` counts the records of batches, and `poll` starts due tasks. Appends don't conflict
-    with maintenance, so tasks run during batches that append. Upserts rewrite files, so no step of
-    a task runs during a batch that upserts.
+    `count_batch` counts the records of batches, and `poll` starts the tasks that are due. Tasks run
+    while batches append, because appends don't conflict with maintenance. Upserts rewrite files, so
+    a task never runs at the same time as a batch that upserts; it pauses between its steps.
 
     Args:
         batches: the lock that a batch holds while it changes the table.
@@ -96,8 +96,9 @@ class TopicMaintenance:
         """Count the records of a committed batch.
 
         Args:
-            is_behind: whether Kafka probably has more records to read. If True,
-                `compaction-interval` and `optimize-interval` are multiplied by `_MAX_INTERVALS`.
+            is_behind: whether Kafka probably has more records to read. If so, `compaction-interval`
+                and `optimize-interval` are multiplied by `_MAX_INTERVALS`, so that the pipeline
+                catches up first.
         """
         with self._counting:
             self._compacted += report.records - report.filtered
@@ -106,7 +107,7 @@ class TopicMaintenance:
         self._last_batch = _now() - round(report.seconds * 1000)
 
     def poll(self) -> None:
-        """Start the tasks that are due, in the background; do nothing while tasks run."""
+        """Start the tasks that are due in the background, unless tasks are already running."""
         if self._stopped.is_set() or (self._task is not None and self._task.is_running):
             return
         self._task = None
@@ -123,7 +124,7 @@ class TopicMaintenance:
             self._run(tasks, final=True)
 
     def needs_spark(self) -> bool:
-        """Whether `complete` would maintain a table that is too large for this process.
+        """Whether `complete` would run tasks of a table that is too large for this process.
 
         Must be called at the end of a run, when no batch follows.
         """
@@ -208,9 +209,9 @@ class TopicMaintenance:
     def _is_reported(self, report: MaintenanceReport) -> bool:
         """Return whether to report the result of a task, and store whether the task failed.
 
-        If the previous run of the task failed, the result is reported. Otherwise, the result
-        `nothing` isn't reported if the task is `forget`, or if the task has left partitions for its
-        next run. All other results are reported.
+        The result isn't reported if all of these are true: it is `nothing`, the previous run of the
+        task didn't fail, and the task is `forget` or partitions remain for its next run. All other
+        results are reported.
         """
         failed_before = report.task in self._failed
         if report.error is not None:
@@ -221,7 +222,7 @@ class TopicMaintenance:
         return failed_before or not is_quiet
 
     def _retry_next_time(self, task: str) -> None:
-        """Make a failed task due at the next scheduled run, even without new records."""
+        """Make a failed task due at the next scheduled run, even if there are no new records."""
         if task == "vacuum":
             self._last_vacuum = 0.0
         elif task == "forget":
@@ -232,11 +233,11 @@ class TopicMaintenance:
     def _maintain(self, task: MaintenanceTask, *, final: bool) -> MaintenanceReport | None:
         """Run a task and return its report; None if the task isn't due.
 
-        For an upsert, the task also runs for the table of deleted keys. If it fails there, the
-        report of the failure is returned.
+        For an upsert, the task then also runs for the table of deleted keys. If it fails for this
+        table, the report of the failure is returned instead.
 
         Args:
-            final: whether the pipeline writes no more batches.
+            final: whether the run has ended, so that no more batches are written.
         """
         if task == "forget":
             return self._forget(final=final)
@@ -284,13 +285,13 @@ class TopicMaintenance:
         return report
 
     def _forget(self, *, final: bool) -> MaintenanceReport | None:
-        """Remove deleted keys that exceed their retention, and vacuum their table daily.
+        """Remove deleted keys that exceed their retention; vacuum the table of deleted keys daily.
 
-        The vacuum runs even without `enable-vacuum`. If the table of deleted keys doesn't exist,
-        the result is None.
+        The vacuum runs even without `enable-vacuum`. The result is None if there is no table of
+        deleted keys.
 
         Args:
-            final: whether the pipeline writes no more batches.
+            final: whether the run has ended, so that no more batches are written.
         """
         keys, path = self._topic.upsert_keys, self._topic.table_path
         table = open_table(deleted_keys_path(path), self._storage_options)
@@ -324,9 +325,10 @@ class TopicMaintenance:
         return self._batches
 
     def _vacuum_is_due(self, handle: TableHandle) -> bool:
-        """Whether a day has passed since this object's last vacuum.
+        """Whether a day has passed since the last vacuum.
 
-        If it hasn't vacuumed yet, the last vacuum in the table's history counts.
+        The last vacuum is that of this object, or the last one in the table's history if this
+        object hasn't vacuumed yet.
         """
         now = time.time()
         if self._last_vacuum is None:

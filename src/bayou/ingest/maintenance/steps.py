@@ -1,4 +1,4 @@
-"""Runs maintenance tasks in steps, between which a pipeline can commit batches.
+"""Runs maintenance tasks in steps. A pipeline can commit batches between two steps.
 
 `check_retention` compares `vacuum-retention-hours` with the tables' retention.
 """
@@ -28,11 +28,14 @@ from bayou.kernel.commands.optimize.metrics import OptimizeMetrics
 from bayou.protocol.properties import DELETED_FILE_RETENTION
 
 _SMALL = {"compaction": 32 << 20, "optimize": 128 << 20}
-"""Size in bytes below which each task rewrites files; `compaction` skips medium-sized files."""
+"""For each task, the size in bytes below which a file is small and is rewritten.
+
+The limit of `compaction` is lower, so that this task doesn't rewrite medium-sized files.
+"""
 
 _RETRIES = 3
 _HOT_FILES = 50
-"""A partition with this number of small files is compacted even while batches write to it."""
+"""A partition with at least this number of small files is compacted even during its batches."""
 
 
 def maintain_table(
@@ -49,7 +52,7 @@ def maintain_table(
     stopped: Callable[[], bool] = lambda: False,
     step_lock: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> MaintenanceReport:
-    """Run one maintenance task of a table. Errors aren't raised, but returned in the report.
+    """Run one maintenance task of a table. An error is returned in the report instead of raised.
 
     Args:
         topic: the topic's key, for the report.
@@ -58,13 +61,15 @@ def maintain_table(
         storage_options: options of the table's store; only needed if `spark` is set.
         z_order_by: columns by which `optimize` sorts the rows of a partition. If empty, `optimize`
             only compacts files.
-        retention_hours: retention of a vacuum; None for the table's retention.
-        written_since: time in ms since the epoch. `compaction` skips partitions that weren't
-            written at or after this time.
-        cold_before: time in ms since the epoch. A partition that was written at or after this time
-            is skipped if it has fewer than 50 small files, because batches still write to it. If
-            None, such partitions aren't skipped.
-        stopped: function that is called before each step. If it returns True, the task ends early.
+        retention_hours: retention of `vacuum` in hours; None for the retention in the table's
+            properties.
+        written_since: `compaction` skips partitions without files that were written at or after
+            this time, in ms since the epoch.
+        cold_before: a partition with a file that was written at or after this time, in ms since the
+            epoch, is skipped, because batches still write to it. A partition with at least 50 small
+            files isn't skipped. If None, no partition is skipped for this reason.
+        stopped: function that is called before each step. If the function returns True, the task
+            ends early.
         step_lock: function that is called before each step that rewrites files. The step runs in
             the context manager that the function returns.
     """
@@ -108,9 +113,10 @@ def _compact(
     stopped: Callable[[], bool],
     step_lock: Callable[[], AbstractContextManager[Any]],
 ) -> MaintenanceReport:
-    """Compact or sort partitions, each in its own commit, and add the results to `report`.
+    """Compact or sort partitions, each in its own commit; return `report` with the results.
 
-    After an error, the report has the error and the results of the committed partitions.
+    After an error, the report has the error, and the results of the partitions that were committed
+    before it.
     """
     for number, partition in enumerate(partitions):
         left = report.left + len(partitions) - number
@@ -155,9 +161,10 @@ _TIMEOUT = 10.0
 
 
 def check_retention(configuration: Configuration) -> None:
-    """For each topic, check that `vacuum-retention-hours` isn't shorter than its table's retention.
+    """Check for each topic that `vacuum-retention-hours` isn't shorter than the table's retention.
 
-    A table that doesn't exist yet has the default retention.
+    A table that doesn't exist yet has the default retention. The setting isn't checked without
+    `enable-vacuum`.
 
     Raises:
         ConfigurationError: the setting of a topic is too short.

@@ -21,11 +21,14 @@ class TableCommands(Protocol):
     """The commands that maintenance runs on a table."""
 
     def optimize(self, where: Predicate | None, min_size: int) -> OptimizeMetrics:
-        """Compact files below `min_size` bytes, or cluster a table that has clustering columns."""
+        """Compact files that are smaller than `min_size` bytes.
+
+        If the table has clustering columns, cluster its files instead.
+        """
         ...
 
     def zorder(self, columns: Sequence[str], where: Predicate | None) -> OptimizeMetrics:
-        """Sort the rows of partitions in Z-order."""
+        """Sort the rows of each selected partition in Z-order."""
         ...
 
     def vacuum(self, retention_hours: float | None) -> VacuumMetrics:
@@ -36,7 +39,12 @@ class TableCommands(Protocol):
 def table_commands(
     handle: TableHandle, storage_options: Mapping[str, str], spark: SparkSession | None
 ) -> TableCommands:
-    """Return the commands of a table; with `spark`, commands of large tables run on executors."""
+    """Return an object that runs the commands of a table.
+
+    Args:
+        spark: the session whose executors run the commands of large tables. If None, all commands
+            run in this process.
+    """
     if spark is None:
         return _InProcess(handle)
     engine = for_path(handle.table_uri, storage_options)

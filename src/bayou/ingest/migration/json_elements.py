@@ -1,8 +1,8 @@
-"""Splits a JSON array, or a sequence of JSON objects, into elements with constant memory.
+"""Splits a JSON array, or a sequence of JSON objects, into its elements, with constant memory.
 
-Elements are found by their brackets and returned as bytes, which the caller decodes one by one. An
-element with an invalid value, such as an unpaired surrogate, then becomes a dead letter without
-affecting other elements.
+The end of an element is found by counting brackets. An element is returned as bytes, which the
+caller decodes. If an element has an invalid value, such as an unpaired surrogate, only this element
+becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import msgspec
 
 LONGEST = 128 << 20
-"""Maximum size of an element in bytes, which limits the memory for an unclosed bracket."""
+"""Maximum size of an element in bytes. It limits the memory that an unclosed bracket needs."""
 _MAX_BRACES = 64
-"""Maximum number of closing braces that the fast path looks for."""
+"""Maximum number of closing braces that `_Text._object` looks for."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
@@ -33,10 +33,10 @@ class ArrayError(Exception):
 
 
 def array_elements(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the JSON of each element of an array. `chunks` must begin with the array's `[`.
+    """Yield the JSON of each element of an array. The chunks must begin with the array's `[`.
 
     Raises:
-        ArrayError: the JSON is invalid after the yielded elements.
+        ArrayError: the JSON after the yielded elements is invalid.
     """
     text = _Text(chunks)
     text.expect(b"[")
@@ -54,7 +54,7 @@ def joined_objects(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the JSON of each object of a sequence. An object may span several lines.
 
     Raises:
-        ArrayError: the JSON is invalid after the yielded objects.
+        ArrayError: the JSON after the yielded objects is invalid.
     """
     text = _Text(chunks)
     while text.next_byte():
@@ -124,15 +124,14 @@ class _Text:
         return element
 
     def _object(self) -> bytes | None:
-        """Consume and return the next object. Its end is found by counting braces.
+        """Consume and return the next object, whose end is found by counting braces.
 
-        Counting braces takes a third of the time of the search in `element`, but braces in strings
-        can make the count wrong. Therefore the bytes are decoded: if they are valid JSON, they are
-        the whole object, because an object followed by more bytes isn't an object. Strings and
-        numbers aren't validated.
+        This is three times as fast as the search in `element`, but the count is wrong if a string
+        contains braces. Therefore the bytes up to this end are decoded. They are the whole object
+        if they are valid JSON. Strings and numbers aren't validated.
 
-        The result is None, and nothing is consumed, if the count was wrong, if the object has more
-        than `_MAX_BRACES` closing braces, or if the buffer has only a part of the object.
+        The result is None, and nothing is consumed, in these cases: the count was wrong, the object
+        has more than `_MAX_BRACES` closing braces, or the buffer has only a part of the object.
         """
         depth, end = 1, self._at + 1
         for _ in range(_MAX_BRACES):
@@ -168,10 +167,7 @@ def _shown(byte: bytes) -> str:
 
 
 def _is_one(element: bytes) -> bool:
-    """Whether bytes are exactly one JSON element.
-
-    Strings and numbers in the element aren't validated.
-    """
+    """Whether bytes are exactly one JSON element. Its strings and numbers aren't validated."""
     try:
         _RAW.decode(element)
     except (msgspec.DecodeError, UnicodeDecodeError):

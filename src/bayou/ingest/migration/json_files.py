@@ -1,7 +1,7 @@
 """Reads the records of JSON files in a local folder or an object store, with constant memory.
 
-A file contains an array of objects, or one object per line, or objects that span several lines. The
-first characters of the file show its format. A file may be compressed (`.gz`).
+A file contains an array of objects, one object per line, or objects that span several lines. The
+first characters of the file determine which format it has. A file may be compressed (`.gz`).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class JsonFile:
 
     Attributes:
         path: absolute path, without URL encoding.
-        name: path relative to the migrated folder. If a single file such as `x/a.json` is migrated,
-            the name is `a.json`. If a folder `x/a.json` contains a file `a.json`, the name of this
-            file is `./a.json`.
+        name: path relative to the migrated folder. If only the file `x/a.json` is migrated, the
+            name is `a.json`. To differ from this case, a file `a.json` in a folder with the name
+            `a.json` has the name `./a.json`.
         size: size in bytes.
-        timestamp: timestamp of the file's records, microseconds since the epoch. If folder names
-            have a date (`year=2024/month=01/day=05` or `2024/01/05`), the timestamp is midnight of
-            this day in UTC. If not, it is the time `modified`.
-        modified: modification time, milliseconds since the epoch.
+        timestamp: timestamp of the file's records, in microseconds since the epoch. If the path
+            contains a date, such as `year=2024/month=01/day=05` or `2024/01/05`, this is midnight
+            of the day in UTC. Otherwise it is the modification time.
+        modified: modification time, in milliseconds since the epoch.
     """
 
     path: str
@@ -63,10 +63,14 @@ class JsonFile:
 
 
 def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> list[JsonFile]:
-    """List the JSON files in a folder by timestamp, then by name. `folder` may also be a file.
+    """List the JSON files in a folder, sorted by timestamp and then by name.
 
     Numbers in names are ordered by value: `9` is before `10`. Files and folders whose names start
-    with `_` or `.` are skipped. The names of all other files are appended to `others`.
+    with `_` or `.` are skipped.
+
+    Args:
+        folder: the path of a folder or of a single file.
+        others: list to which the names of files that aren't JSON files are appended.
     """
     root = engine.files.resolve_path(folder)
     if _NAMES.match(root):
@@ -92,22 +96,24 @@ def json_files(engine: Engine, folder: str, others: list[str] | None = None) -> 
 
 
 def path_below(folder: str, name: str) -> str:
-    """Return the path of the file `name` in the result of `json_files(folder)`.
+    """Return the path of a file in the result of `json_files`.
 
-    If `folder` is itself the path of a JSON file, the result is `folder`.
+    Args:
+        folder: the argument of `json_files`, which can be the path of a single file.
+        name: the file's `JsonFile.name`.
     """
     return folder if _is_file(folder, name) else f"{folder}/{name.removeprefix('./')}"
 
 
 def _is_file(folder: str, name: str) -> bool:
-    """Whether `folder` is itself the path of the JSON file `name`."""
+    """Whether `folder` is the path of a single JSON file with the name `name`."""
     return bool(_NAMES.match(folder)) and folder.rpartition("/")[2] == name
 
 
 def is_read_in_parts(file: JsonFile) -> bool:
-    """Whether several requests read an object, so that another object can replace it in between.
+    """Whether several requests read the file, so that its content can change between two requests.
 
-    Local files and files of HDFS are opened once.
+    Local files and files of HDFS are opened only once.
     """
     return file.size > _CHUNK and "://" in file.path and not is_hdfs(file.path)
 
@@ -115,8 +121,8 @@ def is_read_in_parts(file: JsonFile) -> bool:
 def is_whole(line: bytes) -> bool:
     """Whether a line without a newline is a complete record.
 
-    A valid object, array or string is complete. A number isn't: `12` may be the start of `123`. A
-    line that isn't valid JSON may be incomplete.
+    A valid object, array or string is complete. A number may be incomplete: `12` may be the start
+    of `123`. A line that isn't valid JSON may also be incomplete.
     """
     if not line.startswith((b"{", b"[", b'"')):
         return False
@@ -133,9 +139,9 @@ def records_of(
     """Yield the raw JSON of each record of a file.
 
     Args:
-        takes_last: function that is called with the last line if it has no newline. Another process
-            may still be writing the line. The function returns whether the line is a record. If
-            None, the line is a record.
+        takes_last: function that is called with the last line if the line has no newline, because
+            another process may still be writing the line. It returns whether to yield the line. If
+            None, the line is yielded.
 
     Raises:
         PipelineError: the file contains invalid JSON, or a compressed file is incomplete.
@@ -201,7 +207,7 @@ def _file(status: FileStatus, name: str) -> JsonFile:
 
 
 def _opened_chunks(engine: Engine, file: JsonFile) -> Generator[bytes]:
-    """Open a file once. If another file replaces it meanwhile, the original content is read."""
+    """Open a file once and yield its content, even if another file replaces it meanwhile."""
     with engine.files.open_input(file.path, file.size) as opened:
         for start in range(0, file.size, _CHUNK):
             with storage_errors(file.path, "read"):

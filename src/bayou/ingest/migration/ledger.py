@@ -1,10 +1,10 @@
 """The migration ledger: a Delta table beside the target that records the migrated files.
 
-Its path is `<table>_migration`. Records are migrated in batches. A *part* is a sequence of records
-of one file in one batch. Before a batch is written to the target, a row for each of its parts is
-added to the ledger. The commit to the target sets the version of the transaction identifier
-`migration/<folder>` to the number of the batch. If the target lacks a batch of the ledger, the
-batch is written again with the same records.
+The ledger's path is `<table>_migration`. Records are migrated in batches. A *part* is a sequence of
+records of one file in one batch. Each row of the ledger describes a part. Before a batch is written
+to the target, the rows of its parts are added to the ledger. The commit to the target then sets the
+version of the transaction identifier `migration/<folder>` to the number of the batch. If the ledger
+has a batch that the target lacks, the batch is written again with the same records.
 
 | column | type | |
 |---|---|---|
@@ -43,20 +43,20 @@ from bayou.version import INGEST_ENGINE_INFO
 
 
 def application_id(source: str) -> str:
-    """Return the `appId` under which the target records the last migrated batch of a folder."""
+    """Return the `appId` whose version is the last migrated batch of a folder."""
     return f"migration/{source}"
 
 
 def migrated_source(application: str) -> str | None:
-    """Return the folder of a migration's application id; None if the id isn't a migration's."""
+    """Return the folder in an `appId` of a migration; None for any other `appId`."""
     prefix = application_id("")
     return application.removeprefix(prefix) if application.startswith(prefix) else None
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a migrated file: a sequence of its records in one batch, one row of the ledger.
+    """A part of a migrated file: a sequence of records that one batch has migrated.
 
-    The attributes are the columns that the docstring of this module describes.
+    A part is a row of the ledger. The docstring of this module describes the columns.
     """
 
     source: str
@@ -73,7 +73,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
 
     def is_of(self, kafka_topic: str) -> bool:
-        """Whether the part was migrated for this Kafka topic; True if its topic isn't known."""
+        """Whether the part was migrated for a Kafka topic; True if the part's topic isn't known."""
         return self.topic in (None, kafka_topic)
 
     @property
@@ -81,7 +81,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return path_below(self.source, self.file)
 
     def is_in(self, transactions: Mapping[str, int]) -> bool:
-        """Whether a target with these transaction identifiers has the batch of this part."""
+        """Whether a target has the batch of this part, according to its transaction identifiers."""
         return self.batch <= transactions.get(application_id(self.source), -1)
 
 
@@ -105,8 +105,8 @@ _SCHEMA = pa.schema(_COLUMNS)
 class LedgerState:
     """The rows of the ledger in memory.
 
-    Rows that this process adds to the ledger are also added here. Therefore the ledger, which may
-    have rows for 100,000 files, isn't read again after each batch.
+    Rows that this process adds to the ledger are also added to this object, so that the ledger
+    isn't read again after each batch.
 
     Attributes:
         parts: the rows of all folders.
@@ -132,7 +132,7 @@ class LedgerState:
         return [part for part in self.parts if part.source == source]
 
     def by_path(self) -> dict[str, list[Part]]:
-        """Return the parts of each file, by path, in the order of the file's records."""
+        """Return the parts of each file, in the order of the records. The keys are file paths."""
         result: dict[str, list[Part]] = {}
         for part in sorted(self.parts, key=lambda p: (p.skipped + p.records, p.first)):
             result.setdefault(part.path, []).append(part)
@@ -166,10 +166,10 @@ class Ledger:
         )
 
     def offsets(self, kafka_topic: str) -> dict[int, int]:
-        """Return the highest Kafka offset of the migrated records of a topic, by partition.
+        """Return the highest Kafka offset of a topic's migrated records, by Kafka partition.
 
-        Only records with the metadata columns `_kafka_partition` and `_kafka_offset` have an
-        offset.
+        A migrated record has a Kafka offset only if it has the fields `_kafka_partition` and
+        `_kafka_offset`.
         """
         parts = [part for part in self.read().parts if part.is_of(kafka_topic)]
         known = self._target.latest_snapshot(self._engine).transactions if parts else {}
@@ -183,12 +183,12 @@ class Ledger:
         """Add the rows of a batch, before the batch is committed to the target.
 
         Args:
-            commits: the value of `LedgerState.commits` when the caller assigned the sequence
-                numbers of the records.
+            commits: the value of `LedgerState.commits` when the caller assigned sequence numbers to
+                the records.
 
         Raises:
-            ConcurrentTransactionError: another process added a batch after the caller had assigned
-                the sequence numbers. Assign them again, and retry.
+            ConcurrentTransactionError: another process has added a batch since the caller assigned
+                the sequence numbers. Assign other numbers, and retry.
         """
         snapshot = self._snapshot()
         known = 0 if snapshot is None else snapshot.transactions.get(_COMMITS, 0)
@@ -224,14 +224,15 @@ class Ledger:
 
 
 _COMMITS = "migration/commits"
-"""Application id whose version counts the batches of all folders."""
+"""`appId` whose version is the number of batches of all folders."""
 
 
 def migrated_end(
     topic: Topic, transactions: Mapping[str, int], storage_options: dict[str, str]
 ) -> int:
-    """Return the lowest sequence number of the batches that the ledger has and the target lacks.
+    """Return the first sequence number that the migration hasn't written to the target yet.
 
+    This is the lowest sequence number of all batches that are in the ledger but not in the target.
     If there is no such batch, the result is higher than all sequence numbers.
 
     Args:
@@ -248,7 +249,7 @@ _MAX_NUMBER = 2**62
 def migrated_offsets(
     topic: Topic, kafka: KafkaTopic, covered: Mapping[int, int], storage_options: dict[str, str]
 ) -> dict[int, int]:
-    """Return the highest migrated Kafka offset of each partition that isn't in `covered`.
+    """Return the highest Kafka offset of the migrated records of each partition not in `covered`.
 
     Args:
         covered: for each partition, the next offset to read, as recorded by the target.

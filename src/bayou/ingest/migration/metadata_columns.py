@@ -1,7 +1,7 @@
-"""Removes metadata columns that an older pipeline added to the records of JSON files.
+"""Removes metadata fields that an older pipeline added to the records of JSON files.
 
-These columns are `_kafka_partition`, `_kafka_offset`, `_processed_at` and others. From partition
-and offset, a migration determines whether the pipeline also reads the record from Kafka.
+The fields are `_kafka_partition`, `_kafka_offset`, `_processed_at` and others. The partition and
+the offset show whether the pipeline also reads the record from Kafka.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ _NAMES = frozenset((*KAFKA_COLUMNS.names, "_kafka_timestamp"))
 class FromKafka:
     """The records that a migration skips, because the pipeline reads them from Kafka.
 
-    If the topic appends rows, a record is skipped if its offset is at or above the lowest offset of
-    its partition in the target, in former tables of `route-by` and in the dead letter table. The
-    pipeline has read these records or will read them. Kafka may have deleted some of them before
-    the pipeline read them (`on-data-loss`). These are skipped too, because the table's log may no
-    longer show which offsets were lost.
+    If the topic appends rows, the pipeline has read all records of a Kafka partition from its first
+    offset on, or will read them. This first offset is the lowest offset in the target, in the
+    tables that `route-by` has written, and in the dead letter table. Records with this offset or a
+    higher one are skipped. This includes records that Kafka deleted before the pipeline read them,
+    because the table's log may no longer show which records these are.
 
-    In an upsert no record is skipped, because both copies of a record become the same row.
+    If the topic has upserts, no record is skipped, because both copies of a record become the same
+    row.
 
     Args:
         name: the Kafka topic of the records; None for the Kafka topic in the configuration.
@@ -53,17 +54,16 @@ class FromKafka:
         self._storage_options = storage_options
 
     def __contains__(self, at: tuple[int, int]) -> bool:
-        """Whether the pipeline reads the record at `at`, a pair of partition and offset."""
+        """Whether the pipeline reads the record with a pair of partition and offset from Kafka."""
         partition, offset = at
         first = self._firsts.get(partition)
         return first is not None and offset >= first
 
     @cached_property
     def _firsts(self) -> dict[int, int]:
-        """For each partition, the lowest offset at which a record is skipped.
+        """For each Kafka partition, the first offset that the pipeline has read or will read.
 
-        This is the lowest offset in the tables that the docstring of this class lists. If a
-        partition has no rows and no dead letters, it is the next offset to read.
+        If a partition has no rows and no dead letters, this is the next offset to read.
         """
         path, name = self._topic.table_path, self.name
         engine = for_path(path, self._storage_options)
@@ -94,12 +94,12 @@ class FromKafka:
 
 
 class OldRecords:
-    """Removes metadata columns from the records of files.
+    """Removes metadata fields from the records of files.
 
     Attributes:
         topic: name of the Kafka topic.
-        offsets: for each Kafka partition, the highest offset that was migrated so far. Offsets of
-            skipped records don't count.
+        offsets: for each Kafka partition, the highest offset of the records that were migrated so
+            far. Skipped records don't count.
     """
 
     def __init__(self, from_kafka: FromKafka) -> None:
@@ -108,10 +108,11 @@ class OldRecords:
         self.offsets: dict[int, int] = {}
 
     def stripped(self, values: list[bytes]) -> tuple[list[bytes], list[bool]]:
-        """Remove the metadata columns from records.
+        """Remove the metadata fields from records.
 
         Returns:
-            The records, and for each record whether the pipeline reads it from Kafka.
+            The records, and a boolean for each record: whether the pipeline reads the record from
+                Kafka.
         """
         result, from_kafka = list(values), [False] * len(values)
         for at, value in enumerate(values):
@@ -136,7 +137,10 @@ class OldRecords:
 
 
 def _integer(value: Any) -> int | None:
-    """Convert a partition or an offset in JSON, such as `5`, `5.0` or `"5"`; None if invalid."""
+    """Convert the JSON value of a partition or an offset to an integer; None if it is invalid.
+
+    Examples of valid values are `5`, `5.0` and `"5"`.
+    """
     match value:
         case bool():
             return None

@@ -1,8 +1,8 @@
 """Migrates JSON files into a topic's table, in batches.
 
-The ledger records each batch before it is written. A migration can therefore be interrupted at any
-time and resumed: the ledger contains the files and records of the last batch, and a transaction
-identifier of the target shows whether the batch was committed.
+A migration can be interrupted at any time and resumed. The migration ledger contains the files and
+records of each batch, because it is written before the batch. A transaction identifier of the
+target shows whether the last batch was committed.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ def migrate_json(
     on_commit: Callable[[MigrationReport], None] | None = None,
     dry_run: bool = False,
 ) -> MigrationReport:
-    """Write the records of JSON files into a topic's table, as if they were records of the topic.
+    """Write the records of JSON files into a topic's table, in the same way as Kafka records.
 
-    If this function is called again, it reads only new files, and records that were appended to
-    migrated files. A last line without a newline may be incomplete. This line is only read if it is
-    a complete JSON object, or if the file hasn't changed for `connector.migration.settle-seconds`.
-    Otherwise the next migration reads the line.
+    A second call only migrates new files, and records that were appended to migrated files. If the
+    last line of a file has no newline, the line may be incomplete. It is migrated if it is a
+    complete JSON value, or if the file hasn't changed for `connector.migration.settle-seconds`.
+    Otherwise a later migration reads the line.
 
     Args:
-        source: a folder or a file: a local path, or a URI in the topic's object store.
+        source: a folder or a file, as a local path or as a URI in the topic's object store.
         batch_records: maximum number of records in a commit.
         on_commit: function that is called after each commit to the target, with the report so far.
-        dry_run: whether to only count files and records, without writing.
+        dry_run: if true, files and records are only counted, and nothing is written.
 
     Raises:
         PipelineError: a file can't be read, the migrated records of a file have changed, another
@@ -157,9 +157,9 @@ class _Migration:
         return self._finished()
 
     def _check_ledger(self, transactions: Mapping[str, int]) -> None:
-        """Check that the ledger has all batches that the target has.
+        """Check that each migrated batch in the target is also in the ledger.
 
-        Records of a batch that isn't in the ledger would be migrated twice.
+        If the ledger lacks a batch, the records of the batch would be migrated twice.
         """
         for application, batch in sorted(transactions.items()):
             source = migrated_source(application)
@@ -173,10 +173,10 @@ class _Migration:
                 )
 
     def _check_not_renamed(self, known: KnownFiles, file: JsonFile) -> None:
-        """Raise an error if a file was migrated under another path and then renamed.
+        """Raise an error if a file was migrated under another path before it was renamed.
 
-        Without this check, its records would be migrated twice. With `on-renamed-file: migrate`, no
-        error is raised.
+        Without this check, its records would be migrated twice. The check is disabled if the
+        setting `on-renamed-file` is `migrate`.
         """
         before = known.renamed(file) if self._refuses_renamed else None
         if before is not None:
@@ -194,7 +194,7 @@ class _Migration:
         )
 
     def _repeat_unfinished(self, sources: set[str]) -> None:
-        """Write the batches that the ledger has and the target lacks.
+        """Write the batches that are in the ledger but not in the target.
 
         These are batches of this migration's folder and of the folders `sources`.
         """
@@ -290,7 +290,8 @@ class _Migration:
     def _parts(self, pieces: list[_Piece], checksums: list[str]) -> list[Part]:
         """Return the ledger rows of a batch.
 
-        The records of the batch get the sequence numbers that follow the last one in the ledger.
+        The records of the batch get sequence numbers that follow the last sequence number in the
+        ledger.
         """
         offsets = {str(p): o for p, o in self._old.offsets.items()}
         number = self._state.next_number
@@ -320,8 +321,8 @@ class _Migration:
         """Read the ledger again after a conflict with another process.
 
         Raises:
-            PipelineError: the other process migrates the same folder or the same files. If both
-                processes continued, records would be migrated twice.
+            PipelineError: the other process migrates the same folder or the same files, so records
+                would be migrated twice.
         """
         before, self._state = self._state, self._ledger.read()
         known = frozenset(before.parts)
@@ -369,14 +370,14 @@ class _Migration:
 
 
 class _NewRecords:
-    """Iterates over the records of a file that aren't migrated yet.
+    """Iterates over those records of a file that aren't migrated yet.
 
     Raises `PipelineError` if the file no longer begins with the migrated records.
 
     Attributes:
-        skipped: number of records that earlier migrations have migrated.
-        last_is_incomplete: whether the last line was skipped because it may be incomplete. The
-            value is final when the iteration has ended.
+        skipped: number of the file's records that earlier migrations have migrated.
+        last_is_incomplete: whether the last line was skipped because it may be incomplete; set when
+            the iteration has ended.
     """
 
     def __init__(
@@ -404,10 +405,10 @@ class _NewRecords:
         yield from records
 
     def check_not_replaced(self) -> None:
-        """Check that an object wasn't replaced while several requests have read it.
+        """Check that the file didn't change while several requests read its content.
 
         Raises:
-            PipelineError: the object was replaced, so the records may be from two objects.
+            PipelineError: another file has replaced it, so the records may be from two files.
         """
         if is_read_in_parts(self._file) and not self._is_as_listed():
             raise PipelineError(
@@ -422,7 +423,7 @@ class _NewRecords:
         return not self.last_is_incomplete
 
     def _is_settled(self) -> bool:
-        """Whether the file is unchanged since it was listed, and for at least `settle_seconds`."""
+        """Whether the file hasn't changed since it was listed and for at least `settle_seconds`."""
         age = time.time() - self._file.modified / 1000
         return self._is_as_listed() and age >= self._settle_seconds
 
@@ -435,7 +436,7 @@ class _NewRecords:
 
 
 def _truncated(file: JsonFile, part: Part) -> JsonFile:
-    """Return the file with the size that it had when the part was migrated.
+    """Return a file with the size that the file had when a part of it was migrated.
 
     A compressed file is returned unchanged.
     """

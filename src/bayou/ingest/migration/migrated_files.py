@@ -1,9 +1,9 @@
 """Finds files that were already migrated, so that no record is written twice.
 
-A migrated file is recognized by its path, with symbolic links resolved. If the file was renamed,
-moved or compressed after the migration, it has a new path. It is then recognized by its records:
-its first records are the records of a migrated file, and the migrated file no longer exists at its
-old path or has other records now.
+A migrated file is recognized by its path, with symbolic links resolved. A file that was renamed,
+moved or compressed after the migration has a new path. Such a file is recognized by its records if
+two conditions are true. Its first records are the records of a migrated file. And the path of the
+migrated file now has no file, or a file with other records.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from bayou.kernel import Engine
 
 
 class KnownFiles:
-    """Finds a file's rows in the ledger: by the file's path, or by its records if it was renamed.
+    """Finds the ledger rows of a file by its path, or by its records if it was renamed.
 
-    `listed` contains the files in the folder to migrate.
+    Args:
+        state: the rows of the ledger.
+        listed: the files in the folder to migrate.
     """
 
     def __init__(self, engine: Engine, state: LedgerState, listed: Iterable[JsonFile]) -> None:
@@ -39,10 +41,10 @@ class KnownFiles:
     def renamed(self, file: JsonFile) -> str | None:
         """Return the path under which a file was migrated before it was renamed.
 
-        A migrated file matches if it had the first records of `file`, and if the path of the
-        migrated file now has no file or a file with other records. Log rotation, for example,
-        creates a new file at the path of the renamed file. If no migrated file matches, the result
-        is None.
+        `file` is a renamed file if its first records are the records of a migrated file, and the
+        path of the migrated file now has no file or a file with other records. For example, log
+        rotation creates a new file at the path of a renamed file. The result is None if `file`
+        isn't a renamed file.
         """
         try:
             return self._renamed(file) if self._moved else None
@@ -67,9 +69,9 @@ class KnownFiles:
 
     @cached_property
     def _by_real_path(self) -> dict[str, list[Part]]:
-        """The parts of each file, by the file's path. Symbolic links in the path are resolved.
+        """The parts of each file. The keys are file paths with symbolic links resolved.
 
-        If a file was migrated twice, under two paths, each record is in only one part.
+        If a file was migrated under two paths, only the parts of one migration are included.
         """
         all_parts: dict[str, list[Part]] = {}
         for path, parts in self._by_path.items():
@@ -80,10 +82,10 @@ class KnownFiles:
     def _moved(self) -> dict[tuple[int, str], list[list[Part]]]:
         """The migrated files that may have been renamed, each as a list of its parts.
 
-        A file that is unchanged in the folder to migrate is omitted. Parts without records are
-        omitted, too: a file has one if it was empty at its first migration. Each key is a pair: the
-        number of records in a file's first part, and their checksum. Several files can have the
-        same key, so each value is a list of files.
+        A file that is unchanged in the folder to migrate isn't included. The lists don't contain
+        parts without records, such as a part of a file that was empty at its first migration. The
+        keys are pairs: the number of records in a file's first part, and the checksum of these
+        records. Several files can have the same key.
         """
         moved: dict[tuple[int, str], list[list[Part]]] = {}
         for path, all_parts in self._by_path.items():
@@ -110,9 +112,9 @@ class KnownFiles:
 
 
 def is_complete(part: Part, file: JsonFile) -> bool:
-    """Whether a part ends at the current end of the file, so that the file has no new records.
+    """Whether a part ends at the current end of a file, so that the file has no new records.
 
-    The modification time is compared too, because a different file can have the same size.
+    The modification time is also compared, because a different file can have the same size.
     """
     same_time = part.modified is None or part.modified == file.modified
     return part.complete and part.size == file.size and same_time
@@ -129,7 +131,7 @@ def _consecutive(parts: Iterable[Part]) -> list[Part]:
 
 
 def checksum_of(values: Iterable[bytes]) -> str:
-    """Return the SHA-256 of records, each followed by a newline, in hexadecimal."""
+    """Return the hexadecimal SHA-256 of records. Each record is followed by a newline."""
     digest = hashlib.sha256()
     for value in values:
         digest.update(value)

@@ -31,11 +31,11 @@ class FileCheck:
     Attributes:
         file: path of the file relative to the folder.
         records: number of records in the file.
-        rows: number of rows in the table that come from the file. In an upsert, rows that newer
-            records have replaced aren't counted.
+        rows: number of rows in the table that come from the file. In an upsert, a newer record may
+            have replaced some of them.
         dead_letters: number of dead letters that come from the file.
-        filtered: number of the file's records that `processing.where` filters out, except records
-            with a row or a dead letter.
+        filtered: number of the file's records without a row or a dead letter that
+            `processing.where` filters out.
         problem: description of the problem; None if there is none.
     """
 
@@ -51,11 +51,11 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
     """Compare all files in a folder with the table.
 
     The records of a file must have the checksums that the migration recorded. Each record must be
-    exactly one row or one dead letter, unless the migration skipped it or `processing.where`
-    filters it out. The migration skips records that the pipeline reads from Kafka.
+    one row or one dead letter, and not more. Exceptions are records that `processing.where` filters
+    out, and records that the migration has skipped because the pipeline reads them from Kafka.
 
-    In an upsert, a later record may have replaced or deleted the row of an earlier record. Records
-    of committed batches may therefore lack rows.
+    In an upsert, a later record may have replaced or deleted the row of an earlier record, so a
+    missing row isn't a problem.
     """
     storage_options = configuration.connector.storage.storage_options()
     engine = for_path(source, storage_options)
@@ -98,7 +98,7 @@ def verify_migration(configuration: Configuration, topic: Topic, source: str) ->
 def _numbers(path: str, storage_options: dict[str, str]) -> Any:
     """Return the sorted sequence numbers of the migrated rows of a target.
 
-    Each record that was migrated to a target has a sequence number, which is the offset of its row.
+    Each migrated record has a sequence number, which its row stores in `_kafka_offset`.
     """
     handle = open_table(path, storage_options)
     if not handle.exists():
@@ -111,7 +111,7 @@ def _numbers(path: str, storage_options: dict[str, str]) -> Any:
 def _dead_letters(path: str, storage_options: dict[str, str]) -> pa.Table:
     """Return the dead letters of migrated records, sorted by sequence number.
 
-    The columns are `number` and `hash`: the sequence number, and the hash of the record.
+    The column `number` has the sequence numbers of the records, and `hash` has their hashes.
     """
     numbers: list[Any] = []
     hashes: list[bytes] = []
@@ -143,11 +143,11 @@ def _check(
     """Compare a file with the table.
 
     Args:
-        numbers: the results of `_numbers` and `_dead_letters`.
-        old_records: function that returns the `OldRecords` for a part. `OldRecords` recognizes
-            the records that the pipeline reads from Kafka.
+        numbers: the result of `_numbers`, and the result of `_dead_letters`.
+        old_records: function that returns the `OldRecords` for a part. `OldRecords` recognizes the
+            records that the pipeline reads from Kafka.
         exact: function that returns whether a part must have a row for each record.
-        filtered: function that returns the number of records that are filtered out.
+        filtered: function that returns how many records of a batch `processing.where` filters out.
     """
     rows, dead_letters = numbers
     records = row_count = dead_letter_count = filtered_count = 0
@@ -206,7 +206,11 @@ def _within(numbers: Any, part: Part) -> Any:
 
 
 def _bounds(numbers: Any, part: Part) -> tuple[int, int]:
-    """Return the indexes between which sorted sequence numbers belong to a part."""
+    """Return the start and end index of the sequence numbers that belong to a part.
+
+    Args:
+        numbers: sorted sequence numbers.
+    """
     start, end = (
         bisect.bisect_left(range(len(numbers)), number, key=lambda at: numbers[at].as_py())
         for number in (part.first, part.first + part.records)
@@ -217,12 +221,12 @@ def _bounds(numbers: Any, part: Part) -> tuple[int, int]:
 def _letters_of(dead_letters: pa.Table, part: Part, values: Sequence[bytes] | None) -> Any:
     """Return the sequence numbers of the dead letters of a part's records.
 
-    A dead letter of another record isn't returned. It is from an earlier migration, to a table that
-    was deleted.
+    A dead letter with a number of the part can be of another record, from an earlier migration to a
+    table that was deleted. Such a dead letter isn't returned.
 
     Args:
-        values: the records of the part. If None, because the file has changed, records aren't
-            compared.
+        values: the records of the part; None if the file has changed. If None, records aren't
+            compared, and all dead letters with a number of the part are returned.
     """
     start, end = _bounds(dead_letters.column("number"), part)
     letters = dead_letters.slice(start, end - start)

@@ -27,7 +27,7 @@ from bayou.ingest.monitoring.watch import Watch
 class Listeners:
     """A `Reporter` that forwards each event to several listeners, in order.
 
-    Methods that aren't part of `Reporter` are only called on listeners that define them.
+    It also forwards calls of other methods, but only to the listeners that have the method.
     """
 
     def __init__(self, *listeners: Reporter) -> None:
@@ -78,7 +78,7 @@ class Monitor:
     """The status of a run and the URL of its status page.
 
     Attributes:
-        store: collects the status of the run, and must receive the events of the run.
+        store: collects the status of the run. It must receive the events of the run.
         url: URL of the status page; None if monitoring over HTTP is disabled.
     """
 
