@@ -1,10 +1,11 @@
 """Kafka offsets as transaction identifiers of a table, and the offset ranges of micro-batches.
 
-A table has one transaction identifier (`txn` action) for each Kafka partition. Its `appId` contains
-cluster, topic and partition. Its `version` is the last *covered* offset: all records up to this
-offset have been processed, and the next offset to read is `version + 1`. A partition has no covered
-offset until a batch has processed its first records. Therefore the first commit of a topic also
-records the *start* offset of each partition (`start_app_id`). A run needs no other state.
+A table has one transaction identifier (`txn` action) for each Kafka partition. The `appId` of the
+identifier contains cluster, topic and partition. Its `version` is the last *covered* offset: all
+records up to this offset have been processed, and the next offset to read is `version + 1`. A
+partition has no covered offset before a batch has processed its first records. Therefore the first
+commit of a topic also records the *start* offset of each partition; see `start_app_id`. A run needs
+no other state.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class KafkaTopic:
     """A Kafka topic with its ids and offsets, from the brokers.
 
     Attributes:
-        topic_id: the topic's id, which changes if the topic is deleted and recreated. None if the
-            brokers have no topic ids.
+        topic_id: the id that the brokers give to the topic. A recreated topic has another id. None
+            if the brokers have no topic ids.
         bounds: for each partition, the range of offsets that the brokers have.
     """
 
@@ -52,11 +53,12 @@ def app_id(topic: KafkaTopic, partition: int) -> str:
 
 
 def start_app_id(topic: KafkaTopic, partition: int) -> str:
-    """Return the `appId` of the transaction identifier for the start offset of a partition.
+    """Return the `appId` that records the start offset of a Kafka partition.
 
-    The first run starts to read the partition at this offset. Before the first batch, the run
-    records this offset in the dead letter table. If `starting-offsets` is `earliest`, it does so
-    only after a failed batch. The first commit of the topic records the offset in the target.
+    The start offset is the offset at which the topic's first run starts to read the partition. The
+    first commit to the target records it. The dead letter table records it before the first batch,
+    in case the run ends before this commit. If `starting-offsets` is `earliest`, the dead letter
+    table records it only after a failed batch.
     """
     return f"{app_id(topic, partition)}{_START}"
 
@@ -70,10 +72,13 @@ _START = "/start"
 
 
 def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the next offset to read of each partition that has a transaction identifier.
+    """Return the next offset to read from each Kafka partition that has a covered offset.
 
-    An identifier is ignored if its topic id differs from `topic.topic_id`. A missing topic id
-    matches every topic id.
+    Covered offsets of another topic id are ignored. If the brokers or the identifier have no topic
+    id, topic ids aren't compared.
+
+    Args:
+        transactions: the transaction identifiers of a table.
     """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
@@ -84,9 +89,10 @@ def next_offsets(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int
 
 
 def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the next offset to read of each partition of the Kafka topic `name`.
+    """Return the next offset to read from each partition of the Kafka topic `name`.
 
-    Unlike `next_offsets`, this function ignores the cluster id and the topic id in an `appId`.
+    Unlike `next_offsets`, this function doesn't compare the cluster id and the topic id in an
+    `appId`.
     """
     offsets: dict[int, int] = {}
     for application, version in transactions.items():
@@ -99,9 +105,9 @@ def covered_offsets(name: str, transactions: Mapping[str, int]) -> dict[int, int
 
 
 def recorded_start(topic: KafkaTopic, transactions: Mapping[str, int]) -> dict[int, int]:
-    """Return the start offsets that the first run recorded, by partition; see `start_app_id`.
+    """Return the recorded start offset of each Kafka partition; see `start_app_id`.
 
-    As in `next_offsets`, a missing topic id matches every topic id.
+    Start offsets of another topic id are ignored, as in `next_offsets`.
     """
     starts: dict[int, int] = {}
     exact = {start_app_id(topic, partition) for partition in topic.bounds}
@@ -120,8 +126,8 @@ def check_not_recreated(
 
     Args:
         transactions: the table's transaction identifiers.
-        key: the topic's key, for messages.
-        table: the name of the table in messages.
+        key: the topic's key, for the error message.
+        table: the name of the table in the error message.
 
     Raises:
         PipelineError: the offsets are from another cluster, or the topic was recreated.
@@ -149,9 +155,14 @@ def check_not_recreated(
 def recreated_error(
     name: str, was: str, now: str, *, key: str, table: str = "the table"
 ) -> PipelineError:
-    """Return the error for a table with records of a topic that was deleted and recreated.
+    """Return the error for a table that has records of a topic from before it was recreated.
 
-    `was` is the topic id in the table, `now` is the current topic id.
+    Args:
+        name: the name of the Kafka topic.
+        was: the topic id that the table has recorded.
+        now: the current topic id.
+        key: the topic's key.
+        table: the name of the table in the message.
     """
     return PipelineError(
         f"topic {key!r}: {table} has records of an earlier Kafka topic {name!r}, which was "
@@ -168,20 +179,22 @@ def resume_positions(
     dead_letter_transactions: Mapping[str, int],
     existing: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[int, int]:
-    """Return the next offset to read of each partition.
+    """Return the next offset to read from each Kafka partition.
 
-    The result is empty if no partition has covered offsets, existing rows or migrated records, as
-    in a topic's first run.
+    The result is empty in a topic's first run: no partition has a covered offset, rows or migrated
+    records. Otherwise, the next offset of a partition is the first of these that exists:
 
-    A partition with covered offsets resumes after them. Otherwise, it resumes after its existing
-    rows or migrated records. If it has neither, it starts at its recorded start offset. A partition
-    that was created after the first commit has no start offset in the target, and starts at offset
-    0. If Kafka no longer has the returned offset, records were deleted before they were read.
+    - The offset after the covered offset.
+    - The offset after the existing rows and migrated records.
+    - The recorded start offset.
+    - Offset 0, because the partition was created after the first commit.
+
+    If Kafka no longer has the returned offset, records were deleted before they were read.
 
     Args:
         transactions: the target's transaction identifiers.
         dead_letter_transactions: the transaction identifiers of the dead letter table.
-        existing: the last offsets of existing rows or migrated records, by partition.
+        existing: for each partition, the last offset of existing rows or migrated records.
     """
     covered = next_offsets(topic, transactions)
     if not covered and not existing:
@@ -195,9 +208,10 @@ def resume_positions(
 
 
 def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, OffsetSpan]:
-    """Return the offsets that Kafka deleted before they were read, by partition.
+    """For each partition, return the offsets that Kafka deleted before they were read.
 
-    `covered` contains the next offset to read of each partition.
+    Args:
+        covered: the next offset to read from each partition.
     """
     spans = {
         p: OffsetSpan(start=covered.get(p, bounds.start), end=bounds.start)
@@ -207,21 +221,25 @@ def lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, Off
 
 
 def skip_lost_offsets(topic: KafkaTopic, covered: Mapping[int, int]) -> dict[int, int]:
-    """Return the next offset to read of each partition, skipping offsets that Kafka has deleted."""
+    """Return the next offset to read from each partition, after the offsets that Kafka deleted.
+
+    Args:
+        covered: the next offset to read from each partition, which Kafka may have deleted.
+    """
     return {**covered, **{p: s.end for p, s in lost_offsets(topic, covered).items()}}
 
 
 def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str) -> dict[int, int]:
-    """Check the next offset to read of each partition, and return where a run starts to read.
+    """Return the offset at which a run starts to read each Kafka partition, after checks.
 
     Args:
-        covered: the next offset to read of each partition. Omitted partitions start at the first
-            offset that the brokers have.
-        key: the topic's key, for messages.
+        covered: the next offset to read from each partition. A partition that isn't in this dict
+            starts at the first offset that the brokers have.
+        key: the topic's key, for error messages.
 
     Raises:
-        PipelineError: the topic lacks a partition or an offset of `covered`. The topic was
-            recreated or lost records, or Kafka deleted records before they were read.
+        PipelineError: the topic doesn't have a partition or an offset of `covered`. The topic was
+            recreated or has lost records, or Kafka deleted records before they were read.
         KafkaError: the brokers don't report a partition, although the topic wasn't recreated.
     """
     missing = sorted(covered.keys() - topic.bounds.keys())
@@ -272,16 +290,19 @@ def starting_offsets(topic: KafkaTopic, covered: Mapping[int, int], *, key: str)
 
 
 def ranges_between(start: Mapping[int, int], end: Mapping[int, int]) -> dict[int, OffsetSpan]:
-    """Return the offset range from `start` to `end` of each partition, without empty ranges.
+    """For each partition, return the range from its offset in `start` to its offset in `end`.
 
-    A partition that isn't in `start` starts at 0.
+    A partition that isn't in `start` starts at 0. Empty ranges are omitted.
     """
     ranges = {p: OffsetSpan(start=start.get(p, 0), end=offset) for p, offset in end.items()}
     return {p: r for p, r in ranges.items() if not r.empty}
 
 
 def _parse_app_id(topic: KafkaTopic, application: str) -> tuple[str | None, int | None]:
-    """Return the topic id and the partition of an `appId`; (None, None) for another topic."""
+    """Return the topic id and the partition in an `appId` of a topic.
+
+    The result is (None, None) if the `appId` belongs to another topic.
+    """
     prefix = f"kafka/{topic.cluster_id}/{topic.name}/"
     # A topic id is base64 and may contain slashes.
     topic_id, _, partition = application.removeprefix(prefix).rpartition("/")
@@ -294,7 +315,10 @@ _MAX_SPANS = 16
 
 
 def join_spans(ranges: Iterable[OffsetSpan]) -> list[OffsetSpan]:
-    """Sort ranges, and join the ranges with the smallest gaps until at most 16 ranges remain."""
+    """Join ranges of offsets until at most 16 ranges remain, and return them in ascending order.
+
+    Ranges with the smallest gaps between them are joined.
+    """
     distinct: list[OffsetSpan] = []
     for span in sorted(ranges, key=lambda span: span.start):
         if distinct and span.start <= distinct[-1].end:

@@ -32,7 +32,7 @@ class TopicOffsets:
     """The Kafka offsets of the rows of one or more tables, by partition.
 
     Args:
-        first_partition: rows of lower partitions are ignored. Pass -1 to include migrated rows,
+        first_partition: the lowest partition whose rows are read. Pass -1 to include migrated rows,
             whose partition is -1.
     """
 
@@ -59,9 +59,9 @@ class TopicOffsets:
 
         Args:
             topic: the topic's name; it can't contain a quote.
-            prefix: prefix of the names of the columns `topic`, `partition` and `offset`: `_kafka_`
-                for a target, empty for a dead letter table.
-            within: range of the offsets to add, for all partitions; None to add all offsets.
+            prefix: the prefix of the column names `topic`, `partition` and `offset`. It is
+                `_kafka_` for a target, and empty for a dead letter table.
+            within: only add offsets in this range, in each partition; None to add all offsets.
         """
         part, at = f"{prefix}partition", f"{prefix}offset"
         condition = f"{prefix}topic = '{topic}'"
@@ -71,7 +71,7 @@ class TopicOffsets:
             self._add_columns(batch.column(part), batch.column(at))
 
     def ranges(self) -> dict[int, tuple[OffsetSpan, ...]]:
-        """Return the offsets as ranges of consecutive offsets, by partition."""
+        """Return the offsets of each partition, as ranges of consecutive offsets."""
         return {partition: spans(self.of(partition).once) for partition in self.partitions}
 
     def add(self, batch: pa.RecordBatch) -> None:

@@ -24,11 +24,11 @@ TRANSIENT_ERRORS = (
     KafkaError,
     SparkFailedError,
 )
-"""Errors of a batch that may be transient."""
+"""Errors that may be transient, so that a failed batch is retried."""
 
 
 class BatchFailedError(PipelineError):
-    """A batch failed with a transient error, and all retries failed too."""
+    """A batch and all its retries failed with an error that may be transient."""
 
 
 _FIRST_PAUSE = 0.5
@@ -36,17 +36,20 @@ _LONGEST_PAUSE = 30.0
 
 
 def retry_delay(retry: int) -> float:
-    """Return the seconds to wait before a retry.
+    """Return the number of seconds to wait before a retry.
 
-    The wait doubles with each retry, up to 30 seconds. `retry` is the number of the retry, from 1.
+    The number doubles with each retry, up to 30 seconds.
+
+    Args:
+        retry: the number of the retry, from 1.
     """
     return float(min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (retry - 1)))
 
 
 def restart_interval(topic: Topic, error: BayouError | None) -> float | None:
-    """Return the seconds until a topic that failed with `error` is started again.
+    """Return the number of seconds until a topic that failed with `error` is restarted.
 
-    Returns None if the topic isn't started again.
+    None if the topic isn't restarted.
     """
     transient = isinstance(error, (*TRANSIENT_ERRORS, BatchFailedError))
     if not transient or isinstance(error, RecordsLostError):
@@ -59,8 +62,9 @@ def attempt_failed_event(
 ) -> AttemptFailed:
     """Return the event for a failed attempt that will be retried.
 
-    `retry` is the number of the next retry, from 1. `what` is the operation that failed: a batch, a
-    request to brokers or tables (`topic`), or an update of a catalog entry (`registration`).
+    Args:
+        what: the operation that failed; see `AttemptFailed`.
+        retry: the number of the next retry, from 1.
     """
     return AttemptFailed(
         topic=topic.key,

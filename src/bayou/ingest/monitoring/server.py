@@ -27,9 +27,9 @@ from bayou.ingest.monitoring.status_store import StatusStore
 _JSON = "application/json; charset=utf-8"
 _HTML = "text/html; charset=utf-8"
 _OPEN = ("/healthz", "/readyz", "/runbook")
-"""Paths that need no token, because they contain no information about topics."""
+"""Paths that need no token, because their responses contain no information about topics."""
 _POLL_SECONDS = 0.1
-"""Maximum time that `close` waits for the server."""
+"""Maximum number of seconds that `close` waits for the server."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; connect-src 'self'; img-src data:; "
@@ -84,14 +84,14 @@ class StatusServer:
 
 
 MOST_CONNECTIONS = 32
-"""Maximum number of concurrent connections; each has a thread."""
+"""Maximum number of concurrent connections. Each connection has a thread."""
 
 
 class _Server(ThreadingHTTPServer):
     """A server with one thread for each connection, up to a limit.
 
-    At the limit, a new connection replaces the oldest connection that hasn't sent a request yet, so
-    that idle connections can't block health checks. If all connections have sent a request, the new
+    At the limit, a new connection replaces the oldest idle connection, which hasn't sent a request
+    yet. Idle connections therefore can't block health checks. If no connection is idle, the new
     connection is closed.
     """
 
@@ -123,7 +123,7 @@ class _Server(ThreadingHTTPServer):
         ).start()
 
     def request_read(self, connection: socket.socket) -> None:
-        """Mark a connection whose request was read, so that no new connection replaces it."""
+        """Mark a connection as not idle, because it has sent a request."""
         with self._changed:
             self._open[connection] = True
 
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815  # the name in http.server
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Don't log requests, because their URLs may contain the token."""
+        """Discard the log message of a request, because the request's URL may contain the token."""
 
     def _route(self, path: str, *, authorized: bool) -> None:
         status = self.store.status()
@@ -201,7 +201,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._respond(HTTPStatus.NOT_FOUND, "text/plain", b"not found\n")
 
     def _health(self, fine: bool, status: PipelineStatus, *, authorized: bool) -> None:
-        """Respond to a health check; authorized clients also get the state of each topic."""
+        """Respond to a health check. An authorized client also gets the state of each topic.
+
+        Args:
+            fine: whether the pipeline passes the health check.
+        """
         body: dict[str, Any] = {"ok": fine}
         if authorized:
             body["topics"] = {topic.topic: topic.state for topic in status.topics}
@@ -221,8 +225,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _is_allowed_host(self) -> bool:
         """Whether the request's `Host` header is allowed.
 
-        If no token is configured, only loopback addresses are allowed. This prevents DNS rebinding,
-        in which a web page resolves its own host name to 127.0.0.1.
+        If a token is configured, any header is allowed. Otherwise, only loopback addresses are
+        allowed. This prevents DNS rebinding, in which a web page resolves its own host name to
+        127.0.0.1.
         """
         if self.token is not None:
             return True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 BATCH_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of the histogram's buckets, in seconds; the last bucket has no bound."""
+"""Upper bounds of the histogram's buckets, in seconds. One more bucket has no upper bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +16,8 @@ class Histogram:
     """A histogram of the durations of batches.
 
     Attributes:
-        counts: number of batches in each bucket of `BATCH_BUCKETS`, followed by the number of
-            longer batches.
+        counts: number of batches in each bucket. The first elements are for `BATCH_BUCKETS`, and
+            the last is for longer batches.
         total: sum of all durations, in seconds.
     """
 
@@ -52,8 +52,8 @@ class Sample:
 class ShownCommit:
     """A committed batch, as the status page shows it.
 
-    It has the attributes of a `BatchReport`, and `at`: the time of the commit in seconds since the
-    epoch.
+    The attribute `at` is the time of the commit, in seconds since the epoch. All other attributes
+    are the same as in `BatchReport`.
     """
 
     topic: str
@@ -71,8 +71,9 @@ class MaintenanceRun:
 
     Attributes:
         at: end of the last run, in seconds since the epoch.
-        result: `done`, `nothing` if there was nothing to do, or `failed: ` with the reason.
-        runs: number of runs of the task in this process; 0 if the task last ran in an earlier
+        result: `done`, `nothing` if there was nothing to do, or `failed: ` followed by the error
+            message.
+        runs: number of runs of the task in this process; 0 if the last run was in an earlier
             process.
     """
 
@@ -84,7 +85,7 @@ class MaintenanceRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedTable:
-    """A table of a topic's `route-by`.
+    """A table to which `route-by` writes records of a topic.
 
     Attributes:
         table: the name of the table.
@@ -106,38 +107,38 @@ class TopicStatus:
 
     Attributes:
         state: `waiting` before the topic starts, `running`, `stopped`, or `failed`.
-        error: message of the error that stopped the topic; None if there was none.
-        error_type: name of the error's type. The runbook has a section for each type.
-        rows, dead_letters, left_out, filtered, deleted, superseded, retries, conflicts, bytes:
-            totals since the start of the run, see `BatchReport`.
+        error: the message of the error that stopped the topic; None if there was none.
+        error_type: the name of the error class, such as `KafkaError`. The runbook has a section for
+            each error class. rows, dead_letters, left_out, filtered, deleted, superseded, retries,
+            conflicts, bytes: totals since the start of the run, of the attributes of `BatchReport`.
         batches: number of committed batches since the start of the run.
         lost: number of offsets that Kafka deleted before they were read, since the start of the
             run.
-        batch_seconds: times from the start of a batch's first attempt to its commit.
+        batch_seconds: durations of batches, from the start of the first attempt to the commit.
         commit_seconds: durations of the commits of batches.
         version: the table's latest known version.
         last_commit: time of the last batch's commit, in seconds since the epoch.
-        lag: for each Kafka partition, number of offsets that the pipeline has yet to read; empty if
-            unknown.
-        freshness: age in seconds of the oldest record that the pipeline has yet to read; 0 if there
-            is none, None if unknown.
-        objective: the configured limit of `freshness` (`slo.freshness-seconds`); None if there is
-            none.
+        lag: for each Kafka partition, the number of offsets that the pipeline has yet to read;
+            empty if unknown.
+        freshness: age in seconds of the oldest record that the pipeline has yet to read. The value
+            is 0 if it has read all records, and None if the age is unknown.
+        objective: the maximum of `freshness` in the setting `slo.freshness-seconds`; None if it
+            isn't set.
         checks: number of freshness checks since the start of the run.
         misses: number of checks in which `freshness` exceeded `objective`.
         rows_per_second: rows added per second, over the last minute.
         files: number of the table's data files; None if not counted yet.
-        small_files: number of data files below 16 MiB; None if not counted.
+        small_files: number of data files that are smaller than 16 MiB; None if not counted.
         table_bytes: total size of the data files; None if not counted yet.
         iceberg_lag: number of versions that aren't in the table's Iceberg metadata yet; None if the
             table has no Iceberg metadata.
-        routed_tables: tables of `route-by`, sorted by name; None if the topic has no `route-by`, or
-            if its tables haven't been polled yet. `files`, `small_files` and `table_bytes` include
-            these tables.
+        routed_tables: the tables of `route-by`, sorted by name; None if the topic has no
+            `route-by`, or if its tables haven't been polled yet. The attributes `files`,
+            `small_files` and `table_bytes` include these tables.
         letters_waiting: number of dead letters in the dead letter table; None if not counted yet.
-        letters_by_reason: number of dead letters by kind of reason; empty if there are too many to
-            read their reasons.
-        samples: values of the last hour, oldest first.
+        letters_by_reason: number of dead letters of each kind of reason. It is empty if there are
+            too many dead letters to read their reasons.
+        samples: the samples of the last hour, oldest first.
     """
 
     topic: str
@@ -179,12 +180,12 @@ class TopicStatus:
 
     @property
     def routed_table_count(self) -> int | None:
-        """Number of `routed_tables`; None if they aren't known."""
+        """Number of `routed_tables`; None if `routed_tables` is None."""
         return None if self.routed_tables is None else len(self.routed_tables)
 
     @property
     def waiting(self) -> int | None:
-        """Sum of `lag`; None if unknown."""
+        """Sum of `lag` over all Kafka partitions; None if `lag` is unknown."""
         return sum(self.lag.values()) if self.lag else None
 
     @property
@@ -204,8 +205,8 @@ class PipelineStatus:
         began: start of the run, in seconds since the epoch.
         at: time of this status, in seconds since the epoch.
         commits: the last committed batches, newest first.
-        watch_error: message of the error of the last poll of brokers or tables; None if the poll
-            succeeded.
+        watch_error: the message of the error in the last poll of brokers and tables; None if the
+            poll succeeded.
     """
 
     version: str
@@ -218,10 +219,10 @@ class PipelineStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether every topic runs or has ended without an error."""
+        """Whether each topic is running, or has stopped without an error."""
         return all(topic.state in ("running", "stopped") for topic in self.topics)
 
     @property
     def healthy(self) -> bool:
-        """Whether at least one topic hasn't failed. True if there are no topics."""
+        """Whether at least one topic hasn't failed, or there are no topics."""
         return not self.topics or any(topic.state != "failed" for topic in self.topics)

@@ -34,17 +34,17 @@ from bayou.version import VERSION
 
 _MAX_SAMPLES = 360
 _SAMPLE_INTERVAL = 10.0
-"""Seconds between samples; `_MAX_SAMPLES` samples cover an hour."""
+"""Seconds between samples, so that `_MAX_SAMPLES` samples cover an hour."""
 _MAX_COMMITS = 50
 _RATE_SECONDS = 60.0
 _MAX_ARRIVALS = 1_024
 
 
 class StatusStore:
-    """Collects the status of a run from its events: a `Reporter`. Thread-safe.
+    """A `Reporter` that collects the status of a run from its events. Thread-safe.
 
-    Times are measured with a monotonic clock, and converted to the system clock for `status`, so
-    that ages and rates stay correct if the system clock is changed.
+    Times are measured with a monotonic clock, so that ages and rates stay correct if the system
+    clock changes. `status` converts them to the time of the system clock.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class StatusStore:
                 topic.saw_version(event.version)
 
     def positions(self, topic: str) -> Mapping[int, int]:
-        """Return the next offset to read of each partition, by partition.
+        """Return the next offset that the pipeline reads from each Kafka partition.
 
-        The mapping is empty before the topic starts.
+        The result is empty before the topic starts.
         """
         with self._lock:
             return dict(self._topics[topic].positions)
@@ -135,7 +135,10 @@ class StatusStore:
             return [key for key, topic in self._topics.items() if topic.state == "running"]
 
     def behind(self) -> list[str]:
-        """Return the keys of the topics that are running or have failed after their start."""
+        """Return the keys of the topics whose end offsets are polled.
+
+        These topics are running, or have failed after their start.
+        """
         with self._lock:
             return [
                 key
@@ -146,11 +149,12 @@ class StatusStore:
     def set_end_offsets(
         self, topic: str, ends: Mapping[int, int], first_waiting: Mapping[int, float]
     ) -> None:
-        """Set the end offset of each partition of a topic.
+        """Set the end offset of each Kafka partition of a topic.
 
         Args:
-            first_waiting: for each partition in the result of `unknown_arrivals`, the timestamp of
-                its first unread record, in seconds since the epoch.
+            ends: the end offset of each partition.
+            first_waiting: for each partition in the result of `unknown_arrivals`, the Kafka
+                timestamp of its first unread record, in seconds since the epoch.
         """
         now, jump = self._now(), self._jump()
         written = {partition: time - jump for partition, time in first_waiting.items()}
@@ -158,9 +162,12 @@ class StatusStore:
             self._topics[topic].set_end_offsets(ends, written, now)
 
     def unknown_arrivals(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return the offsets of first unread records whose arrival time is unknown, by partition.
+        """Return the offset of the first unread record, for partitions where its age is unknown.
 
-        The caller reads the timestamps of these records.
+        The caller reads the Kafka timestamps of these records.
+
+        Args:
+            ends: the end offset of each partition.
         """
         with self._lock:
             return self._topics[topic].unknown_arrivals(ends)
@@ -185,7 +192,7 @@ class StatusStore:
                 the table has no Iceberg metadata.
             reasons: number of dead letters by kind of reason; None if the dead letters haven't
                 changed.
-            routed_tables: tables of `route-by`; None if the topic has one table.
+            routed_tables: the tables of `route-by`; None if the topic has no `route-by`.
         """
         with self._lock:
             state = self._topics[topic]
@@ -202,7 +209,7 @@ class StatusStore:
             )
 
     def watched(self, error: str | None) -> None:
-        """Set the error message of the last poll of brokers and tables; None if it succeeded."""
+        """Set the error message of a poll of brokers and tables; None if the poll succeeded."""
         with self._lock:
             self._watch_error = error
 
@@ -220,13 +227,13 @@ class StatusStore:
             )
 
     def _now(self) -> float:
-        """Return the seconds since the epoch; changes of the system clock are ignored."""
+        """Return the seconds since the epoch, not affected by later changes of the system clock."""
         return self._steady() + self._since
 
     def _jump(self) -> float:
-        """Return by how many seconds the system clock was changed during the run.
+        """Return the number of seconds by which the system clock has changed during the run.
 
-        Changes of up to one second count as 0.
+        Changes of up to one second are returned as 0.
         """
         jump = self._clock() - self._now()
         return jump if abs(jump) > 1.0 else 0.0
@@ -245,14 +252,15 @@ def _result(result: str, reason: str | None) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class _Partition:
-    """The end offsets of a partition over time, to compute the age of its first unread record.
+    """The end offsets of a Kafka partition over time. They show the age of the first unread record.
 
     Attributes:
-        arrivals: pairs of a time and the end offset at this time, oldest first. If all records
-            below the oldest end offset have been read, the first unread record arrived after the
-            oldest time. Otherwise, the first unread record was already in Kafka at the first poll.
-        waiting_since: timestamp of the first record that was unread at the first poll; None if
-            there is no such record or its timestamp is unknown.
+        arrivals: pairs of a time and the end offset at this time, oldest first. If the pipeline has
+            read all records below the first end offset in this list, the first unread record
+            arrived after the first time in this list. Otherwise, the first unread record arrived
+            before the first poll.
+        waiting_since: the Kafka timestamp of the first record that was unread at the first poll. It
+            is None if the timestamp is unknown, or if all records of that time have been read.
     """
 
     arrivals: deque[tuple[float, int]] = field(default_factory=deque)
@@ -275,8 +283,11 @@ class _Partition:
     def age(self, position: int, now: float) -> float | None:
         """Return an upper bound of the age of the first unread record, in seconds.
 
-        `position` is the next offset to read. The result is 0 if all records have been read, and
-        None if the age is unknown.
+        The result is 0 if all records have been read, and None if the age is unknown.
+
+        Args:
+            position: the next offset that the pipeline reads.
+            now: the current time, in seconds since the epoch.
         """
         if not self.arrivals:
             return None
@@ -363,10 +374,10 @@ class _Topic:
         self.keep(self._sample(now))
 
     def keep(self, sample: Sample) -> None:
-        """Add a sample to `samples`.
+        """Add a sample to `samples`, or replace the last sample by it.
 
-        If the two newest stored samples are less than `_SAMPLE_INTERVAL` apart, the new sample
-        replaces the newest stored sample.
+        The last sample is replaced if it is less than `_SAMPLE_INTERVAL` after the sample before
+        it.
         """
         if len(self.samples) > 1 and self.samples[-1].at - self.samples[-2].at < _SAMPLE_INTERVAL:
             self.samples.pop()
@@ -391,15 +402,15 @@ class _Topic:
         self.follow({number: span.end for number, span in event.spans.items()}, now)
 
     def saw_version(self, version: int | None) -> None:
-        """Set the version if it is later than the known version.
+        """Set the latest known version, unless a later version is known already.
 
-        Events may arrive out of order.
+        Events can arrive out of order.
         """
         if version is not None:
             self.version = version if self.version is None else max(version, self.version)
 
     def lose(self, spans: Mapping[int, OffsetSpan]) -> None:
-        """Count lost offsets. Each offset counts once, even if it is reported several times."""
+        """Count lost offsets. An offset that is reported several times is counted once."""
         for number, span in spans.items():
             start = max(span.start, self.lost_below.get(number, span.start))
             self.lost += max(0, span.end - start)
@@ -437,7 +448,12 @@ class _Topic:
             self.misses += self.objective is not None and sample.freshness > self.objective
 
     def status(self, now: float, jump: float) -> TopicStatus:
-        """Return the status; add `jump`, the change of the system clock, to all times."""
+        """Return the status.
+
+        Args:
+            now: the current time, measured with the monotonic clock.
+            jump: the change of the system clock during the run. It is added to all times.
+        """
         sample = self._sample(now)
         return TopicStatus(
             topic=self.topic,

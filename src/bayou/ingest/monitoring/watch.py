@@ -28,24 +28,24 @@ from bayou.redaction import without_secrets
 _TABLES_INTERVAL = 60.0
 _SMALL_FILE = 16 << 20
 _MAX_COUNTED_LETTERS = 200_000
-"""Maximum number of dead letters whose reasons are read, to count them by kind."""
+"""If there are more dead letters than this, they aren't counted by kind of reason."""
 _MAX_COUNTED_FILES = 20_000
-"""Maximum number of data files whose sizes are read, to count small files."""
+"""If there are more data files than this, small files aren't counted."""
 
 
 def _iceberg_lag(handles: Sequence[TableHandle]) -> int | None:
-    """Return how many versions of a table lack Iceberg metadata; for several tables, the maximum.
+    """Return the number of versions that aren't in the Iceberg metadata of a table yet.
 
-    The result is None if no table has Iceberg metadata enabled.
+    The result is the maximum for several tables. It is None if no table has Iceberg metadata.
     """
     lags = [lag for handle in handles if (lag := handle.iceberg.lag()) is not None]
     return max(lags, default=None)
 
 
 class Watch:
-    """Polls the end offsets of running and failed topics, and the tables of running topics.
+    """Context manager that polls brokers and tables in a background thread.
 
-    A context manager; a background thread polls until the end of the `with` block.
+    The end offsets of running and failed topics are polled, and the tables of running topics.
     """
 
     def __init__(self, configuration: Configuration, store: StatusStore, interval: float) -> None:
@@ -67,7 +67,7 @@ class Watch:
         self._closing.set()
 
     def look(self) -> None:
-        """Poll the brokers. Tables of running topics are also polled, but at most once a minute."""
+        """Poll the brokers. Poll the tables of a topic, too, if their last poll is a minute ago."""
         error: str | None = None
         running, behind = set(self._store.active()), set(self._store.behind())
         topics = [self._configuration.topic(key) for key in sorted(behind)]
@@ -189,8 +189,12 @@ class Watch:
     ) -> dict[str, int] | None:
         """Count the dead letters by kind of reason.
 
-        Returns None if the dead letter table has the same version as at the last count. Returns an
+        The result is None if the dead letter table hasn't changed since the last count. It is an
         empty dict if there are too many dead letters to count.
+
+        Args:
+            version: the latest version of the dead letter table.
+            letters: number of dead letters of the topic.
         """
         if self._counted.get(topic) == version:
             return None

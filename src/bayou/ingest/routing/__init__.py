@@ -1,6 +1,6 @@
-"""`route-by`: one topic in several tables, by the value of an expression.
+"""`route-by`: writes the records of one topic to several tables, by the value of an expression.
 
-In tasks, `RecordRouter` splits records by table. In the driver, `RoutedTables` holds the tables,
-and `RoutedBatchWriter` commits batches. The default table records which other tables exist, and
-commits last.
+In Spark tasks, `RecordRouter` splits records by table. In the driver, `RoutedTables` holds the
+tables, and `RoutedBatchWriter` commits batches. The default table registers the other tables. A
+batch commits to the default table last.
 """

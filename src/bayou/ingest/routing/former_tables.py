@@ -1,7 +1,7 @@
-"""The `route-by` tables of a topic whose configuration has no `route-by` any more.
+"""The tables that `route-by` wrote before it was removed from a topic's configuration.
 
-They are still registered in the default table, and keep their rows. The records of these rows must
-not be added to the topic's table again.
+These tables keep their rows, and are still registered in the default table. The records of their
+rows must not be added to the topic's table again.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def registered_snapshots(
 ) -> tuple[SnapshotHandle, ...]:
     """Return the latest snapshot of each registered table that exists.
 
-    The function doesn't check whether a table was deleted, replaced or rolled back.
+    This function doesn't check whether a table was deleted, replaced or rolled back.
 
     Args:
-        default: the topic's default table.
+        default: the default table, in which the other tables of the topic are registered.
     """
     paths = [
         absolute_path(path, topic.table_path) for path in registered_tables(default.transactions)
@@ -44,12 +44,13 @@ def registered_snapshots(
 def interrupted_rows(
     topic: Topic, default: SnapshotHandle | None, storage_options: dict[str, str]
 ) -> dict[int, BitMap64]:
-    """Return the offsets of rows that an interrupted batch wrote to registered tables.
+    """Return the offsets of rows that only registered tables have, because a batch was interrupted.
 
     The default table hasn't recorded these offsets, so the next batch reads their records again.
 
     Args:
-        default: the topic's default table; None if the table doesn't exist.
+        default: the default table, in which the other tables of the topic are registered; None if
+            it doesn't exist.
 
     Returns:
         The offsets by Kafka partition.
@@ -69,7 +70,7 @@ def interrupted_rows(
 def within_spans(
     rows: Mapping[int, BitMap64], spans: Mapping[int, OffsetSpan]
 ) -> dict[int, frozenset[int]]:
-    """Return the offsets of `rows` that are in `spans`, by Kafka partition."""
+    """For each Kafka partition, return the offsets in `rows` that are also in `spans`."""
     offsets_by_partition: dict[int, frozenset[int]] = {}
     for partition, span in spans.items():
         known = rows.get(partition)
@@ -85,7 +86,8 @@ def add_rows(
 
     Args:
         name: the name of the Kafka topic.
-        starts: for each partition, the first offset to add.
+        starts: for each Kafka partition, the first offset to add. Rows of other partitions aren't
+            added.
     """
     if not starts:
         return

@@ -34,7 +34,11 @@ class RoutedTableStatus:
 def routed_statuses(
     configuration: Configuration, topic: Topic, default: SnapshotHandle
 ) -> tuple[RoutedTableStatus, ...]:
-    """Return the status of each table of `route-by`; see `routed_snapshots`."""
+    """Return the status of each registered table of `route-by` that exists.
+
+    Raises:
+        PipelineError: a table was deleted, replaced or rolled back.
+    """
     if topic.routes is None:
         return ()
     options = configuration.connector.storage.storage_options()
@@ -60,12 +64,13 @@ def routed_statuses(
 
 
 def routed_topics(topic: Topic, default: SnapshotHandle | None) -> tuple[Topic, ...]:
-    """Return copies of the topic, one for each registered table; see `Topic.routed`.
+    """Return a copy of the topic for each registered table; see `Topic.routed`.
 
-    A registered table doesn't exist until a batch has committed rows to it.
+    A table is registered before a batch commits rows to it. Until then, the table doesn't exist.
 
     Args:
-        default: the snapshot of the default table; None if the table doesn't exist.
+        default: the default table, in which the other tables are registered; None if it doesn't
+            exist.
     """
     routes = topic.routes
     if routes is None or default is None:
@@ -79,10 +84,10 @@ def routed_snapshots(
 ) -> tuple[SnapshotHandle, ...]:
     """Return the latest snapshot of each registered table of `route-by` that exists.
 
-    If the configuration has no `route-by` any more, the tables aren't checked.
+    If the configuration no longer has `route-by`, the tables aren't checked.
 
     Args:
-        default: the default table.
+        default: the default table, in which the other tables are registered.
 
     Raises:
         PipelineError: a table was deleted, replaced or rolled back.

@@ -1,9 +1,14 @@
 """The driver side of a micro-batch with `route-by`.
 
-A batch makes these commits: dead letters, the registration of new tables in the default table, rows
-to each routed table, and rows to the default table with the offsets of the batch. If a run ends
-before the last commit, the next run repeats the batch, and skips the dead letters and rows that the
-tables already have.
+A batch makes these commits, in this order:
+
+1. The dead letters to the dead letter table.
+2. The registration of new tables to the default table.
+3. Rows to each routed table.
+4. Rows and the offsets of the batch to the default table.
+
+If a run ends before the last commit, the next run repeats the batch. It skips the dead letters and
+rows that the tables already have.
 """
 
 from __future__ import annotations
@@ -62,7 +67,7 @@ class RoutedBatchWriter(MicroBatchWriter):
 
     @property
     def routed_topics(self) -> tuple[Topic, ...]:
-        """Copies of the topic, one for each existing routed table; see `Topic.routed`."""
+        """A copy of the topic for each routed table that exists; see `Topic.routed`."""
         return tuple(table.topic for table in self.tables.existing)
 
     @property
@@ -71,7 +76,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         return all_columns((super().columns, *(t.target.columns for t in self.tables.existing)))
 
     def table_differences(self) -> tuple[str, ...]:
-        """Return the settings that differ between the configuration and the topic's tables."""
+        """Return the settings in the configuration that the topic's tables don't match."""
         routed = (
             f"{table.topic.routed_table}: {difference}"
             for table in self.tables.existing
@@ -80,7 +85,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         return (*super().table_differences(), *routed)
 
     def apply_definition(self) -> None:
-        """Apply the configured definition to the tables; see `TargetTable.apply_definition`."""
+        """Change the tables to the configured definition; see `TargetTable.apply_definition`."""
         with self._change_lock:
             for table in self.tables.existing:
                 table.target.open()
@@ -89,10 +94,7 @@ class RoutedBatchWriter(MicroBatchWriter):
         super().apply_definition()
 
     def record_checks(self) -> None:
-        """Record in idle tables that they were checked for a RESTORE.
-
-        See `TargetTable.record_check`.
-        """
+        """Call `TargetTable.record_check` for the target and for each routed table that exists."""
         super().record_checks()
         for_each_table(lambda table: table.target.record_check(), self.tables.existing)
 
@@ -272,9 +274,10 @@ class RoutedBatchWriter(MicroBatchWriter):
     def _discarded(
         self, outputs: Sequence[RoutedOutput], files: Mapping[int, Sequence[AddFile]]
     ) -> Iterator[None]:
-        """Context manager that deletes `files` if its block fails and committed nothing.
+        """Context manager that deletes data files if its block fails before it has committed.
 
-        `files` contains the data files of each table, by the table's index in `outputs`.
+        Args:
+            files: the data files of each table, by the table's index in `outputs`.
         """
 
         def discard() -> None:
@@ -302,7 +305,7 @@ def _state(output: RoutedOutput) -> bytes | None:
 def _extend(
     columns: RoutedColumns, outputs: Sequence[RoutedOutput], results: Sequence[RoutedResult]
 ) -> bool:
-    """Add the columns and tables that the results require; return whether any were added."""
+    """Add the columns and tables that the results require. Return whether any were added."""
     values: Counter[str] = Counter()
     for result in results:
         values.update(result.new_values)
@@ -325,7 +328,7 @@ def _merged(schemas: Iterable[StructType]) -> StructType:
 
 
 def _files(results: Sequence[Any]) -> dict[int, list[AddFile]]:
-    """Return the data files that tasks wrote to each table, by the index in `outputs`."""
+    """Return the data files that tasks wrote to each table, by the table's index in `outputs`."""
     actions: dict[int, list[bytes]] = {}
     for result in results:
         for number, table in result.tables.items():
