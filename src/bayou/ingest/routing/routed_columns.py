@@ -1,7 +1,8 @@
-"""The columns of all tables of a topic for one batch, and the rules that route its records.
+"""The columns of all tables of a topic for one batch, and the rules that route the batch's records.
 
-If a batch has new fields, or values whose table isn't known, `RoutedColumns` is extended and the
-batch is read again, until nothing is new.
+A batch can have fields without a column, or values whose table isn't known. In this case, columns
+and tables are added to `RoutedColumns`, and the batch is read again. This is repeated until the
+batch has no new fields and values.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from bayou.protocol.schema import StructField, StructType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedOutput:
-    """A table that receives records of a batch.
+    """A table to which a batch can write rows.
 
     Attributes:
-        transaction: the transaction for the table's rows. The offsets of the batch are added right
-            before the commit. None if the table can't be created yet, because its partition or
-            clustering columns aren't known.
-        added: names of the columns that the transaction adds.
+        transaction: the transaction that commits the table's rows. The offsets of the batch are
+            added to it just before the commit. It is None if the table can't be created yet,
+            because the types of its partition or clustering columns aren't known.
+        added: names of the columns that the transaction adds to the table.
     """
 
     table: RoutedTable
@@ -62,15 +63,18 @@ class RoutedColumns:
         self._columns = {table: table.policy.columns() for table in all_tables}
 
     def outputs(self) -> tuple[RoutedOutput, ...]:
-        """Return the tables, the default table first. The number of a table is its index here."""
+        """Return the tables, the default table first.
+
+        The number of a table is its index in the result.
+        """
         complete = self._tables.with_layout_columns(list(self._columns.values()))
         return tuple(map(self._output, self._columns, complete))
 
     def routing(self, outputs: Sequence[RoutedOutput]) -> RecordRouting:
-        """Return the rules for splitting the records by table.
+        """Return the rules that determine the table of each record.
 
         Raises:
-            PipelineError: an expression can't be evaluated for the records' fields.
+            PipelineError: an expression can't be evaluated with the fields of the records.
         """
         default = outputs[DEFAULT_TABLE]
         return record_routing(
@@ -93,9 +97,9 @@ class RoutedColumns:
         """Add columns and tables; return whether the batch must be read again.
 
         Args:
-            routing_fields: fields that the router reads and that have no column.
-            new_fields: for each table, the fields of its records that have no column.
-            values: for each value whose table isn't known, how many records have the value.
+            routing_fields: fields without a column that the router reads.
+            new_fields: for each table, the fields without a column in the table's records.
+            values: for each value whose table isn't known, the number of records with the value.
         """
         if routing_fields.fields:
             self._widen(self._tables.default, routing_fields)
@@ -132,7 +136,10 @@ class RoutedColumns:
 
 
 def all_columns(schemas: Iterable[StructType]) -> StructType:
-    """Merge the columns of several tables; types are from the first table that has the column."""
+    """Merge the columns of several tables.
+
+    If tables have the same column with different types, the type in the first table is used.
+    """
     columns: dict[str, StructField] = {}
     for schema in schemas:
         for field in schema:
@@ -145,9 +152,9 @@ class RoutedRecordsRead:
     """The rows of several tables, from records that were read in this process.
 
     Attributes:
-        rows: by table number, the batches of the table's rows. Each batch is paired with the index
-            of the input batch from which it was decoded.
-        dead_letters: batches of dead letters, each paired with the index of its input batch.
+        rows: for each table number, the batches of the table's rows. Each batch is paired with the
+            index of the batch of records from which it was decoded.
+        dead_letters: batches of dead letters, each paired with the index of the batch of records.
         filtered: number of records that `where` has filtered out.
     """
 
@@ -160,9 +167,10 @@ class RoutedRecordsRead:
 def read_routed(
     columns: RoutedColumns, batches: Callable[[], Iterable[pa.RecordBatch]]
 ) -> RoutedRecordsRead:
-    """Decode records in this process; extend the columns and repeat while there are new fields.
+    """Decode records in this process, until they have no more new fields and values.
 
     Args:
+        columns: the columns of the tables. Columns and tables are added to this object.
         batches: function that returns the batches of records, with the columns of the Kafka source.
     """
     while True:
@@ -201,15 +209,15 @@ def record_routing(
     format: RecordFormat,
     read_at: int,
 ) -> RecordRouting:
-    """Return the rules for splitting the records of a batch by table.
+    """Return the rules that determine the table of each record of a batch.
 
     Args:
         outputs: the tables; the number of a table is its index in this sequence.
-        plan: the plan that decodes records of the default table.
+        plan: the plan for decoding records of the default table.
         read_at: the ingestion timestamp, in microseconds since the epoch.
 
     Raises:
-        PipelineError: an expression can't be evaluated for the columns of the plan.
+        PipelineError: an expression can't be evaluated with the columns of the plan.
     """
     routes = topic.routes
     assert routes is not None

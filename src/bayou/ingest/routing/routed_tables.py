@@ -1,9 +1,9 @@
 """The state of all tables of a topic with `route-by`, in the driver.
 
-The *default table* is the table of `destination.table-path`. A batch commits to it last, so its
-offsets are valid for all tables. A routed table is *ahead* of the default table if the routed table
-has rows of a batch that was interrupted before the commit to the default table. When the batch is
-repeated, these rows are skipped.
+The *default table* is the table of `destination.table-path`. A *routed table* is any other table. A
+batch commits to the default table last, so the offsets in the default table are valid for all
+tables. If a batch is interrupted before this commit, routed tables can have rows whose offsets the
+default table hasn't recorded. When the batch is repeated, the records of these rows are skipped.
 """
 
 from __future__ import annotations
@@ -53,13 +53,15 @@ class RoutedTable:
 
     Attributes:
         topic: the copy of the topic that writes to this table only; see `Topic.routed`.
-        relative: the table's path, relative to the folder of the default table, as registered
-            there; empty for the default table.
-        value_name: the name that replaces `{value}` in the table's path; None if the path is
-            listed in the configuration.
-        fingerprint: the hash of the value whose records the table has; 0 if the path is listed.
-        recorded: the last version of this table that is recorded in the default table; -1 if none.
-        is_registered: whether the default table has registered this table.
+        relative: the path with which the table is registered in the default table. It is relative
+            to the default table's folder, and empty for the default table itself.
+        value_name: the name that replaces `{value}` in the table's path; None if `route-by.tables`
+            lists the table.
+        fingerprint: the `value_fingerprint` of the value whose records the table has; 0 if
+            `route-by.tables` lists the table.
+        recorded: the last version of this table that the default table has recorded; -1 if it has
+            recorded none.
+        is_registered: whether this table is registered in the default table.
         is_stale: whether the table must be read again before the next batch.
         must_record: whether the next commit to the default table must record this table's version.
     """
@@ -78,7 +80,7 @@ class RoutedTable:
 
     @property
     def is_listed(self) -> bool:
-        """Whether `route-by.tables` lists the table, or it is the default table."""
+        """Whether this is the default table, or `route-by.tables` lists this table."""
         return self.fingerprint == 0
 
 
@@ -87,12 +89,12 @@ class RoutedTables:
 
     Args:
         topic: the topic, with `route-by`.
-        tables: the target (the default table) and the dead letter table. The caller opens the
-            default table.
+        tables: the default table, which is the topic's target, and the dead letter table. The
+            caller opens the default table.
         schema: the schema of the topic's records.
 
     Attributes:
-        refused: for each value whose table can't be created, the reason.
+        refused: for each value whose table can't be used, the reason.
     """
 
     def __init__(
@@ -122,7 +124,7 @@ class RoutedTables:
 
     @property
     def routed(self) -> tuple[RoutedTable, ...]:
-        """The known routed tables in no particular order; some of them may not exist yet."""
+        """The known routed tables, in no particular order. Some of them may not exist yet."""
         return tuple(self._tables.values())
 
     @property
@@ -131,7 +133,7 @@ class RoutedTables:
         return tuple(t for t in self.routed if t.target.version is not None)
 
     def open(self) -> None:
-        """Read the registered tables, and find rows that an interrupted batch wrote to them.
+        """Read the registered tables, and find rows in them that an interrupted batch has written.
 
         The default table hasn't recorded the offsets of these rows.
 
@@ -148,7 +150,10 @@ class RoutedTables:
             self._attach(path, table, known[path][0])
 
     def refresh(self) -> None:
-        """Read the tables that the last batch has written, and newly registered tables."""
+        """Read the tables that the last batch has written, and newly registered tables.
+
+        Tables that aren't registered, because no rows were written to them, are removed.
+        """
         known = self._registered()
         for path in self._tables.keys() - known.keys():
             del self._tables[path]  # not registered, because its value had no rows
@@ -162,15 +167,18 @@ class RoutedTables:
             table.is_stale = False
 
     def find(self, value: str) -> RoutedTable | None:
-        """Return the known table of a value; None if the value has no known table."""
+        """Return the table for a value if it is known; otherwise None."""
         table = self._routes.table(value, self.reserved)
         return None if table is None else self._tables.get(normalized_table_path(table.path))
 
     def add(self, values: Mapping[str, int]) -> None:
-        """Add the tables of new values until `max-tables` is reached, frequent values first.
+        """Add the tables for new values.
+
+        The values with the most records are first. After `max-tables` tables, only listed tables
+        are added.
 
         Args:
-            values: for each value, how many records have the value.
+            values: for each value, the number of records with the value.
         """
         for value in sorted(values, key=lambda v: (-values[v], v)):
             configured = self._routes.table(value, self.reserved)
@@ -190,10 +198,10 @@ class RoutedTables:
             table.is_registered = False
 
     def _refusal(self, table: RoutedTable) -> str | None:
-        """Open a table before its first use; return why it can't be used, or None if it can.
+        """Open a table for the first time; return why it can't be used, or None if it can be used.
 
-        The path of the table contains a value of a record. If the folder at this path has files but
-        no table, the topic must not create a table there, because VACUUM would delete the files.
+        The path of the table depends on the value of a record. If the folder at this path has files
+        but no table, no table must be created there, because VACUUM would delete the files.
         """
         try:
             table.target.open()
@@ -207,7 +215,7 @@ class RoutedTables:
 
     @property
     def is_full(self) -> bool:
-        """Whether `max-tables` is reached."""
+        """Whether no more tables can be added because of `max-tables`."""
         created = sum(not table.is_listed for table in self._tables.values())
         return created >= self._routes.max_tables
 
@@ -215,7 +223,7 @@ class RoutedTables:
         """Return the offsets of rows that an interrupted batch wrote to routed tables.
 
         Only offsets in `spans` are returned. The default table hasn't recorded these offsets, so
-        the batch is repeated. The repeated batch skips the records of these rows.
+        the batch is repeated. The repeated batch must skip these records.
         """
         return within_spans(self._rows, spans)
 
@@ -235,7 +243,7 @@ class RoutedTables:
             table.is_registered = True
 
     def written_ids(self, table: RoutedTable) -> dict[str, int]:
-        """Return the transaction identifier that a commit of rows to a routed table must record."""
+        """Return the transaction identifier for a commit to a routed table; see `written_id`."""
         snapshot = table.target.snapshot
         known = {} if snapshot is None else snapshot.transactions
         application = written_id(self._kafka)
@@ -246,9 +254,9 @@ class RoutedTables:
         table.is_stale = table.must_record = True
 
     def version_ids(self) -> dict[str, int]:
-        """Return a transaction identifier with the version of each table that has `must_record`.
+        """Return transaction identifiers that record the versions of tables with `must_record`.
 
-        Tables whose version is already recorded are omitted.
+        A table is omitted if its version is already recorded.
         """
         ids: dict[str, int] = {}
         for table in self.existing:
@@ -259,17 +267,17 @@ class RoutedTables:
         return ids
 
     def recorded(self) -> None:
-        """Mark the `version_ids` as recorded, after a commit to the default table."""
+        """Mark the versions in `version_ids` as recorded, after a commit to the default table."""
         for table in self.existing:
             if table.must_record:
                 table.recorded = max(table.recorded, table.target.version or 0)
                 table.must_record = False
 
     def with_layout_columns(self, columns: Sequence[StructType]) -> list[StructType]:
-        """Add partition and clustering columns to the schemas that lack them.
+        """Add missing partition and clustering columns to the columns of each table.
 
-        An added column has the type that it has in the first table with this column. A column that
-        no table has isn't added.
+        A missing column gets the type that it has in the first other table that has the column. If
+        no table has the column, it isn't added.
 
         Args:
             columns: for each table, the columns that store the fields of its records.
@@ -292,7 +300,7 @@ class RoutedTables:
         return {} if snapshot is None else snapshot.transactions
 
     def _registered(self) -> dict[str, tuple[RegisteredTable, RouteTable]]:
-        """Return the registered tables by normalized path."""
+        """Return the registered tables. The keys are normalized paths."""
         registered = {}
         for entry in registered_tables(self._transactions).values():
             path = absolute_path(entry.path, self._topic.table_path)
@@ -314,7 +322,9 @@ class RoutedTables:
         )
 
     def _attach(self, path: str, table: RoutedTable, entry: RegisteredTable) -> None:
-        """Check a table against its recorded version, add it, and find rows of interrupted batches.
+        """Add a table, after a check that it has the version that the default table has recorded.
+
+        Rows that an interrupted batch has written to the table are found, too.
 
         Raises:
             PipelineError: the table was deleted, replaced or rolled back.
@@ -336,10 +346,11 @@ class RoutedTables:
 
 
 def reserved_names(topic: Topic) -> frozenset[str]:
-    """Return the values whose names need a hash; see `plain` in `value_name`.
+    """Return the values that can't be used as the names of their tables; see `value_name`.
 
-    Without a hash in its name, the table of such a value would get the path of the default table,
-    of an auxiliary table such as the dead letter table, or of a table in `route-by.tables`.
+    Without a hash in its name, the table of such a value would have the path of another table: the
+    default table, an auxiliary table such as the dead letter table, or a table in
+    `route-by.tables`.
     """
     routes = topic.routes
     if routes is None or routes.table_path is None:
@@ -352,10 +363,10 @@ def reserved_names(topic: Topic) -> frozenset[str]:
 
 
 def layout_fields(topic: Topic) -> tuple[str, ...]:
-    """Return the lowercase names of the fields that partition or cluster tables.
+    """Return the lowercase names of the record fields that determine partitions and clustering.
 
-    These are the partition columns, the clustering columns and `event-time`. A derived column is
-    replaced by the fields that its expression reads.
+    These fields are the partition columns, the clustering columns and `event-time`. For a derived
+    column, they are the fields that its expression reads.
     """
     config = topic.config
     destination = config.destination
@@ -374,6 +385,6 @@ def layout_fields(topic: Topic) -> tuple[str, ...]:
 def for_each_table(
     function: Callable[[RoutedTable], object], tables: Sequence[RoutedTable]
 ) -> None:
-    """Call a function for each table, for up to 16 tables in parallel; see `run_parallel`."""
+    """Call a function for each table, with up to 16 calls in parallel; see `run_parallel`."""
     for first in range(0, len(tables), _CONCURRENT_TABLES):
         run_parallel(function, tables[first : first + _CONCURRENT_TABLES])

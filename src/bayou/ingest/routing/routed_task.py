@@ -24,7 +24,7 @@ from bayou.protocol.schema import StructType
 from bayou.spark.write.tasks import decode_adds, delete_task_files, write_task
 
 _WAITING_BYTES = 64 << 20
-"""If the rows in memory exceed this size in bytes, the rows of the largest table are written."""
+"""If all rows in memory have more bytes than this, the rows of the largest table are written."""
 
 
 _CONCURRENT_FILES = 8
@@ -32,11 +32,12 @@ _CONCURRENT_FILES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOutput:
-    """A table and what a task needs to write rows to it. Can be pickled.
+    """A table, and the state that a task needs to write rows to the table. Can be pickled.
 
     Attributes:
-        row_state: serialized state of the table's transaction; None if the table can't be created
-            yet, because the types of its partition or clustering columns aren't known.
+        row_state: serialized state of the transaction for the table's rows. It is None if the table
+            can't be created yet, because the types of its partition or clustering columns aren't
+            known.
     """
 
     engine: EngineDescription
@@ -50,9 +51,9 @@ class TableResult:
     """The result of a task for one table. Can be pickled.
 
     Attributes:
-        row_actions: encoded `add` actions of the files that the task wrote to the table.
-        new_fields: fields for which the table has no column. If there are any, the task has deleted
-            the files that it wrote, and the batch must be run again.
+        row_actions: encoded `add` actions of the data files that the task wrote to the table.
+        new_fields: fields of the table's records that have no column. If there are any, the task
+            has deleted its data files, and the batch must be run again.
     """
 
     rows: int = 0
@@ -66,10 +67,10 @@ class RoutedResult(BatchTaskResult):
     """The result of a task of a micro-batch with `route-by`.
 
     Attributes:
-        tables: the result of each table, by its index in `RoutedBatchTask.outputs`.
-        new_fields: new fields that the router reads.
-        new_values: for each value whose table isn't known yet, how many records have the value. If
-            it isn't empty, nothing was written, and the batch must be run again.
+        tables: the result for each table, by the table's index in `RoutedBatchTask.outputs`.
+        new_fields: fields without a column that the router reads.
+        new_values: for each value whose table isn't known yet, the number of records with the
+            value. If there are any, the task has written nothing, and the batch must be run again.
     """
 
     tables: Mapping[int, TableResult] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class RoutedBatchTask(BatchTask):
     outputs: tuple[TableOutput, ...]
 
     def run(self, task_number: int) -> RoutedResult:
-        """Route, decode and write the records of the task with this number."""
+        """Route, decode and write the records of one task."""
         try:
             return _RoutedTaskRun(self, task_number).run(self.records.read(task_number))
         except BayouError as error:
@@ -159,7 +160,7 @@ class _RoutedTaskRun(TaskRun):
             self._flush(max(self._sizes, key=self._sizes.__getitem__))
 
     def _flush_all(self) -> None:
-        """Write the rows of all tables in memory, several tables in parallel."""
+        """Write the remaining rows of all tables, several tables in parallel."""
         with ThreadPoolExecutor(_CONCURRENT_FILES) as pool:
             # The pool waits for all writes, so that all files are known after an error.
             for _ in pool.map(self._flush, list(self._rows_waiting)):

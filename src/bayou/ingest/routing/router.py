@@ -1,7 +1,7 @@
-"""Splits records by the value of `route-by`, before they are decoded for their tables.
+"""Splits records by the value of the `route-by` expression, before all their fields are decoded.
 
-The router only decodes the fields that `route-by` and `processing.where` read. It removes records
-that `where` filters out, so that they create no table.
+The router only decodes the fields that `route-by` and `processing.where` read. It also removes the
+records that `where` filters out, so that no table is created for them.
 """
 
 from __future__ import annotations
@@ -36,21 +36,23 @@ class RecordRouting:
     """The rules for splitting records by table. Can be pickled.
 
     Attributes:
-        plan: the plan that decodes the fields that the expressions read.
-        expressions: the filter, and the masks that are applied before expressions are evaluated.
+        plan: the plan for decoding the fields that the expressions read.
+        expressions: the condition `where`, and the masks that are applied to fields before
+            expressions are evaluated.
         value: the expression of `route-by`, which returns a string.
-        listed: for each value in `route-by.tables`, the number of its table (see `DEFAULT_TABLE`).
-            If the table isn't open yet, the number is None, and the router reports the value in
+        listed: for each value in `route-by.tables`, the number of its table; see `DEFAULT_TABLE`.
+            If the table isn't known yet, the number is None, and the router counts the value in
             `RecordRouter.new_values`.
-        named: the open tables whose paths contain a `value_name`. The key is this name. The value
-            is the table's number, and the `value_fingerprint` of the value with this name.
-        reserved: values whose names get a hash; see `reserved_names`.
-        refused: for each value whose table can't be created, the reason.
-        unknown: what happens to values that aren't in `listed`, `refused` or `named`. A number is
-            the table that gets their records. A string is the reason why their records become dead
-            letters. If it is None, the router reports the values in `RecordRouter.new_values`.
-        null: the number of the table that gets records whose value is NULL; None if these records
-            become dead letters.
+        named: the known tables whose paths contain a `value_name`. The keys are these names. The
+            values are pairs: the table's number, and the `value_fingerprint` of the value with this
+            name.
+        reserved: the result of `reserved_names`.
+        refused: for each value whose table can't be used, the reason.
+        unknown: what happens to the records of all other values. If a number, they go to the table
+            with this number. If a string, they become dead letters with this reason. If None, the
+            router counts the values in `RecordRouter.new_values`.
+        null: the number of the table for records whose value is NULL; None if these records become
+            dead letters.
         ingestion_timestamp: the `_ingestion_timestamp` of dead letters, in microseconds since the
             epoch.
     """
@@ -73,8 +75,8 @@ class RoutedRecords:
     """A batch of records, split by table.
 
     Attributes:
-        tables: the records of each table, by the table's number, in their original order.
-        dead_letters: dead letters of the records that have no table; None if there are none.
+        tables: for each table number, the records of the table in their original order.
+        dead_letters: dead letters of the records without a table; None if there are none.
     """
 
     tables: Mapping[int, pa.RecordBatch]
@@ -85,10 +87,10 @@ class RecordRouter:
     """Splits batches of records by table. Not thread-safe.
 
     Attributes:
-        new_fields: fields that an expression reads and whose type isn't known yet. After the first
-            new field, `split` returns no records.
-        new_values: for each value whose table isn't known, how many records have the value; at most
-            10,000 values.
+        new_fields: fields that an expression reads and for which no column exists yet. As soon as
+            there are such fields, `split` returns no records.
+        new_values: for each value whose table isn't known, the number of records with the value. At
+            most 10,000 values are counted.
         filtered: number of records that `where` has filtered out.
     """
 
@@ -100,7 +102,7 @@ class RecordRouter:
         self.filtered = 0
 
     def split(self, source: pa.RecordBatch) -> RoutedRecords:
-        """Split a batch that has the columns of the Kafka source."""
+        """Split a batch of records. The batch has the columns of the Kafka source."""
         routing = self._routing
         decoded = self._decoder.decode(source.column("value"))
         self.new_fields = merge_fields(self.new_fields, decoded.new_fields)
@@ -143,9 +145,9 @@ class RecordRouter:
         return dead_letter_rows(decoded, source, self._routing.ingestion_timestamp)
 
     def _target_of(self, value: str) -> int | str | None:
-        """Return the number of a value's table, or the reason why the value has no table.
+        """Return the number of the table for a value, or the reason why there is no table for it.
 
-        The result is None if the table isn't known yet. The value is then counted in `new_values`.
+        The result is None if the table isn't known yet.
         """
         routing = self._routing
         if value in routing.listed:

@@ -1,10 +1,11 @@
 """Records a topic's `route-by` tables as transaction identifiers of the default table.
 
-A table is registered before it is created: the default table gets the identifier
-`kafka/CLUSTER/TOPIC/route/PATH/registered`. Each commit of a batch to the default table then
-records the versions of the tables that the batch has written. The identifier of a table's version
-is `kafka/CLUSTER/TOPIC/route/PATH/TABLE-ID`. A run finds all tables by these identifiers, even if
-the configuration has changed. It also detects that a table was deleted, replaced or rolled back.
+A table is registered before it is created: a commit to the default table records a transaction
+identifier with the `appId` `kafka/CLUSTER/TOPIC/route/PATH/registered`. Later, each batch records
+the versions of the tables that it has written, in its commit to the default table. The `appId` for
+the version of a table is `kafka/CLUSTER/TOPIC/route/PATH/TABLE-ID`. With these identifiers, a run
+finds all tables even if the configuration has changed, and detects that a table was deleted,
+replaced or rolled back.
 
 `PATH` is relative to the folder of the default table, so that the tables can be moved together.
 """
@@ -24,7 +25,7 @@ _ENTRY = re.compile(r"kafka/[^/]*/[^/]*/route/(.+)/([^/]+)\Z", re.DOTALL)
 _REGISTERED = "registered"
 _WRITTEN = "written"
 REGISTRATIONS = "bayou-routes"
-"""Application id that counts registrations, so that concurrent registrations conflict."""
+"""`appId` whose version counts registrations, so that concurrent registrations conflict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +34,9 @@ class RegisteredTable:
 
     Attributes:
         path: the table's path, relative to the folder of the default table.
-        fingerprint: the hash (`value_fingerprint`) of the value whose records are in the table; 0
-            if `route-by.tables` lists the table's path.
-        versions: the last recorded version of the table, by table id. The mapping is empty until a
+        fingerprint: the `value_fingerprint` of the value whose records are in the table; 0 if
+            `route-by.tables` lists the table.
+        versions: for each id that the table has had, the last recorded version. It is empty until a
             batch with rows of this table is committed.
     """
 
@@ -45,7 +46,9 @@ class RegisteredTable:
 
 
 def registered_tables(transactions: Mapping[str, int]) -> dict[str, RegisteredTable]:
-    """Return the registered tables of all topics by their relative path.
+    """Return the registered tables of all topics that write to a default table.
+
+    The keys are paths relative to the folder of the default table.
 
     Args:
         transactions: the transaction identifiers of the default table.
@@ -65,17 +68,17 @@ def registered_tables(transactions: Mapping[str, int]) -> dict[str, RegisteredTa
 
 
 def registration_id(topic: KafkaTopic, path: str) -> str:
-    """Return the application id that registers a table."""
+    """Return the `appId` that registers a table. The path is relative; see `relative_path`."""
     return f"{_prefix(topic)}route/{path}/{_REGISTERED}"
 
 
 def version_id(topic: KafkaTopic, path: str, table_id: str) -> str:
-    """Return the application id that records the last version that a topic wrote to a table."""
+    """Return the `appId` that records the last version of a table that a topic has written."""
     return f"{_prefix(topic)}route/{path}/{table_id}"
 
 
 def written_id(topic: KafkaTopic) -> str:
-    """Return the application id whose version counts a topic's commits in a table of `route-by`.
+    """Return the `appId` that counts a topic's commits to a routed table.
 
     Each commit increments the version, even a commit that only repeats a batch. Commits of two
     pipelines therefore always conflict.
@@ -86,11 +89,12 @@ def written_id(topic: KafkaTopic) -> str:
 def check_table(
     topic: Topic, known: RegisteredTable, table_id: str | None, version: int | None
 ) -> None:
-    """Check that a table is the recorded table, and that it still has the recorded version.
+    """Check that a table wasn't replaced, and that its recorded version still exists.
 
     Args:
         topic: the copy of the topic that writes to this table only; see `Topic.routed`.
-        table_id: the table's id; None if there is no table.
+        known: the registration of the table, with the recorded versions.
+        table_id: the table's current id; None if there is no table.
         version: the table's latest version; None if there is no table.
 
     Raises:
@@ -118,7 +122,7 @@ def check_table(
 def relative_path(path: str, default: str) -> str:
     """Return a table's path relative to the folder of the default table.
 
-    A URI in another bucket is returned unchanged.
+    A path in another bucket is returned unchanged.
     """
     root, folder = _split(posixpath.dirname(default.rstrip("/")))
     other, rest = _split(path.rstrip("/"))
@@ -126,7 +130,7 @@ def relative_path(path: str, default: str) -> str:
 
 
 def absolute_path(path: str, default: str) -> str:
-    """Convert a result of `relative_path` back to an absolute path."""
+    """Convert a result of `relative_path` to the path of the table."""
     if "://" in path:
         return path
     root, folder = _split(posixpath.dirname(default.rstrip("/")))
@@ -134,7 +138,7 @@ def absolute_path(path: str, default: str) -> str:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Split a URI into `SCHEME://BUCKET` and a path; the first part of a local path is empty."""
+    """Split a URI into `SCHEME://BUCKET` and a path. For a local path, the first part is empty."""
     scheme, separator, rest = path.partition("://")
     if not separator:
         return "", path

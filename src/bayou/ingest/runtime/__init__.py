@@ -1,4 +1,5 @@
 """A running pipeline: its Spark session, its topics and their scheduler.
 
-Start at `pipeline`. `topic_run` runs one topic, `scheduler` runs batches of many topics.
+Start at `pipeline`. `topic_run` runs one topic, and `scheduler` schedules the batches of all
+topics.
 """

@@ -17,22 +17,22 @@ from bayou.ingest.runtime.catalog_registration import Registration
 from bayou.ingest.spark_errors import SparkFailedError, to_bayou_error
 
 _RETRIED = (StorageError, SparkFailedError)
-"""Errors after which an update is retried. They don't stop the topic, whose rows are committed."""
+"""Errors after which an update is retried. They don't stop the topic."""
 
 _END_SECONDS = 2.0
 
 
 class BackgroundRegistration:
-    """Updates a catalog entry in a background thread after `request` was called.
+    """Updates a table's catalog entry in a background thread, after `request` was called.
 
     Args:
         topic: the topic's key, for messages.
-        slots: limits how many catalog entries are updated at the same time.
-        on_failure: called with the error of an update that will be retried, the number of
-            consecutive failures, and the seconds until the retry.
+        slots: semaphore that limits the number of concurrent updates.
+        on_failure: function that is called before a retry. Its arguments are the error, the number
+            of consecutive failures, and the seconds until the retry.
         stops: whether a permanent error, such as a name that belongs to another table, stops the
-            topic. False for tables whose names depend on values of records, because a record must
-            not stop its topic.
+            topic. False for tables whose names depend on the values of records, because a record
+            must not stop its topic.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class BackgroundRegistration:
         self._failures = 0
 
     def request(self) -> None:
-        """Request an update; `poll` starts it.
+        """Request an update, which a later call of `poll` starts.
 
-        After a failed update, `poll` starts no update until the retry is due.
+        After a failed update, `poll` waits until the retry is due.
         """
         self._is_requested = True
 
     def poll(self, spark: SparkSession) -> None:
-        """Start the requested update if it is due. Doesn't block.
+        """Start an update if an update was requested and is due. Doesn't wait for the update.
 
         Raises:
-            BayouError: an update has failed, and a retry can't succeed.
+            BayouError: the last update has failed with a permanent error.
         """
         if self._task is not None:
             if self._task.is_running:
@@ -76,14 +76,17 @@ class BackgroundRegistration:
             self._task = BackgroundTask(lambda: self._update(spark))
 
     def end(self, spark: SparkSession) -> None:
-        """Wait briefly for the requested update; if it isn't done, the next run repeats it."""
+        """Wait up to two seconds for a requested update.
+
+        If the update takes longer, the next run repeats it.
+        """
         if self._is_requested and self._task is None and not self._failures:
             self._task = BackgroundTask(lambda: self._update(spark))
         if self._task is not None:
             self._task.wait(_END_SECONDS)
 
     def complete(self, spark: SparkSession) -> None:
-        """Wait for an update in progress, then update the entry in the calling thread.
+        """Update the catalog entry in the calling thread, after an update in progress has ended.
 
         Raises:
             BayouError: the update failed.

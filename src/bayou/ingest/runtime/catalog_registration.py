@@ -1,4 +1,4 @@
-"""Registers a topic's table in a catalog, and updates the entry."""
+"""Registers a topic's table in a catalog, and updates the catalog entry."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from bayou.unity.tables import update_entry
 
 
 class Registration(Protocol):
-    """The entry of a topic's table in a catalog."""
+    """The catalog entry of a topic's table."""
 
     def update(self, spark: SparkSession) -> None:
-        """Write the entry if the table exists and its columns, comment or properties changed.
+        """Write the catalog entry if the table exists and the entry has changed.
 
         Topics that share the table may call this method at the same time.
 
         Raises:
-            PipelineError: the name belongs to another table.
+            PipelineError: the catalog has another table with this name.
             StorageError: the catalog isn't reachable, or doesn't accept the entry.
         """
         ...
 
 
 def registration(topic: Topic, connector: ConnectorConfig) -> Registration | None:
-    """Return the entry of a topic's table; None if no catalog is configured."""
+    """Return the catalog entry of a topic's table; None if no catalog is configured."""
     catalog, options = connector.catalog, connector.storage.storage_options()
     if catalog is None:
         return None
@@ -70,7 +70,7 @@ class UnityRegistration:
         self._written: tuple[object, ...] | None = None
 
     def update(self, spark: SparkSession) -> None:
-        """Write the entry if the table exists and its columns, comment or properties changed."""
+        """Write the catalog entry if the table exists and its metadata or protocol has changed."""
         with self._lock:
             self._update()
 
@@ -106,7 +106,7 @@ class CatalogRegistration:
         self._written: CatalogEntry | None = None
 
     def update(self, spark: SparkSession) -> None:
-        """Write the entry if the table exists and its columns, comment or properties changed."""
+        """Write the catalog entry if the table exists and it has changed; see `CatalogEntry`."""
         with self._lock:
             self._update(spark)
 

@@ -1,10 +1,12 @@
 """Runs all topics of a configuration in one Spark application.
 
-Each topic resumes after the offsets that its table has recorded, so a run needs no other state. The
-scheduler (`bayou.ingest.runtime.scheduler`) runs the micro-batches of all topics. While Spark
-starts, small batches run without Spark (`bayou.ingest.batch.startup_session`). A run with `once`
-that has few records ends without starting Spark. A topic that stops with a transient error is
-restarted while other topics run (`bayou.ingest.runtime.topic_restarts`).
+Each topic resumes after the offsets that its table has recorded, so a run needs no other state.
+These modules have the parts of a run:
+
+- `bayou.ingest.runtime.scheduler` runs the micro-batches of all topics.
+- `bayou.ingest.batch.startup_session` runs small batches without Spark until Spark has started. If
+  a run with `once` has only a few records, it doesn't start Spark at all.
+- `bayou.ingest.runtime.topic_restarts` restarts topics that stopped with a transient error.
 """
 
 from __future__ import annotations
@@ -40,10 +42,13 @@ from bayou.spark.session.prerequisites import check_java
 
 _POLL_SECONDS = 0.2
 _MAX_CONCURRENT_MAINTENANCE = 4
-"""Maximum number of tables under maintenance at once; more than one, because a store may hang."""
+"""Maximum number of tables under maintenance at once.
+
+More than one table is allowed, so that a store that hangs doesn't block all tables.
+"""
 
 _MAX_SECONDS_WITHOUT_SPARK = 10.0
-"""Seconds after which a run with `once` and few records starts Spark, see `_ends_without_spark`."""
+"""Seconds after which `_ends_without_spark` returns False, so that the run starts Spark."""
 
 
 def run_pipeline(
@@ -58,11 +63,12 @@ def run_pipeline(
 
     Args:
         configuration: the configuration.
-        once: if True, the run ends as soon as all records that Kafka has at the start are in the
-            tables. If False, it ends when `stop` is set.
+        once: if True, the run ends when it has processed all records that Kafka has at the start.
+            If False, the run ends when `stop` is set.
         reporter: receives the events of all topics.
-        stop: when this event is set, running batches are finished and the run ends.
-        spark: the session to use; None to start a session, which is stopped at the end.
+        stop: event that ends the run. Batches that are running are completed first.
+        spark: the Spark session to use. If None, the run starts its own session and stops it at the
+            end.
 
     Returns:
         A summary of each topic. The error of one topic doesn't stop the others.
@@ -70,7 +76,7 @@ def run_pipeline(
     Raises:
         ConfigurationError: a schema file is invalid, or the configuration has unsupported settings.
         PrerequisiteError: Java isn't installed.
-        PipelineError: Spark doesn't start, or ends before any topic has started.
+        PipelineError: Spark doesn't start, or it ends before any topic has started.
 
     Examples:
         >>> configuration = load_configuration("pipeline.yaml")
@@ -137,7 +143,7 @@ def run_pipeline(
 
 
 def _prepare(runs: Sequence[TopicRun], *, once: bool) -> None:
-    """Prepare all topics in parallel, so that timeouts of the brokers don't add up."""
+    """Prepare all topics in parallel, so that the timeouts of several brokers don't add up."""
     run_parallel(lambda run: run.prepare(once=once), runs)
     for run in runs:
         run.report_if_idle()
@@ -149,13 +155,12 @@ def _ends_without_spark(
     startup: StartupSession,
     stop: threading.Event | None,
 ) -> bool:
-    """Wait until all topics have ended, and return whether the run can end without Spark.
+    """Wait until all topics have ended or Spark is needed; return whether Spark isn't needed.
 
-    Spark isn't started for a run with `once` and few records, because the start of Spark takes
-    longer than reading these records, and slows the reading down. The result is False as soon as
-    Spark is needed: if there are more records, for a catalog entry, for a batch, or for the
-    maintenance of a large table. It is also False after 10 seconds. If `stop` is set, no more
-    batches are started, and the running ones are awaited.
+    A run with `once` and few records doesn't start Spark, because it would take longer than reading
+    the records. Spark is needed for many records, for a catalog entry, for some batches, and for
+    the maintenance of a large table. The result is also False if the topics haven't ended after 10
+    seconds. If `stop` is set, this function waits only for running batches.
     """
     if sum(run.waiting for run in runs) > MAX_RECORDS or any(run.has_entries for run in runs):
         return False
@@ -184,14 +189,14 @@ def _wait(
     *,
     once: bool,
 ) -> None:
-    """Wait until all topics have ended or `stop` is set; report each topic as soon as it ends.
+    """Wait until all topics have ended or `stop` is set. Report the end of each topic immediately.
 
-    If the configuration has a `kafka-topic-pattern` and `once` is false, wait for new topics until
-    `stop` is set, even after all topics have ended.
+    If the configuration has a `kafka-topic-pattern` and `once` is false, this function waits for
+    new topics until `stop` is set, even if all topics have ended.
 
     Args:
-        runs: the run of each topic by the topic's key. Restarted runs replace ended runs, and runs
-            of new topics are added.
+        runs: the run of each topic, by the topic's key. The run of a restarted topic replaces its
+            earlier run. The runs of new topics are added.
     """
     active = dict(runs)
     finds_topics = discovery.is_enabled and not once
@@ -220,9 +225,10 @@ def _wait(
 
 
 def _complete(run: TopicRun, runs: Sequence[TopicRun], stop: threading.Event | None) -> None:
-    """Run due maintenance of an ended topic, until `stop` is set.
+    """Run the maintenance tasks that are due for a topic that has ended.
 
-    The maintenance of a table stops when no topic uses it, so it is stopped for all `runs`.
+    If `stop` is set, the maintenance of all tables is stopped. A table that several topics share is
+    maintained until no topic uses it, so it is stopped for all `runs`.
     """
     if _is_set(stop):
         return
@@ -246,9 +252,10 @@ def _startup_session(configuration: Configuration) -> StartupSession:
 def _session_unless_stopped(
     configuration: Configuration, startup: StartupSession, stop: threading.Event | None
 ) -> SparkSession | None:
-    """Start Spark. If the start fails after a stop, and no batch needs Spark, return None.
+    """Start Spark and return the session.
 
-    A signal that stops the pipeline may also reach Spark's JVM, and end it.
+    The signal that sets `stop` may also end Spark's JVM. If the start then fails and no batch needs
+    Spark, return None.
     """
     try:
         return _session(configuration)

@@ -1,4 +1,4 @@
-"""Prepares a topic for a run: describes the Kafka topic, opens tables, finds start offsets."""
+"""Prepares a topic for a run: describes the Kafka topic, opens tables and finds start offsets."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class PreparedTopic:
     """A topic whose tables are open and whose start offsets are known.
 
     Attributes:
-        positions: the next offset to read, for each partition.
-        started: the event that reports the start of the topic.
+        positions: for each Kafka partition, the next offset to read.
+        started: the event to report when the topic starts.
     """
 
     target: TargetTable
@@ -47,9 +47,9 @@ class PreparedTopic:
 
     @property
     def planned_start(self) -> Mapping[int, int]:
-        """The offsets at which the first batch starts.
+        """The offset of each Kafka partition at which the topic's first batch starts.
 
-        The mapping is empty if the target already has committed offsets.
+        The result is empty if the target already has committed offsets.
         """
         return {} if self.target.covered else self.positions
 
@@ -74,11 +74,11 @@ def prepare_topic(
     """Describe the Kafka topic, open its tables and determine the start offsets.
 
     Args:
-        schema: content of the topic's schema file.
-        change_lock: the lock of a table that several topics write. It prevents repeated conflicts
-            between the topics. None if no other topic writes the table.
-        before: the result of the topic's previous preparation; None for the first one. Its
-            `planned_start` is used again.
+        schema: content of the topic's schema file; None if the topic has no schema file.
+        change_lock: lock that topics with the same table hold while they change it, which prevents
+            repeated conflicts. None if no other topic writes to the table.
+        before: the result of the previous call for this topic; None for the first call. Its
+            `planned_start` is used again, unless the Kafka topic was recreated.
     """
     topic.check_table()
     connector = configuration.connector
@@ -152,18 +152,20 @@ def _start_positions(
     planned: Mapping[int, int],
     reporter: Reporter,
 ) -> dict[int, int]:
-    """Open the writer's tables and return the first offset to read, for each partition.
+    """Open the tables of `writer`, and return the start offset of each Kafka partition.
 
-    A partition resumes after the offsets that the table has recorded as covered. If the table has
-    recorded none for this partition, the partition resumes after its last record that was migrated
-    from files. If the table has recorded none for any partition and `on-missing-offsets` is
-    `from-rows`, the partition resumes after its last row or its last migrated record, whichever is
-    later. If a partition has neither, it starts at the offset that `starting-offsets` selected in
-    the topic's first run. A partition that was created later starts at offset 0.
+    The start offset of a partition is the first of these that exists:
+
+    - The offset after the covered offset that the table has recorded.
+    - The offset after the partition's last record that was migrated from files. If the table has
+      recorded no covered offsets at all and `on-missing-offsets` is `from-rows`, the last row of
+      the partition also counts.
+    - The offset that `starting-offsets` selected in the topic's first run.
+    - Offset 0, because the partition was created after the first run.
 
     Args:
-        planned: the `planned_start` of the previous preparation. The mapping is empty if this is
-            the first preparation, or if the Kafka topic was recreated since the previous one.
+        planned: the `planned_start` of the previous preparation. It is empty if this is the first
+            preparation, or if the Kafka topic was recreated since the previous one.
     """
     target, dead_letters = tables.target, tables.dead_letters
     writer.open()

@@ -1,10 +1,10 @@
 """Schedules the micro-batches of all topics, and runs several batches concurrently.
 
-The end offsets of all topics are polled over one connection. A topic's batch is due when Kafka has
-`batch-size` unread records, or when the first of them has waited for `flush-interval`. Batches that
-are due wait in a first-in, first-out queue for a thread of a pool. At most one batch of each topic
-is queued or running, so that a busy topic doesn't delay other topics, and a topic that hangs
-occupies only one thread.
+The end offsets of all topics are polled over one connection. A batch of a topic is due when Kafka
+has `batch-size` unread records, or when the first unread record has waited for `flush-interval`.
+Batches that are due wait in a queue for a thread of a pool, in the order in which they became due.
+Each topic has at most one batch that is queued or running. Therefore a busy topic doesn't delay
+other topics, and a topic that hangs occupies only one thread.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from bayou.spark.kafka import TopicPartition
 from bayou.spark.kafka.offsets import limit_offsets
 
 _THREADS = 16
-"""Maximum number of concurrent batches. A batch mostly waits for brokers, stores and Spark."""
+"""Maximum number of concurrent batches, which mostly wait for brokers, stores and Spark."""
 
 _MIN_POLL_SECONDS = 0.1
 _MAX_POLL_SECONDS = 0.5
 _PREPARE_SECONDS = 24 * 3600.0
-"""A topic is prepared again after this time, so that its idle tables are checked regularly."""
+"""Seconds after which a topic is prepared again, so that idle tables are checked regularly."""
 
 _MAX_POLL_FRACTION = 0.1
-"""Maximum fraction of the time that is spent on requests for end offsets."""
+"""Maximum fraction of the scheduler's time that requests for end offsets may take."""
 
 
 class Scheduler:
     """Runs the micro-batches of many topics until `stop`.
 
     Args:
-        spark: the Spark session. While Spark is starting, pass a `StartupSession`; `use` replaces
-            it by the Spark session.
-        ends: reads the end offsets of topics from the brokers.
-        once: if True, each topic stops at the end offsets of its first poll.
-        clock: monotonic seconds; measures flush intervals and the pauses before retries.
+        spark: the Spark session; a `StartupSession` while Spark is starting. A call of `use`
+            replaces the `StartupSession` by the Spark session.
+        ends: object that requests the end offsets of topics from the brokers.
+        once: if True, each topic stops at the end offsets that its first poll has returned.
+        clock: monotonic clock for flush intervals and for pauses before retries.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Scheduler:
         self._thread.start()
 
     def add(self, run: TopicRun) -> None:
-        """Add a prepared topic and report its start; can be called before or after `start`."""
+        """Add a prepared topic and report its start. Can be called before or after `start`."""
         run.start(self._spark)
         self._topics = [
             *(topic for topic in self._topics if topic.run.active),
@@ -86,14 +86,14 @@ class Scheduler:
         self._changed.set()
 
     def use(self, spark: SparkSession) -> None:
-        """Set the started Spark session, which batches and maintenance use from now on."""
+        """Set the Spark session that batches and maintenance use from now on."""
         self._spark = spark
         for topic in self._topics:
             topic.run.use(spark)
         self._changed.set()
 
     def stop(self) -> None:
-        """Start no more batches. Doesn't wait for running batches."""
+        """Start no more batches. This method doesn't wait for running batches."""
         self._stopped.set()
         self._changed.set()
         with self._counting:
@@ -101,7 +101,7 @@ class Scheduler:
 
     @property
     def has_batches(self) -> bool:
-        """Whether a batch is queued or running. After `stop`, no batch is added."""
+        """Whether a batch is queued or running. After `stop`, no more batches are queued."""
         with self._counting:
             return self._batches > 0
 
@@ -120,12 +120,13 @@ class Scheduler:
     def _latest(
         self, topics: Sequence[_ScheduledTopic]
     ) -> list[tuple[_ScheduledTopic, Mapping[int, int] | None]]:
-        """Return the topics whose next batch can start now, with their end offsets.
+        """Return the topics whose next batch can start now, and the end offsets of each topic.
 
-        Topics with a queued or running batch, or in the pause before a retry, are omitted. If the
-        brokers don't report a topic, its end offsets are None. If the request for all topics raises
-        an unexpected exception, each topic is requested separately, and only the topics with
-        failing requests are stopped.
+        A topic with a queued or running batch, or with a pause before a retry, is omitted. If the
+        brokers don't report a topic, its end offsets are None.
+
+        If the request for all topics raises an unexpected exception, each topic is requested
+        separately. Topics whose own request also raises such an exception are stopped.
         """
         now = self._clock()
         topics = [topic for topic in topics if not topic.busy and topic.not_before <= now]
@@ -209,10 +210,10 @@ class Scheduler:
             self._changed.set()
 
     def _partition_missing(self, topic: _ScheduledTopic, partition: int) -> None:
-        """Poll a topic again after a pause, because the brokers don't report all its partitions.
+        """Poll a topic again after a pause, because the brokers don't report one of its partitions.
 
-        Otherwise a run with `once` would end without the records of the partition. For example, a
-        new leader may not know the partition yet.
+        For example, a new leader may not know the partition yet. Without the pause, a run with
+        `once` would end without the records of this partition.
         """
         self._ends.reload_partitions()
         error = KafkaError(
@@ -242,11 +243,12 @@ class _ScheduledTopic:
     """The scheduling state of a topic.
 
     Attributes:
-        prepared: time at which the topic was added, or was last queued to be prepared again.
-        waiting_since: time at which a poll first saw a waiting record; None if no record waits.
-        not_before: the end of the pause after a failure. No batch starts earlier.
-        broker_failures: number of failed polls since the brokers last reported all end offsets.
-        target: for `once`, the end offsets at which the topic stops.
+        prepared: the time at which the topic was added, or was last queued to be prepared again.
+        waiting_since: the time at which a poll first found an unread record; None if there is no
+            unread record.
+        not_before: the time before which no batch starts, because of a pause after a failure.
+        broker_failures: number of failed polls since the last poll that returned all end offsets.
+        target: the end offsets at which the topic stops, for a run with `once`.
     """
 
     run: TopicRun
@@ -268,10 +270,12 @@ class _ScheduledTopic:
 
 
 def _batch_end(limit: int, position: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-    """Return the end offset of each partition for a batch of at most `limit` records in total.
+    """Return the end offset of each Kafka partition for a batch of at most `limit` records.
 
-    `position` contains the next offset to read of each partition. `ends` contains the end offset
-    that each partition has on the brokers.
+    Args:
+        limit: maximum number of records of all partitions together.
+        position: the next offset to read from each partition.
+        ends: the end offset of each partition on the brokers.
     """
     partitions = {p: TopicPartition("", p) for p in ends}
     start = {key: position.get(p, 0) for p, key in partitions.items()}

@@ -21,7 +21,7 @@ from bayou.spark import start_session
 from bayou.spark.jvm.objects import JvmError
 
 LOG_NAME = "spark.log"
-"""Spark's log file in the state path."""
+"""Name of Spark's log file in the state path."""
 
 _CONF = {
     # Each topic has its own pool, so that small batches don't wait for tasks of large ones.
@@ -31,8 +31,11 @@ _CONF = {
 
 
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""The JVM only plans and schedules, and no rows pass through it. So the optimizing compiler and a
-parallel garbage collector would cost more startup time than they save."""
+"""JVM options that make Spark start faster.
+
+The JVM only plans and schedules, and no rows pass through it. The optimizing compiler and a
+parallel garbage collector would therefore cost more time than they save.
+"""
 
 
 def pipeline_session(
@@ -62,9 +65,10 @@ def pipeline_session(
 
 
 def start_workers(spark: SparkSession) -> BackgroundTask:
-    """Start Spark's Python workers in the background, so that they are ready for the first batch.
+    """Start Spark's Python workers in the background, before the first batch needs them.
 
-    Errors of the returned task can be ignored, because the first batch reports the same error.
+    The caller can ignore errors of the returned task, because the first batch reports the same
+    error.
     """
     context = spark.sparkContext
     tasks = context.defaultParallelism
@@ -80,9 +84,9 @@ def stop_session(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _stderr_of_children(file: Path) -> Iterator[None]:
-    """Context manager; processes that are started in its block write their stderr to `file`.
+    """Context manager that redirects the stderr of new processes to a file.
 
-    In the block, file descriptor 2 refers to the file, and new processes inherit it. `sys.stderr`
+    In its block, file descriptor 2 refers to the file, and new processes inherit it. `sys.stderr`
     of this process still refers to the original stderr. Other threads run batches at the same time,
     and their messages must not be written to the file.
     """
