@@ -1,6 +1,6 @@
-"""Converts exceptions of Spark, its JVM and its Python workers to `BayouError`s.
+"""Converts exceptions of Spark, Spark's JVM and Spark's Python workers to `BayouError`s.
 
-Their messages contain no Java or Python stack traces.
+The messages of the `BayouError`s contain no stack traces of Java or Python.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _PYTHON_ERROR = re.compile(
 _DISK_FULL = re.compile("No space left on device|Disk quota exceeded")
 _WORKER_CRASH = re.compile("Python worker exited unexpectedly|ExecutorLostFailure")
 _SPARK_ERRORS = (PySparkException, JvmError, OSError, EOFError)
-"""Exceptions of calls to Spark, and of the connection to its JVM."""
+"""Exceptions that calls of Spark can raise, including errors of the connection to its JVM."""
 
 
 class SparkFailedError(PipelineError):
-    """Spark failed because of a lost worker, too little memory or a bug. A retry may succeed."""
+    """Spark failed, for example because of too little memory. A retry may succeed."""
 
 
 class WorkerCrashedError(SparkFailedError):
@@ -61,7 +61,8 @@ def translate_errors(topic: str = "") -> Iterator[None]:
 def to_bayou_error(error: Exception, topic: str) -> BayouError:
     """Convert an exception of Spark or Python to a `BayouError`.
 
-    `topic` is empty if the error belongs to no topic.
+    Args:
+        topic: the topic's key; empty if the error belongs to no topic.
     """
     if isinstance(error, BayouError) or not isinstance(error, _SPARK_ERRORS):
         return topic_error(error, topic)
@@ -96,11 +97,11 @@ def to_bayou_error(error: Exception, topic: str) -> BayouError:
 
 
 def records_lost_error(message: str, topic: str) -> RecordsLostError:
-    """Return the error for lost records. Its message names the setting that skips them.
+    """Return the error for lost records. Its message names the setting that skips lost records.
 
     Args:
-        message: the message of the Kafka reader's error. A message that already names the setting
-            is unchanged.
+        message: the message of the Kafka reader's error. If the message already names the setting,
+            it isn't changed.
     """
     advice = (
         " To continue with the records that remain, set "

@@ -13,7 +13,7 @@ class UnexpectedError(PipelineError):
 
 
 def topic_error(exception: BaseException, topic: str) -> BayouError:
-    """Return the error that stops a topic: `exception`, converted to a `BayouError`."""
+    """Convert an exception to the `BayouError` that stops a topic."""
     if isinstance(exception, BayouError):
         return exception
     message = str(exception).strip()
@@ -28,9 +28,9 @@ def topic_error(exception: BaseException, topic: str) -> BayouError:
 
 @contextlib.contextmanager
 def report_topic_errors(topic: str, report: Callable[[BayouError], None]) -> Iterator[None]:
-    """Context manager that passes exceptions to `report`, converted to errors of a topic.
+    """Context manager that converts exceptions to errors of a topic and passes them to `report`.
 
-    Panics of native extensions, which derive from `BaseException`, are reported too.
+    Panics of native extensions, which derive from `BaseException`, are also reported.
     `KeyboardInterrupt`, `SystemExit` and `GeneratorExit` are re-raised.
     """
     try:

@@ -1,4 +1,4 @@
-"""The maintenance and the catalog entry of each table; topics with the same table share them."""
+"""The maintenance and the catalog entry of each table, which topics of one table share."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class SharedTables:
     """The maintenance and the catalog entry of each table of a run. Thread-safe.
 
     Args:
-        slots: limits how many tables are under maintenance at the same time.
+        slots: semaphore that limits the number of tables under maintenance at the same time.
 
     Attributes:
-        registration_slots: limits how many catalog entries are updated at the same time.
+        registration_slots: semaphore that limits the number of catalog entries that are updated at
+            the same time.
     """
 
     def __init__(
@@ -38,16 +39,18 @@ class SharedTables:
         self._changes: dict[str, threading.Lock] = {}
 
     def change_lock(self, topic: Topic) -> threading.Lock:
-        """Return the lock of a topic's table; the lock prevents repeated conflicts between topics.
+        """Return the lock of a topic's table, which prevents repeated conflicts between topics.
 
-        A batch holds the lock if it creates the table, or if it is retried after a conflict. The
-        lock is also held while the table is changed to its configured definition.
+        A batch holds the lock while it creates the table, and while it is retried after a conflict.
+        The lock is also held while the table is changed to its configured definition.
         """
         with self._lock:
             return self._changes.setdefault(topic.table_key, threading.Lock())
 
     def open_maintenance(self, topic: Topic, batches: threading.Lock) -> TopicMaintenance:
-        """Return the maintenance of a topic's table; call `close_maintenance` afterwards.
+        """Return the maintenance of a topic's table.
+
+        Call `close_maintenance` when the topic no longer uses it.
 
         Args:
             batches: the lock that a batch of the topic holds while it changes the table.

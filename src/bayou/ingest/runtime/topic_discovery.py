@@ -1,4 +1,4 @@
-"""Starts new topics that match a `kafka-topic-pattern` while a pipeline runs."""
+"""Starts runs of new topics that match a `kafka-topic-pattern`, while a pipeline runs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ INTERVAL = 20.0
 
 
 class TopicDiscovery:
-    """Finds new topics at the brokers, and prepares a run of each topic in the background.
+    """Finds new topics at the brokers, and prepares a run of each new topic in the background.
 
-    A topic that was deleted is started again if a topic with its name is created.
+    If a topic is deleted and a topic with the same name is created later, it counts as a new topic.
 
     Args:
-        configuration: the configuration, with the topics that exist at the start of the run.
-        restarts: the restarts of failed topics; the restart of a deleted topic is canceled.
+        configuration: the configuration, including the topics that exist at the start of the
+            pipeline.
+        restarts: the restarts of failed topics. The restart of a deleted topic is canceled.
         interval: seconds between requests to the brokers; None for `INTERVAL`.
     """
 
@@ -52,10 +53,10 @@ class TopicDiscovery:
         return bool(self._configuration.patterns)
 
     def prepared(self, runs: Mapping[str, TopicRun]) -> list[TopicRun]:
-        """Return the prepared runs of new topics, each run once. Doesn't block.
+        """Return the prepared runs of new topics; each run is returned once. Doesn't block.
 
         Args:
-            runs: the current run of each topic by the topic's key.
+            runs: the current run of each topic, by the topic's key.
         """
         if not self.is_enabled:
             return []
@@ -67,7 +68,7 @@ class TopicDiscovery:
         return [preparation.run for preparation in preparations]
 
     def end(self) -> None:
-        """Wait for preparations in progress, and abandon the runs that they prepare."""
+        """Wait until all runs in preparation are prepared, and abandon these runs."""
         for preparation in self._preparations.values():
             preparation.task.finish()
             preparation.run.abandon()
@@ -105,7 +106,7 @@ class _Request:
     """A request for the names of all topics, in the background.
 
     Attributes:
-        names: the names; None while the request runs, and if it failed.
+        names: the names; None if the request is still running or has failed.
     """
 
     def __init__(self, configuration: Configuration) -> None:

@@ -1,7 +1,8 @@
 """Restarts topics that stopped with a transient error, while other topics run.
 
-A new `TopicRun` replaces the finished run, and reads the offsets from brokers and tables, as after
-a restart of the process. If nothing is committed yet, it starts where the finished run started.
+A new `TopicRun` replaces the finished run. It reads the offsets from brokers and tables, in the
+same way as after a restart of the process. If no offsets are committed yet, it has the same start
+offsets as the finished run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from bayou.ingest.runtime.topic_run import TopicRun
 
 
 class TopicRestarts:
-    """Stores the restart times of stopped topics, and prepares their new runs in the background."""
+    """Stores when stopped topics are restarted, and prepares their new runs in the background."""
 
     def __init__(self, new_run: Callable[[Topic, TopicRun | None], TopicRun]) -> None:
         self._new_run = new_run
@@ -27,7 +28,11 @@ class TopicRestarts:
         self._before: dict[str, TopicSummary] = {}
 
     def finish_run(self, run: TopicRun, *, may_restart: bool) -> None:
-        """Finish and report a run. If `may_restart`, schedule a restart after a transient error."""
+        """Finish and report a run.
+
+        Args:
+            may_restart: whether a restart is scheduled if the run ended with a transient error.
+        """
         summary = run.finish(restart=may_restart)
         if summary.restart is not None:
             due = time.monotonic() + summary.restart
@@ -36,8 +41,8 @@ class TopicRestarts:
     def ready(self) -> list[TopicRun]:
         """Return the new runs that are prepared and can be started.
 
-        Doesn't block: runs for due restarts are prepared in the background, and returned by a later
-        call.
+        Doesn't block. If a restart is due, its run is prepared in the background, and a later call
+        returns the run.
         """
         now = time.monotonic()
         for key, stopped in list(self._stopped.items()):
@@ -59,20 +64,24 @@ class TopicRestarts:
         return ready
 
     def cancel(self, topic: str) -> bool:
-        """Cancel the restart of a topic; return False if its new run is already being prepared."""
+        """Cancel the restart of a topic. Return False if its new run is already being prepared."""
         if topic in self._preparations:
             return False
         self._stopped.pop(topic, None)
         return True
 
     def end(self) -> None:
-        """Wait for each preparation to finish, and abandon the topic run that it has prepared."""
+        """Wait until all runs in preparation are prepared, and abandon these runs."""
         for preparation in self._preparations.values():
             preparation.task.finish()
             preparation.run.abandon()
 
     def total_summary(self, last: TopicSummary) -> TopicSummary:
-        """Return the summary of all runs of a topic; `last` is the summary of its last run."""
+        """Return the sum of the summaries of all runs of a topic.
+
+        Args:
+            last: the summary of the topic's last run.
+        """
         before = self._before.get(last.topic)
         if before is None:
             return last

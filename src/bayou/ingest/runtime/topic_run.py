@@ -1,7 +1,7 @@
-"""One topic of a run, from its preparation to its summary.
+"""The run of one topic, from its preparation to its summary.
 
-The scheduler decides when the next micro-batch of a topic starts. `TopicRun` runs the batch, and
-holds the topic's position, number of failures and totals.
+The scheduler decides when the next micro-batch of a topic starts. `TopicRun` runs the batch. It
+also stores the topic's next offsets, number of failures and totals.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _MAX_PARTITIONS_SHOWN = 8
 
 
 class TopicRun:
-    """One topic of a run, from its preparation to its summary.
+    """The run of one topic, from its preparation to its summary.
 
-    Methods don't raise errors of the topic. An error ends the topic, and `finish` returns it in the
-    summary.
+    Methods don't raise errors of the topic. An error ends the topic's run, and the summary from
+    `finish` contains the error.
 
     Args:
-        schema: content of the topic's schema file.
+        schema: content of the topic's schema file; None if the topic has no schema file.
         tables: the maintenance and the catalog entries of all tables of the pipeline.
-        before: the finished run of this topic that this run replaces; None for the first run.
+        before: the earlier run of this topic, which this run replaces; None for the first run.
     """
 
     def __init__(
@@ -91,19 +91,19 @@ class TopicRun:
 
     @property
     def position(self) -> dict[int, int]:
-        """The next offset to read, for each partition."""
+        """The next offset to read from each Kafka partition."""
         return dict(self._positions)
 
     @property
     def last_prepared(self) -> PreparedTopic | None:
-        """The result of the last successful preparation, of this run or an earlier run."""
+        """The result of the last successful preparation in this run or an earlier run."""
         return self._prepared or self._previous
 
     @property
     def batch_limit(self) -> int:
         """Maximum number of records of the next batch.
 
-        If `max-batch-bytes` is set, the number depends on the size of the last batch's records.
+        If `max-batch-bytes` is set, the number depends on the record size in the last batch.
         """
         processing = self._topic.config.processing
         return record_limit(
@@ -112,13 +112,16 @@ class TopicRun:
 
     @property
     def has_work(self) -> bool:
-        """Whether the preparation succeeded, and the topic must be started."""
+        """Whether the preparation succeeded and there are records to read.
+
+        Without `once`, this is true even if there are no records yet.
+        """
         return self._error is None and self._prepared is not None and self._is_needed
 
     def prepare(self, *, once: bool) -> None:
-        """Read the topic's partitions and offsets, and open the tables; see `prepare_topic`.
+        """Prepare the topic; see `prepare_topic`. Migrate its JSON files if migration is enabled.
 
-        If `once` is true and the table has all records of the topic, `has_work` is false.
+        If `once` is true and the tables have all records of the Kafka topic, `has_work` is false.
         """
         with self._errors():
             self._topic.check_table()
@@ -132,7 +135,7 @@ class TopicRun:
             self._is_needed = not once or prepared.started.waiting > 0
 
     def report_if_idle(self) -> None:
-        """Report the start of a topic that is prepared and has no work."""
+        """Report the start of the topic if it is prepared but has no work."""
         with self._errors():
             if self._error is None and self._prepared is not None and not self._is_needed:
                 self._reporter.topic_started(self._prepared.started)
@@ -141,7 +144,7 @@ class TopicRun:
     def has_columns(self) -> bool:
         """Whether the table exists or a schema file defines the columns.
 
-        Otherwise the columns are inferred from the records of a batch.
+        Otherwise, the columns are inferred from the records of the first batch.
         """
         return self._has_schema or self.has_table
 
@@ -152,12 +155,12 @@ class TopicRun:
 
     @property
     def waiting(self) -> int:
-        """Number of records in the topic that weren't in the table at the last preparation."""
+        """Number of offsets that were unread at the last preparation."""
         return 0 if self._prepared is None else self._prepared.started.waiting
 
     @property
     def has_entries(self) -> bool:
-        """Whether tables of the topic have catalog entries, which this run updates with Spark."""
+        """Whether tables of the topic have catalog entries, which Spark updates in this run."""
         return self._upkeep.has_entries
 
     def needs_spark(self) -> bool:
@@ -188,12 +191,11 @@ class TopicRun:
         """Run one micro-batch.
 
         Args:
-            end: the end offset of the batch, for each partition. If None, no records are read, and
-                the topic is only prepared again.
+            end: the end offset of the batch for each Kafka partition. If None, no records are read,
+                and the topic is only prepared again.
 
         Returns:
-            Seconds to wait before the next attempt if this attempt failed and is retried; else
-            None.
+            If the batch failed and is retried, the seconds until the next attempt; otherwise None.
         """
         with self._in_batch, self._errors():
             if self._ended:
@@ -216,10 +218,13 @@ class TopicRun:
         return None
 
     def retry_pause(self, error: BayouError, failures: int) -> float | None:
-        """Decide whether a failure is retried, and report the retry.
+        """Return the pause before a retry after a failure, and report the retry.
+
+        Args:
+            failures: number of consecutive failures.
 
         Returns:
-            Seconds to wait before the next attempt; None if the topic ends with this error.
+            Seconds until the next attempt; None if the topic ends with this error.
         """
         retries = self._topic.config.processing.max_retries
         if isinstance(error, RecordsLostError):
@@ -236,7 +241,7 @@ class TopicRun:
             self._error = self._error or error
 
     def maintain(self) -> None:
-        """Start due maintenance and due updates of catalog entries, in the background."""
+        """Start maintenance and updates of catalog entries that are due, in the background."""
         with self._errors():
             self._upkeep.poll_registrations()
         if self._started:
@@ -244,7 +249,10 @@ class TopicRun:
                 self._upkeep.poll()
 
     def complete(self) -> None:
-        """Run due maintenance and wait for it, at the end of a run with `once`."""
+        """Update the catalog entries and run maintenance, at the end of a run with `once`.
+
+        Waits until all updates and all maintenance that is due are done.
+        """
         if self._error is None and self._started:
             with self._errors():
                 self._upkeep.complete_registrations()
@@ -253,16 +261,19 @@ class TopicRun:
                 self._upkeep.complete()
 
     def stop_maintenance(self) -> None:
-        """End running maintenance after its current step, and start no more maintenance."""
+        """Stop the maintenance of the topic's tables.
+
+        A task in progress ends after its current step.
+        """
         with self._errors():
             self._upkeep.close()
 
     def finish(self, *, restart: bool = False) -> TopicSummary:
-        """Wait for the topic's running batch, end the topic, and return its summary.
+        """End the topic after its current batch, and return the summary.
 
-        The first call also passes the summary to the reporter. Later calls only return the summary.
-        If `restart` is true, the summary of a topic with a transient error contains the time until
-        the topic's restart.
+        The first call also reports the summary. Later calls only return it. If `restart` is true
+        and the topic ended with a transient error, the summary contains the seconds until the
+        topic's restart.
         """
         if self._is_finished:
             return self._totals
@@ -309,17 +320,17 @@ class TopicRun:
         return prepared
 
     def _record_start(self, error: BayouError) -> None:
-        """Record the start offsets after a failed batch, if no offsets are committed yet.
+        """Record the start offsets in the dead letter table, unless offsets are committed already.
 
-        After a `StorageError`, nothing is recorded. The next attempt prepares the topic again,
-        which records the start offsets.
+        After a `StorageError`, nothing is recorded now. The next attempt prepares the topic again,
+        and this preparation records the start offsets.
         """
         if self._prepared is not None and not isinstance(error, StorageError):
             with suppress(BayouError):
                 self._prepared.record_start()
 
     def _take(self, spark: SparkSession | StartupSession, end: Mapping[int, int]) -> None:
-        """Run a batch. The caller holds the lock `_in_batch`."""
+        """Run a batch up to the offsets in `end`. The caller must hold the lock `_in_batch`."""
         assert self._prepared is not None  # `start` is called after `prepare`
         spans = ranges_between(self._positions, end)
         self._batches += 1

@@ -1,6 +1,6 @@
-"""Maintenance and catalog entries of all tables of a topic during a run.
+"""The maintenance and the catalog entries of all tables of a topic during a run.
 
-A topic has several tables if it has `route-by`; their number grows during the run.
+A topic with `route-by` has several tables. Batches can add more tables during the run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bayou.ingest.runtime.shared_tables import SharedTables
 class TopicUpkeep:
     """The maintenance and the catalog entries of the tables of one topic.
 
-    A batch calls `open` and `count_batch` in its thread. The other methods may be called at the
-    same time, so they iterate over copies.
+    Batches call `open` and `count_batch` in their threads. Other threads may call the other methods
+    at the same time, so these methods iterate over copies.
 
     Args:
-        batches: the lock that a batch of the topic holds while it runs.
+        batches: the lock that a batch of the topic holds while it is running.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class TopicUpkeep:
             maintenance.poll()
 
     def poll_registrations(self) -> None:
-        """Start due updates of catalog entries in the background.
+        """Start the updates of catalog entries that are due, in the background.
 
         Raises:
-            BayouError: an update has failed, and a retry can't succeed.
+            BayouError: the last update has failed with a permanent error.
         """
         if self._spark is not None:
             for registration in list(self._registrations.values()):
@@ -114,11 +114,11 @@ class TopicUpkeep:
 
     @property
     def has_entries(self) -> bool:
-        """Whether tables of the topic have catalog entries, which this run updates with Spark."""
+        """Whether tables of the topic have catalog entries, which Spark updates in this run."""
         return bool(self._registrations)
 
     def needs_spark(self) -> bool:
-        """Whether a large table needs maintenance, which runs on executors."""
+        """Whether maintenance that is due must run on executors, because a table is large."""
         maintenance = list(self._maintenance.values())
         return any(table.needs_spark() for table in maintenance)
 
@@ -133,9 +133,9 @@ class TopicUpkeep:
                 registration.complete(self._spark)
 
     def end_registrations(self) -> None:
-        """Wait briefly for the requested updates of catalog entries.
+        """Wait up to two seconds for each requested update of a catalog entry.
 
-        The next run repeats updates that aren't done by then.
+        If an update takes longer, the next run repeats it.
         """
         if self._spark is not None:
             for registration in list(self._registrations.values()):
@@ -144,7 +144,7 @@ class TopicUpkeep:
     def close(self) -> None:
         """Stop the maintenance of tables that no other topic uses.
 
-        A running batch may open tables afterwards. Call this method again when the batch has ended.
+        A batch that is running may open tables later, so call this method again after the batch.
         """
         for path, topic in list(self._opened.items()):
             if path not in self._closed:

@@ -22,12 +22,12 @@ def topic_schemas(configuration: Configuration) -> Mapping[str, str | None]:
     """Read the schema files of all sections of `connector.topics`.
 
     Returns:
-        The content of each section's schema file by the section's key; None for a section without
-        a schema file.
+        For each key of a section, the content of the section's schema file; None if it has no
+        schema file.
 
     Raises:
-        ConfigurationError: a file can't be read, isn't valid, or lacks a field that a setting
-            names.
+        ConfigurationError: a file can't be read, isn't a valid schema, or lacks a field that a
+            setting names.
     """
     topics = {topic.section: topic for topic in configuration.topics}
     topics |= {section.key: section.topic("topic") for section in configuration.patterns}
@@ -94,8 +94,8 @@ def _check_expressions(configuration: Configuration, topic: Topic, columns: Stru
     """Check that the schema file has all fields that expressions and `drop` refer to.
 
     Raises:
-        ConfigurationError: a field doesn't exist, or an expression can't be evaluated for the type
-            of a field.
+        ConfigurationError: a field doesn't exist, or an expression can't be evaluated with the
+            types of its fields.
     """
     names = {name.lower() for name in columns.names}
     missing = (name for name in topic.config.processing.drop if name.lower() not in names)
@@ -133,12 +133,12 @@ def _check_keys(configuration: Configuration, topic: Topic, columns: StructType)
 
 
 def _check_masks(configuration: Configuration, topic: Topic, columns: StructType) -> None:
-    """Check that the schema file has the field of each mask, and that the mask fits the field.
+    """Check that the schema file has the field of each mask, with a type that can be masked.
 
-    Otherwise a mask with a misspelled path would have no effect.
+    Without this check, a mask with a misspelled path would have no effect.
 
     Raises:
-        ConfigurationError: a field doesn't exist, or its type doesn't fit the mask.
+        ConfigurationError: a field doesn't exist, or the mask can't be applied to its type.
     """
     schema = to_arrow_schema(columns)
     for path, mask in topic.config.masks.items():

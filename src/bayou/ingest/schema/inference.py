@@ -18,9 +18,12 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, Any]:
     """Return a JSON Schema with the types that the fields have in the records.
 
-    No field is required, and additional fields are allowed. A string field has the format `date` or
-    `date-time` if all its values have this format. A field with values of several types allows all
-    these types.
+    No field is required, and additional fields are allowed. If all strings in a field are dates or
+    all are timestamps, the field has the format `date` or `date-time`. A field with values of
+    several types allows all of these types.
+
+    Args:
+        title: the title of the schema.
     """
     shape = _Shape()
     for record in records:
@@ -30,7 +33,7 @@ def inferred_schema(records: Iterable[dict[str, Any]], title: str) -> dict[str, 
 
 @dataclass(slots=True)
 class _Shape:
-    """The types, string formats and nested fields of the values of one field."""
+    """The types, string formats and nested fields that were found in the values of one field."""
 
     types: dict[str, None] = field(default_factory=dict)
     formats: set[str] = field(default_factory=set)
@@ -75,7 +78,7 @@ class _Shape:
 
 
 def _format(value: str) -> str:
-    """Return a string's JSON Schema format: "date" or "date-time", or "" for other strings."""
+    """Return the JSON Schema format of a string: "date" or "date-time", or "" for other strings."""
     try:
         if _TIMESTAMP.match(value):
             datetime.fromisoformat(value).astimezone(UTC)

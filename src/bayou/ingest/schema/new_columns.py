@@ -1,9 +1,9 @@
-"""Adds new fields of records to the columns of their table.
+"""Adds new fields of records as columns of a table.
 
-A field can't become a column if its name differs from the name of a column only in case, or
-contains a character that column names can't have. If a nested field can't be added, only this
-field is refused; the other fields of its object are added. If the names of new fields differ only
-in case, the lowercase name becomes the column, regardless of the order of records.
+Some fields can't become columns: the name differs from the name of a column only in case, or it
+contains a character that column names can't have. If this is true of a nested field, the other
+fields of its object are still added. If the names of two new fields differ only in case, the field
+with the lowercase name becomes the column, regardless of the order of the records.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ def with_new_columns(
     new_fields: Iterable[StructField],
     with_column: Callable[[StructType, StructField], StructType | None],
 ) -> tuple[StructType, frozenset[str]]:
-    """Return the columns with the new fields added.
+    """Add new fields to columns.
 
     Args:
-        new_fields: the new fields as partial columns. The partial column of a nested field is a
-            copy of its top-level column without the other fields.
-        with_column: function that takes columns and a field. It returns the columns with the field
-            added, or None if the table can't have the field.
+        new_fields: the new fields as partial columns. The partial column of a nested field is its
+            top-level column without all other fields.
+        with_column: function that adds a field to columns and returns the new columns; None if the
+            table can't have the field.
 
     Returns:
-        The columns, and the lowercase paths of the refused fields.
+        The new columns, and the lowercase paths of the fields that can't be added.
     """
     refused: set[str] = set()
     for path, field in _in_order(additions(columns, new_fields)):
@@ -50,18 +50,19 @@ def with_new_columns(
 def within_limit(
     columns: StructType, new_fields: Iterable[StructField], room: int
 ) -> tuple[StructType, frozenset[str]]:
-    """Return the new fields that fit within a maximum number of fields.
+    """Return new fields up to a maximum number of fields.
 
-    If a field doesn't fit, a later field with fewer nested fields can still fit.
+    If a field has too many nested fields for the remaining number, a later field can still be
+    returned.
 
     Args:
-        new_fields: the new fields as partial columns. The partial column of a nested field is a
-            copy of its top-level column without the other fields.
-        room: maximum number of fields. Nested fields count one by one, and the objects that contain
-            them don't count.
+        new_fields: the new fields as partial columns. The partial column of a nested field is its
+            top-level column without all other fields.
+        room: maximum number of fields. Each nested field counts, but the objects that contain
+            nested fields don't count.
 
     Returns:
-        The fields that fit, and the lowercase paths of the other fields.
+        The fields up to the maximum, and the lowercase paths of all other fields.
     """
     accepted = StructType()
     refused: set[str] = set()
@@ -76,9 +77,9 @@ def within_limit(
 
 
 def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, StructField]]:
-    """Group fields whose paths differ only in case; in each group, the lowercase path is first.
+    """Group fields whose paths differ only in case. In a group, the lowercase path is first.
 
-    The groups are in the order in which their first paths occur in `fields`.
+    The groups are in the order in which their first fields occur in `fields`.
     """
     items = list(fields)
     positions: dict[str, int] = {}
@@ -88,7 +89,7 @@ def _in_order(fields: Iterable[tuple[str, StructField]]) -> list[tuple[str, Stru
 
 
 def _parts(field: StructField) -> Iterator[StructField]:
-    """Split a column into copies that contain only one leaf field each.
+    """Split a column into partial columns that contain one leaf field each.
 
     The fields of a struct are sorted by name, with lowercase letters before uppercase letters.
     """

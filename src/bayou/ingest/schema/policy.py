@@ -1,6 +1,6 @@
-"""The schema policy of a topic: the columns of its rows, and fields without a column.
+"""The schema policy of a topic, which determines the columns of its rows.
 
-| `schema-policy` | a field without a column |
+| `schema-policy` | effect on a field without a column |
 |---|---|
 | `evolve` | becomes a nullable column in the commit of its rows |
 | `freeze` | is dropped; the commit reports it |
@@ -48,7 +48,7 @@ from bayou.protocol.type_widening import is_automatic_widening
 def check_keys(topic: Topic, layout: RowLayout) -> None:
     """Check that the key columns and the ordering column exist and can be compared.
 
-    If no columns are known yet, nothing is checked.
+    If the columns of the records aren't known yet, nothing is checked.
     """
     if topic.upsert_keys is None or not layout.record.fields:
         return
@@ -65,7 +65,7 @@ def check_keys(topic: Topic, layout: RowLayout) -> None:
 
 
 def unfit_key(name: str, columns: StructType) -> str | None:
-    """Return why a field can't be a key column or ordering column; None if it can."""
+    """Return why a field can't be a key column or an ordering column; None if it can be."""
     field = next((f for f in columns if f.name == name), None)
     if field is None:
         return f"{name!r} isn't a field of the records"
@@ -77,7 +77,8 @@ def unfit_key(name: str, columns: StructType) -> str | None:
 def commit_tags(report: BatchReport, new_columns: Sequence[str]) -> dict[str, str]:
     """Return the tags for the `commitInfo` of a batch.
 
-    They contain the names of ignored fields and of new columns, and the number of filtered records.
+    The tags contain the names of ignored fields, the names of new columns, and the number of
+    records that were filtered out.
     """
     info = {
         "leftOut": ", ".join(report.ignored),
@@ -88,7 +89,7 @@ def commit_tags(report: BatchReport, new_columns: Sequence[str]) -> dict[str, st
 
 
 def check_masks(topic: Topic, columns: StructType) -> None:
-    """For each mask whose column exists, check that the column's type can be masked with it."""
+    """Check that each mask can be applied to the type of its column, if the column exists."""
     reason = _unfit_masks(topic, columns)
     if reason is not None:
         raise PipelineError(f"topic {topic.key!r}: masks: {reason}.", topic=topic.key)
@@ -103,8 +104,8 @@ def _unfit_masks(topic: Topic, columns: StructType) -> str | None:
 def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
     """Return the paths of masks that match no column.
 
-    If no columns are known yet, no paths are returned. If `flatten` is set, paths with the mask
-    `drop` are never returned, because a dropped object has no column.
+    The result is empty if no columns are known yet. With `flatten`, paths with the mask `drop` are
+    never returned, because a dropped object has no column.
     """
     config = topic.config
     if not columns.fields:
@@ -120,7 +121,7 @@ def unseen_masks(topic: Topic, columns: StructType) -> tuple[str, ...]:
 
 
 def read_columns(topic: Topic, columns: StructType) -> StructType:
-    """Remove the columns of fields that aren't stored and that no expression reads."""
+    """Remove the columns of fields that are neither stored nor read by an expression."""
     skipped = topic.config.skipped_fields
     return StructType(tuple(f for f in columns if f.name.lower() not in skipped))
 
@@ -133,13 +134,13 @@ def row_layout(
     Derived columns whose type isn't known yet are omitted.
 
     Args:
-        columns: the columns of the record fields that are known so far; possibly none.
+        columns: the columns of the record fields that are known so far; can be empty.
         table: the table's schema; empty if there is no table.
         widens: whether columns of the table can change to a wider type.
 
     Raises:
-        PipelineError: an expression can't be evaluated for these columns, or its type can't be
-            widened to the type of the table's column.
+        PipelineError: an expression can't be evaluated with these columns, or its type can't be
+            cast to the type of the table's column.
     """
     config = topic.config
     processing = config.processing
@@ -169,9 +170,10 @@ def row_layout(
 
 
 def row_expressions(topic: Topic, layout: RowLayout, read_at: int) -> RowExpressions:
-    """Return a topic's expressions, resolved for the columns of a layout.
+    """Return a topic's expressions, which can be evaluated for the columns of a layout.
 
-    `read_at` is the ingestion timestamp, in microseconds since the epoch.
+    Args:
+        read_at: the ingestion timestamp, in microseconds since the epoch.
     """
     by_name = {n.lower(): e for n, e in _derived(topic, layout.record).items()}
     with expression_errors(topic):
@@ -184,7 +186,7 @@ def row_expressions(topic: Topic, layout: RowLayout, read_at: int) -> RowExpress
 
 
 def _derived(topic: Topic, columns: StructType) -> dict[str, RowExpression]:
-    """Resolve the derived columns; empty if no columns are known yet."""
+    """Resolve the expressions of derived columns; empty if no columns are known yet."""
     if not columns.fields:
         return {}
     with expression_errors(topic):
@@ -204,11 +206,11 @@ def expression_errors(topic: Topic) -> Iterator[None]:
 
 
 class SchemaPolicy:
-    """The schema policy of one table. It determines the columns of the table's rows.
+    """The schema policy of one table, which determines the columns of the table's rows.
 
     Args:
-        shared: lowercase names of fields whose columns must have the same types in all tables of
-            `route-by`. A new table copies these types from another table.
+        shared: lowercase names of fields whose columns must have the same type in all tables of
+            `route-by`. A new table gets these types from another table.
     """
 
     def __init__(
@@ -232,9 +234,9 @@ class SchemaPolicy:
     def columns(self) -> StructType:
         """Return the columns of record fields, from the table and the schema file.
 
-        Must be called at the start of each batch. The call starts a new count of the batch's new
-        columns for `max-new-columns`. Fields that `widened` refused only for the previous batch
-        can then be added.
+        Must be called at the start of each batch. The new columns of the batch are counted from 0
+        for `max-new-columns`. Fields that `widened` refused only in the previous batch can be added
+        again.
         """
         self._unusable = self._over_limit = frozenset()
         self._full = False
@@ -262,7 +264,11 @@ class SchemaPolicy:
         return StructType(tuple(f for f in columns if f.name.lower() not in unstored))
 
     def layout(self, columns: StructType) -> RowLayout:
-        """Return the layout of the table's rows, for these columns of record fields."""
+        """Return the layout of the table's rows.
+
+        Args:
+            columns: the columns of record fields.
+        """
         config = self._topic.config
         layout = row_layout(self._topic, columns, self._target.schema, widens=self._target.widens)
         check_keys(self._topic, layout)
@@ -294,7 +300,7 @@ class SchemaPolicy:
                 )
 
     def plan(self, layout: RowLayout) -> DecodePlan:
-        """Return the plan that decodes records to the columns of a layout.
+        """Return the plan for decoding records to the columns of a layout.
 
         If the layout has no columns yet, all fields of the records are new fields.
         """
@@ -327,9 +333,9 @@ class SchemaPolicy:
     def _infers_columns(self, layout: RowLayout) -> bool:
         """Whether the columns are inferred from this batch, regardless of `schema-policy`.
 
-        Columns are inferred in two steps: first for the fields that `where` and `route-by` read,
-        then for the other fields of the records that become rows of this table. The table can
-        already exist at this time, because a batch without rows can create it.
+        Columns are first inferred for the fields that `where` and `route-by` read. In a second
+        step, they are inferred for the other fields, from the records that become rows of this
+        table. The table may exist already, because a batch without rows can create it.
         """
         if self._schema.columns.fields:
             return not layout.record.fields
@@ -338,7 +344,8 @@ class SchemaPolicy:
     def reading(self, layout: RowLayout, read_at: int) -> RecordReading:
         """Return the settings for converting the topic's records to rows of a layout.
 
-        `read_at` is the ingestion timestamp of all rows, in microseconds since the epoch.
+        Args:
+            read_at: the ingestion timestamp of all rows, in microseconds since the epoch.
         """
         return RecordReading(
             plan=self.plan(layout),
@@ -355,11 +362,11 @@ class SchemaPolicy:
         )
 
     def widened(self, columns: StructType, new_fields: StructType) -> StructType:
-        """Add new fields to the columns, and widen types of columns if the table allows it.
+        """Add new fields to columns, and widen the types of columns if the table has type widening.
 
-        A field that can't become a column is refused in this batch and in later batches. The next
-        batch tries other refused fields again: fields that exceed `max-new-columns`, and fields to
-        which a mask or an expression can't be applied.
+        A field that can't become a column is refused in all batches. A field is refused only in
+        this batch if it exceeds `max-new-columns`, or if a mask or an expression can't be applied
+        to it.
         """
         if self._target.widens:
             columns = widened(columns, new_fields)
@@ -393,11 +400,11 @@ class SchemaPolicy:
 
     @property
     def _is_restricted(self) -> bool:
-        """Whether a new field gets no column if a mask or an expression can't be applied to it.
+        """Whether a new field is refused if a mask or an expression can't be applied to it.
 
-        If the table doesn't exist yet, the result is False: the field gets a column, and `layout`
-        raises an error that stops the topic. New tables of `route-by` are an exception, because a
-        record with a new value of `route-by` must not stop the topic.
+        If the table doesn't exist yet, the result is False. The field then gets a column, and
+        `layout` raises an error that stops the topic. For a new table of `route-by`, the result is
+        True, because a record with a new value must not stop the topic.
         """
         config = self._topic.config
         is_read = bool(config.masks or config.processing.inputs or config.route_inputs)

@@ -1,4 +1,4 @@
-"""The format and the columns of a topic's records, from configuration and schema file."""
+"""The format and the columns of a topic's records, from the configuration and the schema file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RecordSchema:
 
     Attributes:
         format: how values are decoded to records.
-        columns: the columns that the configuration or the schema file defines; possibly none.
+        columns: the columns that the configuration or the schema file defines; can be empty.
         validated_by: the JSON Schema that validates decoded records; None if records aren't
             validated, or if `format` validates them.
     """
@@ -36,7 +36,11 @@ class RecordSchema:
 
     @classmethod
     def of(cls, configuration: Configuration, topic: Topic, schema: str | None) -> RecordSchema:
-        """Return the schema of a topic's records; `schema` is the content of the schema file."""
+        """Return the schema of a topic's records.
+
+        Args:
+            schema: the content of the schema file; None if there is no schema file.
+        """
         return cls(
             format=_topic_format(configuration, topic, schema),
             columns=topic_columns(topic, schema),
@@ -85,7 +89,7 @@ def _topic_format(configuration: Configuration, topic: Topic, schema: str | None
 
 
 def topic_columns(topic: Topic, schema: str | None) -> StructType:
-    """Return the columns that the configuration or the schema file defines; possibly none."""
+    """Return the columns that the configuration or the schema file defines; can be empty."""
     config = topic.config
     match config.decode:
         case "string" | "binary" as kind:
@@ -113,7 +117,7 @@ def _validated_by(topic: Topic, schema: str | None) -> str | None:
 
 
 def _value_schema(config: TopicConfig, schema: str | None) -> str | None:
-    """Change the JSON Schema to allow any value in the fields of `timestamp-formats`."""
+    """Return a JSON Schema that allows any value in the fields of `timestamp-formats`."""
     if schema is None or not config.timestamp_formats:
         return schema
     return schema_without(schema, config.timestamp_formats)
